@@ -1,0 +1,217 @@
+//! Condition types and reasons, and the two shapes a condition has.
+//!
+//! Kubernetes conditions (`metav1.Condition`) stand on ManagedClusters, ManifestWorks and policies. Argo's
+//! Workflow conditions have type, status and message only, so there a reason is the first word of the message.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Condition types on a WDS Workflow. All of them are ours; Argo's own types are left alone.
+pub mod workflow {
+    /// The Workflow is claimed for a cluster and its ManifestWork is there.
+    pub const DISPATCHED: &str = "Dispatched";
+    /// The Workflow is selected but may have run here already, so it is not sent.
+    pub const NOT_DISPATCHABLE: &str = "NotDispatchable";
+    /// More than one cluster could take the Workflow, so it is not sent.
+    pub const AMBIGUOUS: &str = "Ambiguous";
+    /// Whether the agent of the claimed cluster is alive.
+    pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
+
+    /// Whether the whole status of the run can be shown.
+    pub const STATUS_COMPLETE: &str = "StatusComplete";
+
+    /// All types that Argosy owns on a Workflow.
+    pub const ALL: [&str; 5] = [
+        DISPATCHED,
+        NOT_DISPATCHABLE,
+        AMBIGUOUS,
+        CLUSTER_REACHABLE,
+        STATUS_COMPLETE,
+    ];
+}
+
+/// Condition types on a ManifestWork, set by the agent.
+pub mod manifest_work {
+    /// OCM: the manifests are on the cluster.
+    pub const APPLIED: &str = "Applied";
+    /// OCM: the objects of the manifests exist on the cluster.
+    pub const AVAILABLE: &str = "Available";
+    /// The agent promises never to create this attempt.
+    pub const WITHDRAWN: &str = "Withdrawn";
+}
+
+/// Condition types on a ManagedCluster.
+pub mod managed_cluster {
+    /// OCM: the cluster's agent renews its lease.
+    pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+    /// OCM: the cluster's agent has joined.
+    pub const JOINED: &str = "ManagedClusterJoined";
+    /// The cluster's artifact repository points at a bucket that can be written and read.
+    pub const ARTIFACT_REPOSITORY_READY: &str = "ArtifactRepositoryReady";
+    /// That bucket is the one which the control cluster's argo-server reads from.
+    pub const ARTIFACT_REPOSITORY_SHARED: &str = "ArtifactRepositoryShared";
+    /// The cluster serves Argo's Workflow API.
+    pub const ARGO_READY: &str = "ArgoReady";
+}
+
+/// Reasons, the machine-readable word of a condition or Event.
+pub mod reason {
+    /// The claim stands; the ManifestWork is in the mailbox or about to be.
+    pub const CLAIMED: &str = "Claimed";
+    /// The object is on the cluster.
+    pub const CREATED: &str = "Created";
+    /// The attempt ended and its outcome is recorded.
+    pub const FINISHED: &str = "Finished";
+    /// Somebody deleted the object on its cluster before it had ended.
+    pub const DELETED_ON_CLUSTER: &str = "DeletedOnCluster";
+    /// No BindingPolicy selects the Workflow.
+    pub const NO_POLICY: &str = "NoPolicy";
+    /// The selecting policies match no ManagedCluster.
+    pub const NO_CLUSTER: &str = "NoCluster";
+    /// Several ManagedClusters match.
+    pub const SEVERAL_CLUSTERS: &str = "SeveralClusters";
+    /// The Workflow was not held when it was first seen.
+    pub const NOT_HELD: &str = "NotHeld";
+    /// The Workflow has run or ended on the control cluster.
+    pub const ALREADY_STARTED: &str = "AlreadyStarted";
+    /// The cluster has no mailbox namespace in the ITS.
+    pub const MAILBOX_MISSING: &str = "MailboxMissing";
+    /// The API server refused a write.
+    pub const REFUSED: &str = "Refused";
+    /// The Workflow waits until its former cluster has confirmed that it never started there.
+    pub const MOVING: &str = "Moving";
+    /// The cluster's lease is not renewed.
+    pub const LEASE_EXPIRED: &str = "LeaseExpired";
+    /// The cluster never renewed a lease.
+    pub const NEVER_JOINED: &str = "NeverJoined";
+    /// The ManagedCluster is gone from the ITS.
+    pub const CLUSTER_GONE: &str = "ClusterGone";
+    /// The lease is renewed in time.
+    pub const LEASE_RENEWED: &str = "LeaseRenewed";
+    /// The cluster does not serve Argo's Workflow API.
+    pub const ARGO_MISSING: &str = "ArgoMissing";
+    /// The cluster serves Argo's Workflow API.
+    pub const ARGO_PRESENT: &str = "ArgoPresent";
+    /// The target namespace does not exist on the cluster.
+    pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+    /// An object of the same name that is not ours is in the way.
+    pub const FOREIGN_OBJECT: &str = "ForeignObject";
+    /// The object on the cluster belongs to another attempt.
+    pub const OTHER_ATTEMPT: &str = "OtherAttempt";
+    /// The manifest is not what this agent carries out.
+    pub const UNSUPPORTED_MANIFEST: &str = "UnsupportedManifest";
+    /// The attempt was never created and never will be.
+    pub const NEVER_CREATED: &str = "NeverCreated";
+    /// The attempt was created before the withdrawal was seen.
+    pub const ALREADY_CREATED: &str = "AlreadyCreated";
+    /// Everything is as it should be.
+    pub const READY: &str = "Ready";
+    /// Something in the object's specification cannot be used.
+    pub const INVALID: &str = "Invalid";
+    /// Nothing matches.
+    pub const NOTHING_SELECTED: &str = "NothingSelected";
+    /// The artifact repository is not configured.
+    pub const NOT_CONFIGURED: &str = "NotConfigured";
+    /// The bucket cannot be written and read back.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// The artifact repository of a cluster is not the one of the control cluster.
+    pub const DIFFERENT_BUCKET: &str = "DifferentBucket";
+    /// The node status lies in the cluster's SQL database and cannot be read from here.
+    pub const NODES_OFFLOADED: &str = "NodesOffloaded";
+}
+
+/// A condition of an Argo Workflow: type, status and message, nothing else (Argo's schema).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct WorkflowCondition {
+    /// One of [`workflow`] for ours.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// `Reason: sentence`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl WorkflowCondition {
+    /// A condition whose message begins with its reason.
+    pub fn new(type_: &str, status: bool, reason: &str, message: &str) -> Self {
+        Self {
+            type_: type_.to_owned(),
+            status: truth(status).to_owned(),
+            message: format!("{reason}: {message}"),
+        }
+    }
+}
+
+/// A Kubernetes condition that began at `now`.
+pub fn condition(type_: &str, status: bool, reason: &str, message: &str, now: Timestamp) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: truth(status).to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: Time(now),
+        observed_generation: None,
+    }
+}
+
+/// Puts `condition` in place of the one of its type and says whether anything but the time differs. The time
+/// of the last transition is kept while the status stays (Kubernetes API conventions).
+pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
+    let Some(known) = conditions.iter_mut().find(|known| known.type_ == condition.type_) else {
+        conditions.push(condition);
+        return true;
+    };
+    if known.status == condition.status {
+        condition.last_transition_time = known.last_transition_time.clone();
+    }
+    let changed = *known != condition;
+    *known = condition;
+    changed
+}
+
+fn truth(status: bool) -> &'static str {
+    if status { "True" } else { "False" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn setting_the_same_condition_again_changes_nothing_and_keeps_its_time() {
+        let mut conditions = vec![condition("Ready", true, "Ready", "all well", at(1))];
+        assert!(!set_condition(
+            &mut conditions,
+            condition("Ready", true, "Ready", "all well", at(2))
+        ));
+        assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+    }
+
+    #[test]
+    fn a_new_message_is_a_change_but_not_a_transition() {
+        let mut conditions = vec![condition("Ready", true, "Ready", "all well", at(1))];
+        assert!(set_condition(
+            &mut conditions,
+            condition("Ready", true, "Ready", "still well", at(2))
+        ));
+        assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+    }
+
+    #[test]
+    fn a_new_status_is_a_transition() {
+        let mut conditions = vec![condition("Ready", true, "Ready", "all well", at(1))];
+        assert!(set_condition(
+            &mut conditions,
+            condition("Ready", false, "Broken", "no", at(2))
+        ));
+        assert_eq!(conditions[0].last_transition_time, Time(at(2)));
+    }
+}

@@ -1,0 +1,129 @@
+//! The CustomResourceDefinitions generated from the types, for `argosy crds` and the charts.
+//!
+//! Only what the derive cannot say is added here: categories, and fields at the top level of a WorkStatus.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::CustomResourceExt;
+use schemars::generate::SchemaSettings;
+use serde_json::json;
+
+use crate::{
+    AppliedManifestWork, Binding, BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, Reported,
+    work_status::WorkStatusOutline,
+};
+
+/// The CRDs of KubeStellar's group.
+pub fn kubestellar() -> Vec<CustomResourceDefinition> {
+    vec![
+        BindingPolicy::crd(),
+        Binding::crd(),
+        CustomTransform::crd(),
+        work_status(),
+    ]
+}
+
+/// The CRDs of Open Cluster Management that an ITS needs, for where no hub of OCM has brought them.
+pub fn open_cluster_management() -> Vec<CustomResourceDefinition> {
+    vec![ManagedCluster::crd(), ManifestWork::crd()]
+}
+
+/// The CRDs that a WEC needs.
+pub fn agent() -> Vec<CustomResourceDefinition> {
+    vec![AppliedManifestWork::crd()]
+}
+
+/// `status` and `reported` stand beside `spec`. Both are atomic: they are always written whole, and one managed
+/// field each keeps `managedFields` from growing with the number of nodes.
+fn work_status() -> CustomResourceDefinition {
+    let mut crd = WorkStatusOutline::crd();
+    let schema = crd
+        .spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut())
+        .filter_map(|validation| validation.open_api_v3_schema.as_mut())
+        .filter_map(|schema| schema.properties.as_mut());
+    for properties in schema {
+        properties.insert("status".to_owned(), any_object());
+        if let Some(reported) = schema_of_reported() {
+            properties.insert("reported".to_owned(), reported);
+        }
+    }
+    crd
+}
+
+fn any_object() -> JSONSchemaProps {
+    JSONSchemaProps {
+        description: Some("The object's status as it was when last seen.".to_owned()),
+        type_: Some("object".to_owned()),
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        x_kubernetes_map_type: Some("atomic".to_owned()),
+        ..JSONSchemaProps::default()
+    }
+}
+
+fn schema_of_reported() -> Option<JSONSchemaProps> {
+    let generator = SchemaSettings::openapi3()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .with_transform(kube::core::schema::StructuralSchemaRewriter)
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<Reported>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+    }
+    serde_json::from_value(schema).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_status_has_its_state_beside_its_spec() {
+        let crd = work_status();
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
+        let properties = schema.properties.as_ref().unwrap();
+        assert_eq!(
+            properties["status"].x_kubernetes_map_type.as_deref(),
+            Some("atomic")
+        );
+        let reported = properties["reported"].properties.as_ref().unwrap();
+        assert!(reported.contains_key("attempt") && reported.contains_key("outcome"));
+        assert!(crd.spec.versions[0].subresources.is_none());
+    }
+
+    #[test]
+    fn every_definition_has_a_description_and_a_category_or_a_short_name() {
+        for crd in kubestellar() {
+            let name = crd.metadata.name.clone().unwrap();
+            let schema = crd.spec.versions[0]
+                .schema
+                .as_ref()
+                .unwrap()
+                .open_api_v3_schema
+                .as_ref()
+                .unwrap();
+            assert!(schema.description.is_some(), "{name} has no description");
+            assert!(
+                !crd.spec.names.short_names.unwrap_or_default().is_empty(),
+                "{name} has no short name"
+            );
+            assert!(
+                !crd.spec.names.categories.unwrap_or_default().is_empty(),
+                "{name} has no category"
+            );
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Wire types of everything Argosy reads and writes, and the name of everything it puts on objects.
+//!
+//! Owned here: the KubeStellar, Open Cluster Management and Argo kinds as far as Argosy needs them, the CRDs
+//! generated from them, and every label, annotation, finalizer, condition and reason. Not here: any rule
+//! about what to do with them (`argosy-core`), and any request (`argosy`).
+
+pub mod applied_manifest_work;
+pub mod binding;
+pub mod binding_policy;
+pub mod conditions;
+pub mod crds;
+pub mod custom_transform;
+pub mod managed_cluster;
+pub mod manifest_work;
+pub mod names;
+pub mod work_status;
+pub mod workflow;
+
+pub use applied_manifest_work::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedManifestWorkStatus};
+pub use binding::{Binding, BindingSpec};
+pub use binding_policy::{BindingPolicy, BindingPolicySpec, BindingPolicyStatus, DownsyncClause};
+pub use custom_transform::{CustomTransform, CustomTransformSpec, CustomTransformStatus};
+pub use managed_cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
+pub use manifest_work::{ManifestWork, ManifestWorkSpec, ManifestWorkStatus};
+pub use work_status::{Outcome, Reported, SourceRef, WorkStatus, WorkStatusSpec};
+pub use workflow::Workflow;

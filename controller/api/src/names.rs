@@ -1,0 +1,101 @@
+//! Every label, annotation, finalizer, field manager and object name that Argosy reads or writes.
+//!
+//! The only place with such strings. What they mean for a decision is said in `argosy-core`.
+
+/// Label: the cluster that a Workflow is claimed for. On the WDS Workflow and on the object in the WEC.
+pub const CLUSTER_LABEL: &str = "argosy.dev/cluster";
+
+/// Label: UID of the WDS object. On ManifestWork, WorkStatus, AppliedManifestWork and the object in the WEC.
+pub const ORIGIN_UID_LABEL: &str = "argosy.dev/origin-uid";
+
+/// Annotation on a ManifestWork: namespace of the WDS object.
+pub const ORIGIN_NAMESPACE_ANNOTATION: &str = "argosy.dev/origin-namespace";
+
+/// Annotation on a ManifestWork: name of the WDS object.
+pub const ORIGIN_NAME_ANNOTATION: &str = "argosy.dev/origin-name";
+
+/// Label on a ManifestWork: the WDS it comes from, as KubeStellar's transport writes it.
+pub const ORIGIN_WDS_LABEL: &str = "transport.kubestellar.io/originWdsName";
+
+/// Annotation on the WDS Workflow: the claim as JSON (`cluster`, `attempt`, `uid`).
+pub const CLAIM_ANNOTATION: &str = "argosy.dev/claim";
+
+/// Annotation: the attempt, a decimal number from 1 up. On ManifestWork, WorkStatus, AppliedManifestWork and
+/// the object in the WEC.
+pub const ATTEMPT_ANNOTATION: &str = "argosy.dev/attempt";
+
+/// Annotation on a ManifestWork: the controller asks the agent never to create this attempt (its number). The
+/// agent answers with the condition `Withdrawn`.
+pub const WITHDRAW_ANNOTATION: &str = "argosy.dev/withdraw";
+
+/// Annotation on an AppliedManifestWork: how the attempt ended, see [`crate::Outcome`].
+pub const OUTCOME_ANNOTATION: &str = "argosy.dev/outcome";
+
+/// Annotation on an AppliedManifestWork: when its ManifestWork was released (RFC 3339).
+pub const RELEASED_ANNOTATION: &str = "argosy.dev/released-at";
+
+/// Finalizer on a claimed WDS Workflow; goes when nothing of it is left in the ITS.
+pub const CONTROLLER_FINALIZER: &str = "argosy.dev/controller";
+
+/// Finalizer on a ManifestWork and on the object in the WEC; the agent lets go when the hub has the last status.
+pub const AGENT_FINALIZER: &str = "argosy.dev/agent";
+
+/// Field manager of the controller.
+pub const CONTROLLER: &str = "argosy-controller";
+
+/// Field manager of the agent.
+pub const AGENT: &str = "argosy-agent";
+
+/// Label on a Secret with key `kubeconfig`: the cluster whose agent the controller hosts (push).
+pub const WEC_KUBECONFIG_LABEL: &str = "argosy.dev/wec-kubeconfig";
+
+/// The Secret key that holds a kubeconfig.
+pub const KUBECONFIG_KEY: &str = "kubeconfig";
+
+/// Name of the Lease in a mailbox namespace that says that the cluster's agent is alive, as OCM names it.
+pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
+
+/// Name of the cluster claim by which an agent reports the artifact repository of its cluster.
+pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
+
+/// Prefix of every label and annotation of Argosy.
+pub const PREFIX: &str = "argosy.dev/";
+
+/// Label by which KubeStellar's users name the cluster of a Workflow.
+pub const KUBESTELLAR_CLUSTER_LABEL: &str = "kubestellar.io/cluster";
+
+/// Value of [`KUBESTELLAR_CLUSTER_LABEL`] that means the control cluster itself.
+pub const KUBESTELLAR_LOCAL_CLUSTER: &str = "local";
+
+/// Label on a WDS object whose status is being returned, as KubeStellar's status controller writes it.
+pub const SINGLETON_STATUS_LABEL: &str = "managed-by.kubestellar.io/singletonstatus";
+
+/// Prefix of what Argo's controllers and servers put on objects.
+pub const ARGO_PREFIX: &str = "workflows.argoproj.io/";
+
+/// Argo's label that makes a workflow-controller skip an object: the hold.
+pub const ARGO_COMPLETED_LABEL: &str = "workflows.argoproj.io/completed";
+
+/// Argo's label with the phase, used by its lists and filters.
+pub const ARGO_PHASE_LABEL: &str = "workflows.argoproj.io/phase";
+
+/// Argo's label for its archive; never mirrored.
+pub const ARGO_ARCHIVING_LABEL: &str = "workflows.argoproj.io/workflow-archiving-status";
+
+/// Argo's label naming the controller instance that owns an object; never mirrored.
+pub const ARGO_INSTANCE_LABEL: &str = "workflows.argoproj.io/controller-instanceid";
+
+/// Argo's annotation by which a controller recognises stale reads; never mirrored.
+pub const ARGO_LAST_SEEN_ANNOTATION: &str = "workflows.argoproj.io/last-seen-version";
+
+/// Argo's annotation with the way pod names are made; its UI and CLI compute pod names from it.
+pub const ARGO_POD_NAME_FORMAT_ANNOTATION: &str = "workflows.argoproj.io/pod-name-format";
+
+/// Argo's finalizer for artifact garbage collection; makes the local controller process a held object.
+pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc";
+
+/// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object: derived from its UID, so that
+/// every write can be repeated and a new object of the same name is another one.
+pub fn work_name(origin_uid: &str) -> String {
+    format!("argosy-{origin_uid}")
+}

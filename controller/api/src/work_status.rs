@@ -1,0 +1,127 @@
+//! `WorkStatus` of KubeStellar: the reported state of one object of one cluster, in its mailbox namespace.
+//!
+//! KubeStellar's fields are kept. `reported` is Argosy's addition: what else of the object the control cluster
+//! shows, and which attempt it belongs to. There is no status subresource, so that one request writes it all.
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, Resource, core::ObjectMeta};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Which object the status is of.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "control.kubestellar.io",
+    version = "v1alpha1",
+    kind = "WorkStatus",
+    root = "WorkStatusOutline",
+    plural = "workstatuses",
+    shortname = "ws",
+    shortname = "wss",
+    category = "kubestellar",
+    namespaced,
+    doc = "WorkStatus is the reported state of one object of the cluster whose mailbox namespace it lies in.",
+    printcolumn(name = "KIND", type_ = "string", json_path = ".spec.sourceRef.kind"),
+    printcolumn(name = "NAMESPACE", type_ = "string", json_path = ".spec.sourceRef.namespace"),
+    printcolumn(name = "NAME", type_ = "string", json_path = ".spec.sourceRef.name"),
+    printcolumn(name = "PHASE", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkStatusSpec {
+    /// The object in the cluster.
+    pub source_ref: SourceRef,
+}
+
+/// An object in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceRef {
+    /// API group, `""` for core.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Lower-case plural.
+    pub resource: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Empty for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: String,
+}
+
+/// The reported state of one object of one cluster.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[resource(inherit = WorkStatusOutline)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkStatus {
+    /// `control.kubestellar.io/v1alpha1`.
+    #[serde(default)]
+    pub api_version: String,
+    /// `WorkStatus`.
+    #[serde(default)]
+    pub kind: String,
+    /// Named after the ManifestWork.
+    pub metadata: ObjectMeta,
+    /// Which object the status is of.
+    #[serde(default)]
+    pub spec: WorkStatusSpec,
+    /// The object's `.status`, as it was when last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Value>,
+    /// What else is reported of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
+}
+
+/// What Argosy reports of an object besides its status.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reported {
+    /// The attempt that this is the state of.
+    pub attempt: u64,
+    /// UID of the object in the cluster.
+    #[serde(default)]
+    pub uid: String,
+    /// Labels of the object that the control cluster shows too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the object that the control cluster shows too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Set when this is the last report of the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Outcome {
+    /// It ran to a final phase.
+    Finished,
+    /// The object was deleted before it had ended: by its user on the control cluster, or by somebody on its cluster.
+    Deleted,
+}
+
+impl Outcome {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "Finished",
+            Self::Deleted => "Deleted",
+        }
+    }
+
+    /// The outcome of that word, if there is one.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "Finished" => Some(Self::Finished),
+            "Deleted" => Some(Self::Deleted),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The agent's index: everything known of one mailbox and one WEC, and the decisions about it.
+//!
+//! One key per WDS object: its ManifestWork, the object it stands for, the record that it was run, and what the hub
+//! has been told. Owned here: create once, report, record, let go. Not here: which Workflow goes where (`hub`).
+
+mod action;
+mod decide;
+mod events;
+mod report;
+mod retire;
+mod views;
+
+use std::collections::{BTreeSet, HashMap};
+
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
+use jiff::Timestamp;
+
+use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey};
+
+pub use action::AgentAction;
+use views::{Known, Object, Record, Work};
+
+/// What the agent can learn.
+#[derive(Debug)]
+pub enum AgentInput {
+    /// ManifestWorks of the mailbox.
+    Work(Change<ManifestWork>),
+    /// WorkStatuses of the mailbox; their metadata suffices.
+    Told(Change<WorkStatus>),
+    /// Workflows of the WEC that were made for this cluster's mailbox.
+    Object(Change<Workflow>),
+    /// The records in the WEC.
+    Record(Change<AppliedManifestWork>),
+    /// Whether the WEC serves Argo's Workflow API.
+    Argo(ArgoApi),
+    /// An object that was to be written or deleted is not there.
+    ObjectGone(OriginUid),
+    /// A ManifestWork that was to be written is not there.
+    WorkGone(OriginUid),
+    /// A WorkStatus that was to be deleted is not there.
+    ToldGone(OriginUid),
+    /// A record that was to be deleted is not there.
+    RecordGone(OriginUid),
+}
+
+/// Whether the WEC serves Argo's Workflow API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgoApi {
+    /// Its Workflows have been listed.
+    Served,
+    /// The API server does not know the kind.
+    Missing,
+}
+
+/// What the agent is told at start.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Name of its ManagedCluster.
+    pub cluster: ClusterName,
+}
+
+#[derive(Debug, Default)]
+struct Synced {
+    works: bool,
+    told: bool,
+    objects: bool,
+    records: bool,
+}
+
+/// Why an object may be there although none is known.
+#[derive(Debug)]
+enum Doubt {
+    /// A creation was not answered.
+    Creation(WorkflowKey),
+    /// The object was known, in this attempt, and a re-list lacked it, which may be older than our own write; or the whole
+    /// kind is gone.
+    Unlisted(WorkflowKey, u64),
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    synced: Synced,
+    argo: Option<ArgoApi>,
+    works: HashMap<OriginUid, Work>,
+    told: HashMap<OriginUid, Known>,
+    objects: HashMap<OriginUid, Object>,
+    records: HashMap<OriginUid, Record>,
+    /// Objects that were seen to go without having been let go: somebody took the finalizer off. Never made again.
+    vanished: HashMap<OriginUid, u64>,
+    /// Objects that may be there although none is known.
+    doubts: HashMap<OriginUid, Doubt>,
+    /// Why an object could not be created: reason and message.
+    obstacles: HashMap<OriginUid, (&'static str, String)>,
+}
+
+impl Agent {
+    /// An index that knows nothing yet.
+    pub fn new(config: AgentConfig) -> Self {
+        Self {
+            config,
+            synced: Synced::default(),
+            argo: None,
+            works: HashMap::new(),
+            told: HashMap::new(),
+            objects: HashMap::new(),
+            records: HashMap::new(),
+            vanished: HashMap::new(),
+            doubts: HashMap::new(),
+            obstacles: HashMap::new(),
+        }
+    }
+
+    /// Whether everything has been listed once, or the WEC is known to have no Workflows because it has no Argo.
+    pub fn is_synced(&self) -> bool {
+        let Synced {
+            works,
+            told,
+            objects,
+            records,
+        } = self.synced;
+        works && told && records && (objects || self.argo == Some(ArgoApi::Missing))
+    }
+
+    /// Whether the WEC serves Argo's Workflow API, once that is known.
+    pub fn argo(&self) -> Option<ArgoApi> {
+        self.argo
+    }
+
+    /// Objects in the WEC whose ManifestWork is not in the mailbox: a restored or a wrong ITS. They are left alone.
+    pub fn orphans(&self) -> impl Iterator<Item = &OriginUid> {
+        self.objects
+            .keys()
+            .filter(|origin| !self.works.contains_key(*origin))
+    }
+
+    fn every_key(&self) -> BTreeSet<OriginUid> {
+        let Self {
+            works,
+            objects,
+            records,
+            doubts,
+            ..
+        } = self;
+        works
+            .keys()
+            .chain(objects.keys())
+            .chain(records.keys())
+            .chain(doubts.keys())
+            .cloned()
+            .collect()
+    }
+}
+
+impl Reconcile for Agent {
+    type Input = AgentInput;
+    type Key = OriginUid;
+    type Action = AgentAction;
+
+    fn apply(&mut self, input: AgentInput, _now: Timestamp) -> BTreeSet<OriginUid> {
+        let was_synced = self.is_synced();
+        let dirty = self.learn(input);
+        match (was_synced, self.is_synced()) {
+            (true, _) => dirty,
+            (false, true) => self.every_key(),
+            (false, false) => BTreeSet::new(),
+        }
+    }
+
+    fn failed(&mut self, key: &OriginUid, action: &AgentAction, failure: &Failure) -> BTreeSet<OriginUid> {
+        self.learn_failure(key, action, failure)
+    }
+
+    fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
+        if self.is_synced() {
+            self.decide_key(key, now)
+        } else {
+            Decision::rest()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

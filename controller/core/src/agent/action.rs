@@ -1,0 +1,64 @@
+//! What the agent can do: each one request to the ITS or the WEC, as data.
+
+use argosy_api::{AppliedManifestWork, WorkStatus, Workflow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{OriginUid, WorkflowKey, patch::JsonPatch};
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentAction {
+    /// WEC: create the object.
+    Create(Box<Workflow>),
+    /// WEC: delete the object, in the background.
+    Delete {
+        /// Which object.
+        key: WorkflowKey,
+        /// Its UID in the WEC, so that no other is deleted.
+        uid: String,
+    },
+    /// WEC: read the object. Whether it is there is in doubt; the answer is an object of this origin and cluster, or that
+    /// there is none ([`super::AgentInput::ObjectGone`]).
+    Look(WorkflowKey),
+    /// WEC: take the agent's finalizer off.
+    LetGo {
+        /// Which object.
+        key: WorkflowKey,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+    /// WEC: write the record that an attempt is over.
+    Record(Box<AppliedManifestWork>),
+    /// WEC: change the record.
+    AmendRecord {
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+    /// WEC: delete a record that is no longer needed.
+    DropRecord(OriginUid),
+    /// ITS: tell the hub the state of the object, whole; the newest wins.
+    Tell {
+        /// The WorkStatus.
+        status: Box<WorkStatus>,
+        /// The hub has one already, which is to be replaced.
+        is_known: bool,
+    },
+    /// ITS: delete the WorkStatus.
+    Untell(OriginUid),
+    /// ITS: write the ManifestWork's conditions.
+    Conditions {
+        /// Of which object.
+        origin: OriginUid,
+        /// All of them.
+        conditions: Vec<Condition>,
+    },
+    /// ITS: take the agent's finalizer off the ManifestWork.
+    Release {
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+}

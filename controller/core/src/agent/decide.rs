@@ -1,0 +1,250 @@
+//! The next step for one WDS object: create it once, tell the hub, record the end, answer withdrawals.
+//!
+//! An object is created only if nothing says that it was before: no object, no record, no WorkStatus, no condition
+//! `Applied`. Each of them outlives the loss of some of the others.
+
+use argosy_api::{
+    Outcome, Workflow,
+    conditions::{condition, manifest_work as types, reason, set_condition},
+    names,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{
+    Agent, AgentAction, ArgoApi, Doubt,
+    views::{Object, Work},
+};
+use crate::{Decision, OriginUid};
+
+impl Agent {
+    pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
+        let (work, object) = (self.works.get(origin), self.objects.get(origin));
+        if object.is_none()
+            && let Some(decision) = self.decide_doubt(origin, work)
+        {
+            return decision;
+        }
+        match (work, object) {
+            (None, object) => self.decide_without_work(origin, object, now),
+            (Some(work), object) if work.is_deleting => {
+                self.decide_withdrawn(origin, work, object, now).into()
+            }
+            (Some(work), Some(object)) => self.decide_running(origin, work, object, now).into(),
+            (Some(work), None) => self.decide_absent(origin, work, now).into(),
+        }
+    }
+
+    /// Before anything follows from an object's absence, it is made sure of.
+    fn decide_doubt(&self, origin: &OriginUid, work: Option<&Work>) -> Option<Decision<AgentAction>> {
+        let attempt = work.map_or(0, |work| work.attempt);
+        if self
+            .records
+            .get(origin)
+            .is_some_and(|record| record.attempt >= attempt)
+        {
+            return None;
+        }
+        let doubt = self.doubts.get(origin);
+        if self.argo == Some(ArgoApi::Missing) {
+            // An API server that has just started does not know its custom kinds for a moment. A cluster that is really rid
+            // of Argo has let go of every object before, and has its records.
+            let was_here = doubt.is_some() || work.is_some_and(|work| self.was_created(origin, work));
+            return was_here.then(Decision::rest);
+        }
+        match doubt? {
+            // Only a name that is taken proves that the first request cannot land later.
+            Doubt::Creation(_) if work.is_some_and(|work| !work.is_deleting) => None,
+            Doubt::Creation(key) | Doubt::Unlisted(key, _) => Some(AgentAction::Look(key.clone()).into()),
+        }
+    }
+
+    /// The object exists: report it, and record its end once the hub has the last report.
+    fn decide_running(
+        &self,
+        origin: &OriginUid,
+        work: &Work,
+        object: &Object,
+        now: Timestamp,
+    ) -> Option<AgentAction> {
+        if object.attempt != work.attempt {
+            let message = format!(
+                "{} belongs to attempt {}, not to attempt {} of this ManifestWork; it is left as it is",
+                object.key, object.attempt, work.attempt
+            );
+            return conditions(
+                origin,
+                work,
+                [applied(false, reason::OTHER_ATTEMPT, &message, now)],
+            );
+        }
+        self.tell(origin, object, work.manifest.as_deref())
+            .or_else(|| {
+                let outcome = object.outcome()?;
+                self.record(origin, object.attempt, outcome)
+                    .or_else(|| self.let_go(object))
+            })
+            .or_else(|| conditions(origin, work, created(work, object, now)))
+    }
+
+    /// Nothing of it exists here. Either it never did, and may be created, or it was and is never made again.
+    fn decide_absent(&self, origin: &OriginUid, work: &Work, now: Timestamp) -> Option<AgentAction> {
+        if let Some(outcome) = self.outcome(origin, work) {
+            return self.decide_over(origin, work, outcome, now);
+        }
+        if work.withdraw == Some(work.attempt) && !self.doubts.contains_key(origin) {
+            let message = "this attempt was never created here and never will be";
+            let promise = condition(types::WITHDRAWN, true, reason::NEVER_CREATED, message, now);
+            return conditions(origin, work, [promise]);
+        }
+        let explanation = self
+            .obstacle(origin, work)
+            .and_then(|(why, message)| conditions(origin, work, [applied(false, why, &message, now)]));
+        explanation.or_else(|| self.create(origin, work))
+    }
+
+    /// How the attempt ended, if anything says that it was once created.
+    fn outcome(&self, origin: &OriginUid, work: &Work) -> Option<Outcome> {
+        let record = self
+            .records
+            .get(origin)
+            .filter(|record| record.attempt >= work.attempt);
+        if let Some(record) = record {
+            return Some(record.outcome.unwrap_or(Outcome::Deleted));
+        }
+        self.was_created(origin, work).then_some(Outcome::Deleted)
+    }
+
+    /// Whether anything but a record says that the attempt was created.
+    fn was_created(&self, origin: &OriginUid, work: &Work) -> bool {
+        let was_applied = work
+            .conditions
+            .iter()
+            .any(|known| known.type_ == types::APPLIED && known.status == "True");
+        let was_told = self
+            .told
+            .get(origin)
+            .is_some_and(|known| known.attempt >= work.attempt);
+        let vanished = self
+            .vanished
+            .get(origin)
+            .is_some_and(|attempt| *attempt >= work.attempt);
+        was_applied || was_told || vanished
+    }
+
+    /// The attempt is over and its object gone.
+    fn decide_over(
+        &self,
+        origin: &OriginUid,
+        work: &Work,
+        outcome: Outcome,
+        now: Timestamp,
+    ) -> Option<AgentAction> {
+        let (why, message) = match outcome {
+            Outcome::Finished => (
+                reason::FINISHED,
+                "the run has ended and its object is gone from this cluster",
+            ),
+            Outcome::Deleted => (
+                reason::DELETED_ON_CLUSTER,
+                "the object was deleted on this cluster; it is not created again, because it may have run",
+            ),
+        };
+        let mut wanted = vec![applied(true, why, message, now)];
+        if work.withdraw == Some(work.attempt) {
+            wanted.push(condition(
+                types::WITHDRAWN,
+                false,
+                reason::ALREADY_CREATED,
+                message,
+                now,
+            ));
+        }
+        self.record(origin, work.attempt, outcome)
+            .or_else(|| conditions(origin, work, wanted))
+    }
+
+    /// What stands in the way of creating the object.
+    fn obstacle(&self, origin: &OriginUid, work: &Work) -> Option<(&'static str, String)> {
+        if work.manifest.is_none() {
+            let message = "this agent carries out ManifestWorks with one Argo Workflow each".to_owned();
+            return Some((reason::UNSUPPORTED_MANIFEST, message));
+        }
+        if self.argo == Some(ArgoApi::Missing) {
+            let message =
+                "this cluster does not serve workflows.argoproj.io; install Argo Workflows".to_owned();
+            return Some((reason::ARGO_MISSING, message));
+        }
+        self.obstacles.get(origin).cloned()
+    }
+
+    fn create(&self, origin: &OriginUid, work: &Work) -> Option<AgentAction> {
+        if self.argo == Some(ArgoApi::Missing) {
+            return None;
+        }
+        let mut object: Workflow = work.manifest.as_deref()?.clone();
+        let labels = object.metadata.labels.get_or_insert_default();
+        labels.insert(names::CLUSTER_LABEL.to_owned(), self.config.cluster.to_string());
+        labels.insert(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string());
+        let annotations = object.metadata.annotations.get_or_insert_default();
+        annotations.insert(names::ATTEMPT_ANNOTATION.to_owned(), work.attempt.to_string());
+        // Born with the finalizer, so that whatever crashes the object is still there to be found.
+        object.metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
+        Some(AgentAction::Create(Box::new(object)))
+    }
+
+    /// Tells the hub what it does not know yet.
+    pub(super) fn tell(
+        &self,
+        origin: &OriginUid,
+        object: &Object,
+        manifest: Option<&Workflow>,
+    ) -> Option<AgentAction> {
+        let (status, digest) = self.work_status(origin, object, manifest)?;
+        let known = self.told.get(origin);
+        let is_told = known.is_some_and(|known| known.digest == Some(digest));
+        (!is_told).then(|| AgentAction::Tell {
+            status: Box::new(status),
+            is_known: known.is_some(),
+        })
+    }
+}
+
+fn applied(status: bool, why: &str, message: &str, now: Timestamp) -> Condition {
+    condition(types::APPLIED, status, why, message, now)
+}
+
+fn created(work: &Work, object: &Object, now: Timestamp) -> Vec<Condition> {
+    let message = format!("{} was created", object.key);
+    let mut wanted = vec![
+        applied(true, reason::CREATED, &message, now),
+        condition(types::AVAILABLE, true, reason::CREATED, &message, now),
+    ];
+    if work.withdraw == Some(work.attempt) {
+        wanted.push(condition(
+            types::WITHDRAWN,
+            false,
+            reason::ALREADY_CREATED,
+            &message,
+            now,
+        ));
+    }
+    wanted
+}
+
+/// Writes the conditions unless they stand there already.
+fn conditions(
+    origin: &OriginUid,
+    work: &Work,
+    wanted: impl IntoIterator<Item = Condition>,
+) -> Option<AgentAction> {
+    let mut conditions = work.conditions.clone();
+    let mut changed = false;
+    for condition in wanted {
+        changed |= set_condition(&mut conditions, condition);
+    }
+    changed.then(|| AgentAction::Conditions {
+        origin: origin.clone(),
+        conditions,
+    })
+}

@@ -1,0 +1,173 @@
+//! ManifestWork, object, record and WorkStatus as the agent's decisions see them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use argosy_api::{AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, names, workflow};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use serde_json::Value;
+
+use crate::{OriginUid, WorkflowKey, claim::attempt_of, digest::Digest};
+
+/// A ManifestWork.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) is_deleting: bool,
+    /// The attempt that is asked to be withdrawn.
+    pub(super) withdraw: Option<u64>,
+    pub(super) finalizers: Vec<String>,
+    pub(super) conditions: Vec<Condition>,
+    /// The one manifest, if it is a Workflow.
+    pub(super) manifest: Option<Arc<Workflow>>,
+}
+
+/// A Workflow of the WEC that is ours.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: WorkflowKey,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) deleted_at: Option<Timestamp>,
+    pub(super) finalizers: Vec<String>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) status: Option<Arc<Value>>,
+}
+
+/// The record that an attempt is over.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) released_at: Option<Timestamp>,
+}
+
+/// What the hub has been told.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) digest: Option<Digest>,
+}
+
+/// Annotation on a WorkStatus: digest of what it says, so that metadata alone tells whether it is up to date.
+pub(super) const DIGEST_ANNOTATION: &str = "argosy.dev/digest";
+
+/// Which WDS object this belongs to.
+pub(super) fn origin_of(metadata: &ObjectMeta) -> Option<OriginUid> {
+    Some(
+        metadata
+            .labels
+            .as_ref()?
+            .get(names::ORIGIN_UID_LABEL)?
+            .as_str()
+            .into(),
+    )
+}
+
+fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    Some(metadata.annotations.as_ref()?.get(key)?.as_str())
+}
+
+impl Work {
+    /// The view of an object.
+    pub(super) fn new(work: ManifestWork) -> Self {
+        let manifest = work
+            .spec
+            .workload
+            .manifests
+            .into_iter()
+            .next()
+            .and_then(|manifest| {
+                let workflow: Workflow = serde_json::from_value(manifest).ok()?;
+                let api_version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
+                (workflow.api_version == api_version && workflow.kind == workflow::KIND)
+                    .then(|| Arc::new(workflow))
+            });
+        Self {
+            attempt: attempt_of(&work.metadata),
+            withdraw: annotation(&work.metadata, names::WITHDRAW_ANNOTATION)
+                .and_then(|text| text.parse().ok()),
+            is_deleting: work.metadata.deletion_timestamp.is_some(),
+            uid: work.metadata.uid.unwrap_or_default(),
+            resource_version: work.metadata.resource_version.unwrap_or_default(),
+            finalizers: work.metadata.finalizers.unwrap_or_default(),
+            conditions: work.status.unwrap_or_default().conditions,
+            manifest,
+        }
+    }
+}
+
+impl Object {
+    /// The view of an object.
+    pub(super) fn new(object: Workflow) -> Self {
+        let attempt = attempt_of(&object.metadata);
+        let metadata = object.metadata;
+        Self {
+            key: WorkflowKey::new(
+                metadata.namespace.as_deref().unwrap_or_default(),
+                metadata.name.as_deref().unwrap_or_default(),
+            ),
+            attempt,
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            deleted_at: metadata.deletion_timestamp.map(|time| time.0),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            status: object.status.map(Arc::new),
+        }
+    }
+
+    /// Whether Argo calls the run done. Argo's own TTL goes by the phase too.
+    pub(super) fn is_final(&self) -> bool {
+        workflow::is_final(workflow::phase(self.status.as_deref()))
+    }
+
+    /// How the attempt ended, if it has.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        if self.is_final() {
+            Some(Outcome::Finished)
+        } else {
+            self.deleted_at.map(|_| Outcome::Deleted)
+        }
+    }
+
+    /// Whether the agent still holds the object.
+    pub(super) fn is_held(&self) -> bool {
+        self.finalizers
+            .iter()
+            .any(|finalizer| finalizer == names::AGENT_FINALIZER)
+    }
+}
+
+impl Record {
+    /// The view of an object.
+    pub(super) fn new(record: AppliedManifestWork) -> Self {
+        Self {
+            attempt: attempt_of(&record.metadata),
+            outcome: annotation(&record.metadata, names::OUTCOME_ANNOTATION).and_then(Outcome::parse),
+            released_at: annotation(&record.metadata, names::RELEASED_ANNOTATION)
+                .and_then(|text| text.parse().ok()),
+            uid: record.metadata.uid.unwrap_or_default(),
+            resource_version: record.metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+impl Known {
+    /// The view of an object.
+    pub(super) fn new(status: WorkStatus) -> Self {
+        Self {
+            attempt: attempt_of(&status.metadata),
+            digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Digest::parse),
+            resource_version: status.metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The controller's index: everything known of the WDS and the ITS, and the decisions about it.
+//!
+//! One owner, changed only by [`Reconcile::apply`] and [`Reconcile::failed`]. A decision joins a Workflow with the
+//! policies that select it, the clusters they match, its ManifestWorks and its WorkStatuses; each is a lookup by
+//! key. Not here: what a WEC does with a ManifestWork (`agent`).
+
+mod action;
+mod claimed;
+mod cluster;
+mod decide;
+mod events;
+mod manifest;
+mod mirror;
+mod moving;
+mod placement;
+mod policy;
+mod unclaimed;
+mod work;
+mod workflow_view;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+
+use crate::{
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, patch::JsonPatch,
+    transforms::Transforms,
+};
+
+pub use action::{HubAction, Purpose};
+use cluster::{Cluster, Pulse};
+use policy::Policy;
+use work::{Report, Work};
+use workflow_view::WorkflowView;
+
+/// What a decision of the controller is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HubKey {
+    /// A Workflow of the WDS and everything it caused.
+    Workflow(WorkflowKey),
+    /// A BindingPolicy's status.
+    Policy(String),
+    /// A CustomTransform's status.
+    Transform(String),
+    /// A ManagedCluster's availability.
+    Cluster(ClusterName),
+}
+
+impl std::fmt::Display for HubKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workflow(key) => write!(f, "workflow {key}"),
+            Self::Policy(name) => write!(f, "bindingpolicy {name}"),
+            Self::Transform(name) => write!(f, "customtransform {name}"),
+            Self::Cluster(name) => write!(f, "managedcluster {name}"),
+        }
+    }
+}
+
+/// What the controller can learn.
+#[derive(Debug)]
+pub enum HubInput {
+    /// Workflows of the WDS.
+    Workflow(Change<Workflow>),
+    /// BindingPolicies of the WDS.
+    Policy(Change<BindingPolicy>),
+    /// CustomTransforms of the WDS.
+    Transform(Change<CustomTransform>),
+    /// ManagedClusters of the ITS.
+    Cluster(Change<ManagedCluster>),
+    /// The clusters' Leases in the ITS.
+    Lease(Change<Lease>),
+    /// ManifestWorks of this WDS in the ITS.
+    Work(Change<ManifestWork>),
+    /// WorkStatuses in the ITS.
+    Report(Change<WorkStatus>),
+    /// A Workflow of the WDS as it is after our own patch.
+    Wrote {
+        /// The patch.
+        patch: JsonPatch,
+        /// The answer.
+        object: Box<Workflow>,
+    },
+    /// A ManifestWork that was to be deleted is not there.
+    WorkGone(ClusterName, OriginUid),
+}
+
+/// What the controller is told at start.
+#[derive(Clone, Debug)]
+pub struct HubConfig {
+    /// Name of the WDS, written on every ManifestWork.
+    pub wds_name: String,
+}
+
+/// The first listing of each kind has arrived. Before all have, nothing is decided: an object that is not listed
+/// yet looks like one that is gone.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
+struct Synced {
+    workflows: bool,
+    policies: bool,
+    transforms: bool,
+    clusters: bool,
+    leases: bool,
+    works: bool,
+    reports: bool,
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct Hub {
+    config: HubConfig,
+    synced: Synced,
+    workflows: HashMap<WorkflowKey, WorkflowView>,
+    by_uid: HashMap<OriginUid, WorkflowKey>,
+    policies: BTreeMap<String, Policy>,
+    transforms: Transforms,
+    clusters: BTreeMap<ClusterName, Cluster>,
+    /// Leases by cluster; one may be seen before its ManagedCluster.
+    pulses: BTreeMap<ClusterName, Pulse>,
+    /// ManifestWorks by origin, then cluster.
+    works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
+    /// WorkStatuses by origin, then cluster.
+    reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
+    /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
+    claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
+}
+
+impl Hub {
+    /// An index that knows nothing yet.
+    pub fn new(config: HubConfig) -> Self {
+        Self {
+            config,
+            synced: Synced::default(),
+            workflows: HashMap::new(),
+            by_uid: HashMap::new(),
+            policies: BTreeMap::new(),
+            transforms: Transforms::default(),
+            clusters: BTreeMap::new(),
+            pulses: BTreeMap::new(),
+            works: HashMap::new(),
+            reports: HashMap::new(),
+            claimed: BTreeMap::new(),
+        }
+    }
+
+    /// Whether every kind has been listed once.
+    pub fn is_synced(&self) -> bool {
+        let Synced {
+            workflows,
+            policies,
+            transforms,
+            clusters,
+            leases,
+            works,
+            reports,
+        } = self.synced;
+        workflows && policies && transforms && clusters && leases && works && reports
+    }
+
+    /// ManifestWorks whose WDS object is unknown: it was deleted past its finalizer, or the WDS was restored.
+    /// Nothing is deleted on their account; they are counted and reported.
+    pub fn orphans(&self) -> impl Iterator<Item = (&OriginUid, &ClusterName)> {
+        self.works
+            .iter()
+            .filter(|(uid, _)| !self.by_uid.contains_key(*uid))
+            .flat_map(|(uid, works)| works.keys().map(move |cluster| (uid, cluster)))
+    }
+
+    fn every_key(&self) -> BTreeSet<HubKey> {
+        let workflows = self.workflows.keys().cloned().map(HubKey::Workflow);
+        let policies = self.policies.keys().cloned().map(HubKey::Policy);
+        let transforms = self.transforms.names().cloned().map(HubKey::Transform);
+        let clusters = self.clusters.keys().cloned().map(HubKey::Cluster);
+        workflows
+            .chain(policies)
+            .chain(transforms)
+            .chain(clusters)
+            .collect()
+    }
+}
+
+impl Reconcile for Hub {
+    type Input = HubInput;
+    type Key = HubKey;
+    type Action = HubAction;
+
+    fn apply(&mut self, input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
+        let was_synced = self.is_synced();
+        let dirty = self.learn(input, now);
+        match (was_synced, self.is_synced()) {
+            (true, _) => dirty,
+            (false, true) => self.every_key(),
+            (false, false) => BTreeSet::new(),
+        }
+    }
+
+    fn failed(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> BTreeSet<HubKey> {
+        self.learn_failure(key, action, failure)
+    }
+
+    fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
+        if !self.is_synced() {
+            return Decision::rest();
+        }
+        match key {
+            HubKey::Workflow(key) => self.decide_workflow(key).into(),
+            HubKey::Policy(name) => self.decide_policy(name, now).into(),
+            HubKey::Transform(name) => self.decide_transform(name).into(),
+            HubKey::Cluster(name) => self.decide_cluster(name, now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! What the controller can do: each one request to one API server, as data.
+
+use argosy_api::{BindingPolicyStatus, CustomTransformStatus, ManifestWork};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{ClusterName, OriginUid, WorkflowKey, patch::JsonPatch};
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HubAction {
+    /// Patch a Workflow of the WDS.
+    PatchWorkflow {
+        /// Which one.
+        key: WorkflowKey,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+        /// What for, in logs: `claim`, `mirror` and the like.
+        purpose: Purpose,
+    },
+    /// Create a ManifestWork in a mailbox.
+    CreateWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// The whole object.
+        work: Box<ManifestWork>,
+    },
+    /// Ask the agent of a cluster never to create the attempt.
+    WithdrawWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+    /// Delete a ManifestWork.
+    DeleteWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// UID of the ManifestWork, so that no other is deleted.
+        uid: String,
+    },
+    /// Write a BindingPolicy's status.
+    PolicyStatus {
+        /// Name of the policy.
+        name: String,
+        /// The whole status.
+        status: BindingPolicyStatus,
+    },
+    /// Write a CustomTransform's status.
+    TransformStatus {
+        /// Name of the transform.
+        name: String,
+        /// The whole status.
+        status: CustomTransformStatus,
+    },
+    /// Write a ManagedCluster's conditions.
+    ClusterConditions {
+        /// Name of the cluster.
+        name: ClusterName,
+        /// All of its conditions.
+        conditions: Vec<Condition>,
+        /// The version they were read at.
+        resource_version: String,
+    },
+}
+
+/// Why a Workflow of the WDS is patched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Write the claim and the hold.
+    Claim,
+    /// Take claim and hold off a Workflow that nothing selects any more.
+    Release,
+    /// Bring back the state of the run, and mend the hold.
+    Mirror,
+    /// Say why a Workflow is not sent.
+    Explain,
+    /// Let a deleted Workflow go.
+    LetGo,
+}

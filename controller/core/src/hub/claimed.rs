@@ -1,0 +1,96 @@
+//! The next step for a Workflow that is claimed: send it, bring its state back, let it go when it is deleted.
+
+use argosy_api::names;
+use serde_json::json;
+
+use super::{Hub, HubAction, action::Purpose, moving::Move, work::Work, workflow_view::WorkflowView};
+use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
+
+impl Hub {
+    pub(super) fn decide_claimed(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<HubAction> {
+        if view.is_deleting {
+            return self
+                .decide_deletion(key, view)
+                .or_else(|| self.mirror(key, view, claim));
+        }
+        if self.is_leaving(view, claim) {
+            return match self.decide_move(key, view, claim) {
+                Move::Step(action) => Some(action),
+                Move::Wait => self.mirror(key, view, claim),
+            };
+        }
+        let explanation = view
+            .send_failure
+            .as_ref()
+            .and_then(|_| self.mirror(key, view, claim));
+        explanation
+            .or_else(|| self.send(key, view, claim))
+            .or_else(|| self.mirror(key, view, claim))
+            .or_else(|| self.clear_leftovers(view, Some(claim)))
+    }
+
+    /// Puts the ManifestWork of the claimed attempt into the mailbox. One that was deleted by hand comes back, so that
+    /// the run can still be controlled; the agent remembers that it has started.
+    fn send(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
+        let has_ended = view.is_final()
+            || self
+                .report(view, claim)
+                .is_some_and(|report| report.outcome.is_some());
+        match self.work(view, &claim.cluster) {
+            None if has_ended => None,
+            None => Some(HubAction::CreateWork {
+                cluster: claim.cluster.clone(),
+                work: Box::new(self.manifest_work(key, view, claim, false)),
+            }),
+            Some(work) if work.attempt < claim.attempt => self.clear(view, &claim.cluster, work),
+            Some(_) => None,
+        }
+    }
+
+    /// Deletes every ManifestWork of a deleted Workflow, waits until all are gone, and lets the Workflow go.
+    pub(super) fn decide_deletion(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
+        if let Some(works) = self.works.get(&view.uid) {
+            let (cluster, work) = works.iter().find(|(_, work)| !work.is_deleting)?;
+            return Some(HubAction::DeleteWork {
+                cluster: cluster.clone(),
+                origin: view.uid.clone(),
+                uid: work.uid.clone(),
+            });
+        }
+        self.make_sure(key, view).or_else(|| let_go(key, view))
+    }
+
+    /// Where a mailbox may hold a ManifestWork that is not known, one is created to find out, marked never to be carried
+    /// out: its name is taken if there is one already. It is then deleted like any other.
+    fn make_sure(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
+        let cluster = view.unsure_of.clone()?;
+        let claim = Claim {
+            cluster: cluster.clone(),
+            attempt: view.last_attempt,
+            wants_status: false,
+        };
+        let work = Box::new(self.manifest_work(key, view, &claim, true));
+        Some(HubAction::CreateWork { cluster, work })
+    }
+
+    pub(super) fn work(&self, view: &WorkflowView, cluster: &ClusterName) -> Option<&Work> {
+        self.works.get(&view.uid)?.get(cluster)
+    }
+}
+
+/// Takes our finalizer off a Workflow of which nothing is left in the ITS.
+pub(super) fn let_go(key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
+    let mut finalizers = view.finalizers.clone();
+    finalizers.retain(|finalizer| finalizer != names::CONTROLLER_FINALIZER);
+    (finalizers != view.finalizers).then(|| HubAction::PatchWorkflow {
+        key: key.clone(),
+        patch: JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
+            .set("/metadata/finalizers", json!(finalizers)),
+        purpose: Purpose::LetGo,
+    })
+}

@@ -1,0 +1,187 @@
+//! How the controller's index learns: one method per kind, each returning the keys that it concerns.
+//!
+//! Objects come from watches and from the answers to our own writes, in any order, so an older version never
+//! replaces a newer one. A re-list is treated as its difference to what is known.
+
+mod inventory;
+mod mailbox;
+mod wishes;
+
+use std::collections::BTreeSet;
+
+use argosy_api::{Workflow, conditions::reason};
+use jiff::Timestamp;
+
+use super::{Hub, HubAction, HubInput, HubKey, WorkflowView, workflow_view::SendFailure};
+use crate::{
+    Change, ClusterName, Failure, WorkflowKey,
+    digest::Digest,
+    patch::JsonPatch,
+    reconcile::{is_gone, is_newer},
+};
+
+type Dirty = BTreeSet<HubKey>;
+
+impl Hub {
+    pub(super) fn learn(&mut self, input: HubInput, now: Timestamp) -> Dirty {
+        match input {
+            HubInput::Workflow(change) => self.learn_workflows(change),
+            HubInput::Wrote { patch, object } => self.learn_answer(&patch, *object),
+            HubInput::Policy(change) => self.learn_policies(change),
+            HubInput::Transform(change) => self.learn_transforms(change),
+            HubInput::Cluster(change) => self.learn_clusters(change),
+            HubInput::Lease(change) => self.learn_leases(change, now),
+            HubInput::Work(change) => self.learn_works(change),
+            HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
+            HubInput::Report(change) => self.learn_reports(change),
+        }
+    }
+
+    pub(super) fn learn_failure(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> Dirty {
+        let mut dirty = Dirty::from([key.clone()]);
+        match (key, action, failure) {
+            (HubKey::Workflow(key), HubAction::CreateWork { cluster, .. }, _) => {
+                if let Some(view) = self.workflows.get_mut(key) {
+                    learn_send_failure(view, cluster, failure);
+                }
+            }
+            // The answer to an earlier write can arrive after the event of the deletion, and brings the object back.
+            (_, HubAction::PatchWorkflow { key, patch, .. }, Failure::NotFound { .. }) => {
+                let version = patch
+                    .value_at("/metadata/resourceVersion")
+                    .and_then(serde_json::Value::as_str);
+                if self
+                    .workflows
+                    .get(key)
+                    .is_some_and(|view| version == Some(&view.resource_version))
+                {
+                    dirty.extend(self.delete_workflow(key));
+                }
+            }
+            _ => {}
+        }
+        dirty
+    }
+
+    /// Learns a Workflow as it is after our patch, and what the API server has made of the status in it.
+    fn learn_answer(&mut self, patch: &JsonPatch, object: Workflow) -> Dirty {
+        let wanted = patch.value_at("/status").map(Digest::of);
+        let key = WorkflowView::key(&object);
+        let version = object.metadata.resource_version.clone();
+        let dirty = self.apply_workflow(object);
+        if let Some(view) = self.workflows.get_mut(&key)
+            && version.as_ref() == Some(&view.resource_version)
+        {
+            view.wrote = wanted.zip(view.status.digest).or(view.wrote);
+        }
+        dirty
+    }
+
+    fn learn_workflows(&mut self, change: Change<Workflow>) -> Dirty {
+        match change {
+            Change::Apply(object) => self.apply_workflow(*object),
+            Change::Delete(object) => {
+                let key = WorkflowView::key(&object);
+                let known = self.workflows.get(&key);
+                let version = object.metadata.resource_version.as_deref();
+                if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
+                    return Dirty::new();
+                }
+                self.delete_workflow(&key)
+            }
+            Change::Reset(live) => {
+                self.synced.workflows = true;
+                let keys: BTreeSet<WorkflowKey> = live.iter().map(WorkflowView::key).collect();
+                let gone: Vec<_> = self
+                    .workflows
+                    .keys()
+                    .filter(|key| !keys.contains(*key))
+                    .cloned()
+                    .collect();
+                let mut dirty: Dirty = gone.iter().flat_map(|key| self.delete_workflow(key)).collect();
+                dirty.extend(live.into_iter().flat_map(|object| self.apply_workflow(object)));
+                dirty
+            }
+        }
+    }
+
+    fn apply_workflow(&mut self, object: Workflow) -> Dirty {
+        let key = WorkflowView::key(&object);
+        let is_gone = is_gone(&object.metadata);
+        let mut view = WorkflowView::new(object);
+        if let Some(known) = self.workflows.get(&key) {
+            if !is_newer(Some(&view.resource_version), &known.resource_version) {
+                return Dirty::new();
+            }
+            if is_gone {
+                return self.delete_workflow(&key);
+            }
+            if known.uid == view.uid {
+                view.wrote = known.wrote;
+                view.unsure_of.clone_from(&known.unsure_of);
+                view.send_failure = known.send_failure.clone().filter(|_| known.claim == view.claim);
+            } else {
+                self.by_uid.remove(&known.uid);
+            }
+            let before = known.claim.clone();
+            self.unlist_claim(&key, before.map(|claim| claim.cluster));
+        } else if is_gone {
+            return Dirty::new();
+        }
+        if let Some(claim) = view
+            .claim
+            .as_ref()
+            .filter(|_| !view.is_final() || view.is_deleting)
+        {
+            self.claimed
+                .entry(claim.cluster.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        self.by_uid.insert(view.uid.clone(), key.clone());
+        let mut dirty = self.place_and_insert(key.clone(), view);
+        dirty.insert(HubKey::Workflow(key));
+        dirty
+    }
+
+    fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
+        let Some(view) = self.workflows.remove(key) else {
+            return Dirty::new();
+        };
+        self.by_uid.remove(&view.uid);
+        self.unlist_claim(key, view.claim.map(|claim| claim.cluster));
+        self.count(&view.placement.policies, &BTreeSet::new())
+    }
+
+    fn unlist_claim(&mut self, key: &WorkflowKey, cluster: Option<ClusterName>) {
+        let Some(cluster) = cluster else { return };
+        if let Some(keys) = self.claimed.get_mut(&cluster) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.claimed.remove(&cluster);
+            }
+        }
+    }
+}
+
+fn learn_send_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &Failure) {
+    let (reason, message) = match failure {
+        Failure::NotFound { namespace: true, .. } => (
+            reason::MAILBOX_MISSING,
+            format!(
+                "namespace {cluster}, the cluster's mailbox, does not exist in the ITS; has the cluster joined?"
+            ),
+        ),
+        Failure::Refused(message) | Failure::NotFound { message, .. } => (
+            reason::REFUSED,
+            format!("the ITS refused the ManifestWork: {message}"),
+        ),
+        Failure::Conflict | Failure::Foreign(_) => return,
+        Failure::Unreachable(_) => {
+            view.unsure_of = Some(cluster.clone());
+            return;
+        }
+    };
+    view.unsure_of = None;
+    view.send_failure = Some(SendFailure { reason, message });
+}

@@ -1,0 +1,133 @@
+//! How the index learns the inventory: ManagedClusters and the Leases of their agents.
+
+use std::collections::BTreeSet;
+
+use argosy_api::{ManagedCluster, names};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::ResourceExt;
+
+use super::Dirty;
+use crate::{
+    Change, ClusterName,
+    hub::{Cluster, Hub, HubKey, Pulse},
+    reconcile::is_newer,
+};
+
+impl Hub {
+    pub(super) fn learn_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
+        match change {
+            Change::Apply(cluster) => self.apply_clusters(vec![*cluster]),
+            Change::Delete(cluster) => self.delete_clusters(&[cluster.name_any().as_str().into()]),
+            Change::Reset(live) => {
+                self.synced.clusters = true;
+                let names: BTreeSet<ClusterName> = live
+                    .iter()
+                    .map(|cluster| cluster.name_any().as_str().into())
+                    .collect();
+                let gone: Vec<_> = self
+                    .clusters
+                    .keys()
+                    .filter(|name| !names.contains(name))
+                    .cloned()
+                    .collect();
+                let mut dirty = self.delete_clusters(&gone);
+                dirty.extend(self.apply_clusters(live));
+                dirty
+            }
+        }
+    }
+
+    fn apply_clusters(&mut self, live: Vec<ManagedCluster>) -> Dirty {
+        let mut dirty = Dirty::new();
+        let mut labels_changed = false;
+        for object in live {
+            let name: ClusterName = object.name_any().as_str().into();
+            let cluster = Cluster::new(object);
+            let known = self.clusters.get(&name);
+            if known.is_some_and(|known| !is_newer(Some(&cluster.resource_version), &known.resource_version))
+            {
+                continue;
+            }
+            labels_changed |= known.is_none_or(|known| known.labels != cluster.labels);
+            if known.is_none_or(|known| known.differs_in_reachability(&cluster)) {
+                dirty.extend(self.claimed_by(&name));
+            }
+            self.clusters.insert(name.clone(), cluster);
+            dirty.insert(HubKey::Cluster(name));
+        }
+        if labels_changed {
+            dirty.extend(self.after_cluster_change());
+        }
+        dirty
+    }
+
+    fn delete_clusters(&mut self, names: &[ClusterName]) -> Dirty {
+        let mut dirty = Dirty::new();
+        for name in names {
+            if self.clusters.remove(name).is_some() {
+                dirty.extend(self.claimed_by(name));
+                dirty.extend(self.after_cluster_change());
+            }
+        }
+        dirty
+    }
+
+    fn after_cluster_change(&mut self) -> Dirty {
+        let mut dirty = self.replace_all();
+        dirty.extend(self.policies.keys().cloned().map(HubKey::Policy));
+        dirty
+    }
+
+    fn claimed_by(&self, cluster: &ClusterName) -> Dirty {
+        self.claimed
+            .get(cluster)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .map(HubKey::Workflow)
+            .collect()
+    }
+
+    pub(super) fn learn_leases(&mut self, change: Change<Lease>, now: Timestamp) -> Dirty {
+        let mut dirty = Dirty::new();
+        let live = match change {
+            Change::Apply(lease) => vec![*lease],
+            Change::Delete(lease) if lease.name_any() == names::CLUSTER_LEASE => {
+                let name = cluster_of(&lease);
+                self.pulses.remove(&name);
+                return [HubKey::Cluster(name)].into();
+            }
+            Change::Delete(_) => return Dirty::new(),
+            Change::Reset(live) => {
+                self.synced.leases = true;
+                let names: BTreeSet<ClusterName> = live.iter().map(cluster_of).collect();
+                let gone: Vec<_> = self
+                    .pulses
+                    .keys()
+                    .filter(|name| !names.contains(name))
+                    .cloned()
+                    .collect();
+                for name in gone {
+                    self.pulses.remove(&name);
+                    dirty.insert(HubKey::Cluster(name));
+                }
+                live
+            }
+        };
+        for lease in live
+            .into_iter()
+            .filter(|lease| lease.name_any() == names::CLUSTER_LEASE)
+        {
+            let name = cluster_of(&lease);
+            let pulse = Pulse::seen(&lease, self.pulses.get(&name), now);
+            self.pulses.insert(name.clone(), pulse);
+            dirty.insert(HubKey::Cluster(name));
+        }
+        dirty
+    }
+}
+
+fn cluster_of(lease: &Lease) -> ClusterName {
+    lease.namespace().unwrap_or_default().as_str().into()
+}

@@ -1,0 +1,83 @@
+//! How the index learns what users want besides Workflows: BindingPolicies and CustomTransforms.
+
+use std::collections::BTreeSet;
+
+use argosy_api::{BindingPolicy, CustomTransform};
+use kube::ResourceExt;
+
+use super::Dirty;
+use crate::{
+    Change,
+    hub::{Hub, HubKey, Policy},
+    reconcile::is_newer,
+};
+
+impl Hub {
+    pub(super) fn learn_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
+        let (live, mut dirty) = match change {
+            Change::Apply(policy) => (vec![*policy], Dirty::new()),
+            Change::Delete(policy) => {
+                self.policies.remove(&policy.name_any());
+                return self.replace_all();
+            }
+            Change::Reset(live) => {
+                self.synced.policies = true;
+                let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
+                self.policies.retain(|name, _| names.contains(name));
+                (live, self.replace_all())
+            }
+        };
+        let mut selection_changed = false;
+        for object in live {
+            let name = object.name_any();
+            let known = self.policies.get(&name);
+            if known
+                .is_some_and(|known| !is_newer(object.resource_version().as_deref(), &known.resource_version))
+            {
+                continue;
+            }
+            let mut policy = Policy::compile(object);
+            policy.selected = known.map_or(0, |known| known.selected);
+            selection_changed |=
+                known.is_none_or(|known| known.generation != policy.generation || known.uid != policy.uid);
+            self.policies.insert(name.clone(), policy);
+            dirty.insert(HubKey::Policy(name));
+        }
+        if selection_changed {
+            dirty.extend(self.replace_all());
+        }
+        dirty
+    }
+
+    pub(super) fn learn_transforms(&mut self, change: Change<CustomTransform>) -> Dirty {
+        let mut touched = Vec::new();
+        let live = match change {
+            Change::Apply(transform) => vec![*transform],
+            Change::Delete(transform) => {
+                touched.extend(self.transforms.delete(&transform.name_any()));
+                Vec::new()
+            }
+            Change::Reset(live) => {
+                self.synced.transforms = true;
+                let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
+                let gone: Vec<String> = self
+                    .transforms
+                    .names()
+                    .filter(|name| !names.contains(*name))
+                    .cloned()
+                    .collect();
+                touched.extend(gone.iter().flat_map(|name| self.transforms.delete(name)));
+                live
+            }
+        };
+        for transform in live {
+            if self
+                .transforms
+                .is_newer(&transform.name_any(), transform.resource_version().as_deref())
+            {
+                touched.extend(self.transforms.apply(transform));
+            }
+        }
+        touched.into_iter().map(HubKey::Transform).collect()
+    }
+}

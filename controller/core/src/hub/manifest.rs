@@ -1,0 +1,115 @@
+//! The ManifestWork of a Workflow: what is sent, under which names.
+//!
+//! A function of the Workflow, its claim and the transforms. The object in it is created once on the cluster and
+//! never written over, which OCM calls `CreateOnly`.
+
+use std::collections::BTreeMap;
+
+use argosy_api::{
+    ManifestWork, ManifestWorkSpec,
+    manifest_work::{ManifestConfig, ManifestsTemplate, ResourceIdentifier, UpdateStrategy},
+    names, workflow,
+};
+use serde_json::{Value, json};
+
+use super::{Hub, workflow_view::WorkflowView};
+use crate::{WorkflowKey, claim::Claim};
+
+impl Hub {
+    /// The ManifestWork of a claimed Workflow. It is born with the agent's finalizer, so that its deletion waits until
+    /// the agent says that nothing of it is left. `is_withdrawal` makes it a question to the agent instead: promise
+    /// never to create this attempt.
+    pub(super) fn manifest_work(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+        is_withdrawal: bool,
+    ) -> ManifestWork {
+        let spec = ManifestWorkSpec {
+            workload: ManifestsTemplate {
+                manifests: vec![self.manifest(key, view, claim)],
+            },
+            manifest_configs: vec![ManifestConfig {
+                resource_identifier: ResourceIdentifier {
+                    group: workflow::GROUP.to_owned(),
+                    resource: workflow::PLURAL.to_owned(),
+                    namespace: key.namespace.to_string(),
+                    name: key.name.to_string(),
+                },
+                update_strategy: Some(UpdateStrategy {
+                    type_: "CreateOnly".to_owned(),
+                }),
+            }],
+        };
+        let mut work = ManifestWork::new(&names::work_name(view.uid.as_str()), spec);
+        let metadata = &mut work.metadata;
+        metadata.namespace = Some(claim.cluster.to_string());
+        metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
+        metadata.labels = Some(strings([
+            (names::ORIGIN_UID_LABEL, view.uid.as_str()),
+            (names::ORIGIN_WDS_LABEL, &self.config.wds_name),
+        ]));
+        let attempt = claim.attempt.to_string();
+        let mut annotations = strings([
+            (names::ORIGIN_NAMESPACE_ANNOTATION, &*key.namespace),
+            (names::ORIGIN_NAME_ANNOTATION, &*key.name),
+            (names::ATTEMPT_ANNOTATION, &attempt),
+        ]);
+        if is_withdrawal {
+            annotations.insert(names::WITHDRAW_ANNOTATION.to_owned(), attempt);
+        }
+        metadata.annotations = Some(annotations);
+        work
+    }
+
+    fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Value {
+        let mut object = json!({
+            "apiVersion": format!("{}/{}", workflow::GROUP, workflow::VERSION),
+            "kind": workflow::KIND,
+            "metadata": {
+                "name": &*key.name,
+                "namespace": &*key.namespace,
+                "labels": view.labels,
+                "annotations": view.annotations,
+            },
+            "spec": &*view.spec,
+        });
+        self.transforms.apply_to_workflow(&mut object);
+        let attempt = claim.attempt.to_string();
+        add(
+            &mut object,
+            "labels",
+            &[
+                (names::CLUSTER_LABEL, claim.cluster.as_str()),
+                (names::ORIGIN_UID_LABEL, view.uid.as_str()),
+            ],
+        );
+        add(
+            &mut object,
+            "annotations",
+            &[(names::ATTEMPT_ANNOTATION, &attempt)],
+        );
+        object
+    }
+}
+
+fn strings<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// Adds to `metadata.labels` or `metadata.annotations`, whatever a transform has left there.
+fn add(object: &mut Value, field: &str, pairs: &[(&str, &str)]) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let map = metadata.entry(field).or_insert_with(|| json!({}));
+    if !map.is_object() {
+        *map = json!({});
+    }
+    if let Some(map) = map.as_object_mut() {
+        map.extend(pairs.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
+    }
+}

@@ -1,0 +1,336 @@
+//! How a claimed Workflow should look in the WDS: the hold, and the state of its run.
+//!
+//! The status is replaced as a whole, because a merge would keep nodes that are gone, and because the CRD has no
+//! status subresource it goes with the labels in one request. Never brought back: `status.synchronization`, which a
+//! restarting local controller would take locks for, `last-seen-version`, and the `artifact-gc` finalizer, which makes
+//! the local controller process a held object.
+
+use std::collections::BTreeMap;
+
+use argosy_api::{
+    conditions::{WorkflowCondition, reason, workflow as types},
+    names, workflow,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Hub, HubAction, Report,
+    action::Purpose,
+    workflow_view::{WorkflowView, is_ours},
+};
+use crate::{ClusterName, WorkflowKey, claim::Claim, digest::Digest, patch::JsonPatch};
+
+/// The phase of a claimed Workflow whose cluster has not reported yet. Argo's controller counts objects without a
+/// phase as stuck and restarts itself over them.
+const PENDING: &str = "Pending";
+
+/// The phase of a run that will never go on, because its object is gone.
+const ERROR: &str = "Error";
+
+type Lost = [(&'static str, Value); 3];
+
+impl Hub {
+    /// The patch that claims a Workflow: claim, hold and first status in one write.
+    pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, cluster: &ClusterName) -> HubAction {
+        let claim = Claim {
+            cluster: cluster.clone(),
+            attempt: view.last_attempt + 1,
+            wants_status: view.placement.wants_status,
+        };
+        self.claim_again(key, view, &claim)
+    }
+
+    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet.
+    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
+    pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
+        let conditions = vec![dispatched(claim)];
+        let status = json!({ "phase": PENDING, "conditions": conditions });
+        let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
+            .set("/metadata/labels", json!(held_labels(view, claim, PENDING, None)))
+            .set(
+                "/metadata/annotations",
+                json!(claimed_annotations(view, claim, None)),
+            )
+            .set("/metadata/finalizers", json!(claimed_finalizers(view)))
+            .set("/status", status);
+        HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch,
+            purpose: Purpose::Claim,
+        }
+    }
+
+    /// The patch that makes a claimed Workflow look as it should, or `None` if it does.
+    pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
+        let report = self.report(view, claim);
+        let wants_status = claim.wants_status || view.placement.wants_status;
+        let shown = report.filter(|report| wants_status && report.status.is_some());
+        let status = shown.map(|report| self.shown_status(view, claim, report));
+        let lost = self
+            .lost(view, claim)
+            .filter(|_| wants_status && !view.is_final());
+        let phase = match &status {
+            Some(status) => workflow::phase(Some(status)),
+            None if lost.is_some() => ERROR,
+            None if view.status.phase.is_empty() => PENDING,
+            None => &view.status.phase,
+        };
+        let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
+        let mut patch = guard.clone();
+        let labels = held_labels(view, claim, phase, shown);
+        if labels != view.labels {
+            patch = patch.set("/metadata/labels", json!(labels));
+        }
+        let annotations = claimed_annotations(view, claim, shown);
+        if annotations != view.annotations {
+            patch = patch.set("/metadata/annotations", json!(annotations));
+        }
+        let finalizers = claimed_finalizers(view);
+        if finalizers != view.finalizers {
+            patch = patch.set("/metadata/finalizers", json!(finalizers));
+        }
+        patch = match status {
+            Some(status) => add_status(patch, view, status),
+            None => self.add_conditions(patch, view, claim, lost),
+        };
+        (patch != guard).then(|| HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch,
+            purpose: Purpose::Mirror,
+        })
+    }
+
+    /// The WorkStatus of the claimed attempt.
+    pub(super) fn report(&self, view: &WorkflowView, claim: &Claim) -> Option<&Report> {
+        let report = self.reports.get(&view.uid)?.get(&claim.cluster)?;
+        (report.attempt == claim.attempt).then_some(report)
+    }
+
+    fn shown_status(&self, view: &WorkflowView, claim: &Claim, report: &Report) -> Value {
+        let mut status = report.status.as_deref().cloned().unwrap_or_default();
+        let mut extra = Vec::new();
+        let Some(fields) = status.as_object_mut() else {
+            return json!({ "phase": PENDING, "conditions": self.conditions(view, claim, false) });
+        };
+        fields.remove("synchronization");
+        let offloaded = fields
+            .get("offloadNodeStatusVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !offloaded.is_empty() {
+            fields.remove("offloadNodeStatusVersion");
+            let message =
+                "the nodes of this Workflow lie in the cluster's SQL database and cannot be shown here";
+            extra.push(WorkflowCondition::new(
+                types::STATUS_COMPLETE,
+                false,
+                reason::NODES_OFFLOADED,
+                message,
+            ));
+        }
+        let phase = fields.entry("phase").or_insert_with(|| json!(PENDING));
+        if phase.as_str().is_none_or(str::is_empty) {
+            *phase = json!(PENDING);
+        }
+        let lost = self
+            .lost(view, claim)
+            .filter(|_| !phase.as_str().is_some_and(workflow::is_final));
+        for (field, value) in lost.into_iter().flatten() {
+            fields.insert(field.to_owned(), value);
+        }
+        let ended = fields
+            .get("phase")
+            .and_then(Value::as_str)
+            .is_some_and(workflow::is_final);
+        let reported = fields.remove("conditions");
+        let mut conditions: Vec<Value> = match reported {
+            Some(Value::Array(conditions)) => {
+                conditions.into_iter().filter(|known| !is_ours(known)).collect()
+            }
+            _ => Vec::new(),
+        };
+        conditions.extend(
+            self.conditions(view, claim, ended)
+                .into_iter()
+                .chain(extra)
+                .map(|ours| json!(ours)),
+        );
+        fields.insert("conditions".to_owned(), Value::Array(conditions));
+        status
+    }
+
+    /// Without a status to show, only our own conditions and the first and last phase are written.
+    fn add_conditions(
+        &self,
+        patch: JsonPatch,
+        view: &WorkflowView,
+        claim: &Claim,
+        lost: Option<Lost>,
+    ) -> JsonPatch {
+        let ours = self.conditions(view, claim, view.is_final() || lost.is_some());
+        let patch = with_conditions(patch, view, &ours, Some(PENDING));
+        let fields = lost.into_iter().flatten();
+        fields.fold(patch, |patch, (field, value)| {
+            patch.set(&format!("/status/{field}"), value)
+        })
+    }
+
+    /// The fields of the status of a run whose object is gone without a last report.
+    fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
+        let has_ended = self
+            .report(view, claim)
+            .is_some_and(|report| report.outcome.is_some());
+        let work = self
+            .work(view, &claim.cluster)
+            .filter(|work| work.attempt == claim.attempt && !has_ended)?;
+        let message = format!("deleted on {} before it had ended", claim.cluster);
+        Some([
+            ("phase", json!(ERROR)),
+            ("message", json!(message)),
+            ("finishedAt", json!(work.lost_at?.to_string())),
+        ])
+    }
+
+    /// What Argosy says about a claimed Workflow.
+    fn conditions(&self, view: &WorkflowView, claim: &Claim, ended: bool) -> Vec<WorkflowCondition> {
+        let mut conditions = Vec::new();
+        if !ended {
+            conditions.extend(self.reachability(claim));
+        }
+        let work = self
+            .works
+            .get(&view.uid)
+            .and_then(|works| works.get(&claim.cluster));
+        let obstacle = work
+            .filter(|work| work.attempt == claim.attempt)
+            .and_then(|work| work.obstacle.as_ref());
+        conditions.push(if ended {
+            dispatched(claim)
+        } else if self.is_leaving(view, claim) {
+            WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &moving(view, claim))
+        } else if let Some(failure) = &view.send_failure {
+            WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &failure.message)
+        } else if let Some((why, message)) = obstacle {
+            WorkflowCondition::new(types::DISPATCHED, false, why, message)
+        } else {
+            dispatched(claim)
+        });
+        conditions
+    }
+
+    fn reachability(&self, claim: &Claim) -> Option<WorkflowCondition> {
+        let (why, message) = match self.clusters.get(&claim.cluster) {
+            Some(cluster) => cluster.unreachable()?,
+            None => (
+                reason::CLUSTER_GONE,
+                "its ManagedCluster is no longer in the inventory",
+            ),
+        };
+        let message = format!("{}: {message}", claim.cluster);
+        Some(WorkflowCondition::new(
+            types::CLUSTER_REACHABLE,
+            false,
+            why,
+            &message,
+        ))
+    }
+}
+
+fn dispatched(claim: &Claim) -> WorkflowCondition {
+    let message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
+    WorkflowCondition::new(types::DISPATCHED, true, reason::CLAIMED, &message)
+}
+
+fn moving(view: &WorkflowView, claim: &Claim) -> String {
+    let onward = view.placement.only().map_or_else(
+        || "then its claim is taken back".to_owned(),
+        |cluster| format!("then it goes to {cluster}"),
+    );
+    format!(
+        "waits until {} confirms that it never started there; {onward}",
+        claim.cluster
+    )
+}
+
+/// Sets the status unless it is there already, or the API server has made what is there out of it before.
+fn add_status(patch: JsonPatch, view: &WorkflowView, status: Value) -> JsonPatch {
+    let wanted = Digest::of(&status);
+    let is_known = view.status.digest == Some(wanted)
+        || view
+            .wrote
+            .is_some_and(|wrote| Some(wrote) == view.status.digest.map(|there| (wanted, there)));
+    if is_known {
+        patch
+    } else {
+        patch.set("/status", status)
+    }
+}
+
+/// Sets our conditions beside Argo's, unless they stand there already.
+pub(super) fn with_conditions(
+    patch: JsonPatch,
+    view: &WorkflowView,
+    ours: &[WorkflowCondition],
+    first_phase: Option<&str>,
+) -> JsonPatch {
+    let (known, others): (Vec<_>, Vec<_>) = view.status.conditions.iter().cloned().partition(is_ours);
+    let ours: Vec<Value> = ours.iter().map(|condition| json!(condition)).collect();
+    let phase = first_phase.filter(|_| view.status.phase.is_empty());
+    if known == ours && phase.is_none() {
+        return patch;
+    }
+    let conditions = Value::Array(others.into_iter().chain(ours).collect());
+    match (view.status.is_object, phase) {
+        (true, None) => patch.set("/status/conditions", conditions),
+        (true, Some(phase)) => patch
+            .set("/status/conditions", conditions)
+            .set("/status/phase", phase),
+        (false, None) => patch.set("/status", json!({ "conditions": conditions })),
+        (false, Some(phase)) => patch.set("/status", json!({ "phase": phase, "conditions": conditions })),
+    }
+}
+
+fn held_labels(
+    view: &WorkflowView,
+    claim: &Claim,
+    phase: &str,
+    shown: Option<&Report>,
+) -> BTreeMap<String, String> {
+    let mut labels = view.labels.clone();
+    if let Some(report) = shown {
+        labels.extend(report.labels.clone());
+        labels.insert(names::SINGLETON_STATUS_LABEL.to_owned(), "true".to_owned());
+    }
+    labels.insert(names::CLUSTER_LABEL.to_owned(), claim.cluster.to_string());
+    labels.insert(names::ARGO_COMPLETED_LABEL.to_owned(), "true".to_owned());
+    labels.insert(names::ARGO_PHASE_LABEL.to_owned(), phase.to_owned());
+    labels
+}
+
+fn claimed_annotations(
+    view: &WorkflowView,
+    claim: &Claim,
+    shown: Option<&Report>,
+) -> BTreeMap<String, String> {
+    let mut annotations = view.annotations.clone();
+    annotations.remove(names::ARGO_LAST_SEEN_ANNOTATION);
+    if let Some(report) = shown {
+        annotations.extend(report.annotations.clone());
+    }
+    annotations.insert(
+        names::CLAIM_ANNOTATION.to_owned(),
+        claim.to_annotation(view.uid.as_str()),
+    );
+    annotations
+}
+
+fn claimed_finalizers(view: &WorkflowView) -> Vec<String> {
+    let ours = names::CONTROLLER_FINALIZER.to_owned();
+    let mut finalizers = view.finalizers.clone();
+    finalizers.retain(|finalizer| finalizer != names::ARGO_ARTIFACT_GC_FINALIZER);
+    // The API server refuses new finalizers on an object that is being deleted.
+    if !finalizers.contains(&ours) && !view.is_deleting {
+        finalizers.push(ours);
+    }
+    finalizers
+}

@@ -1,0 +1,152 @@
+//! The next step for a Workflow that is not claimed: claim it, or say why not.
+//!
+//! Only what was held at first sight may be claimed: suspended, and without a Pod node. Anything else may have run on
+//! the control cluster already.
+
+use argosy_api::{
+    conditions::{WorkflowCondition, reason, workflow as types},
+    names,
+};
+
+use super::{
+    Hub, HubAction, action::Purpose, claimed::let_go, mirror::with_conditions, workflow_view::WorkflowView,
+};
+use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
+
+impl Hub {
+    pub(super) fn decide_unclaimed(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
+        if view.is_deleting {
+            return self.decide_deletion(key, view);
+        }
+        if let Some(lost) = self.lost_claim(view) {
+            return Some(self.claim_again(key, view, &lost));
+        }
+        if let Some(leftover) = self.clear_leftovers(view, None) {
+            return Some(leftover);
+        }
+        let verdict = self.verdict(view);
+        let explanation = match (verdict, view.placement.only()) {
+            (None, Some(cluster)) => return Some(self.claim(key, view, cluster)),
+            (Some(condition), _) => explain(key, view, &[condition]),
+            (None, None) => explain(key, view, &[]),
+        };
+        let is_rid_of_works = !self.works.contains_key(&view.uid) && view.unsure_of.is_none();
+        explanation.or_else(|| let_go(key, view).filter(|_| is_rid_of_works))
+    }
+
+    /// The claim of a Workflow that has started, after its annotation was taken off, as `kubectl replace` does. The
+    /// ManifestWork carries it too.
+    fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
+        let works = self.works.get(&view.uid)?;
+        let (cluster, work) = works
+            .iter()
+            .filter(|(_, work)| work.is_started && work.attempt > view.last_attempt)
+            .max_by_key(|(_, work)| work.attempt)?;
+        Some(Claim {
+            cluster: cluster.clone(),
+            attempt: work.attempt,
+            wants_status: view.placement.wants_status,
+        })
+    }
+
+    /// Why the Workflow is not sent; `None` if it is to be, or if it is none of our business.
+    fn verdict(&self, view: &WorkflowView) -> Option<WorkflowCondition> {
+        let placement = &view.placement;
+        if placement.policies.is_empty() {
+            return no_policy(view);
+        }
+        if let Some(condition) = not_dispatchable(view) {
+            return Some(condition);
+        }
+        let policies = placement
+            .policies
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        if placement.clusters.is_empty() {
+            let message =
+                format!("selected by {policies}, which match no ManagedCluster; it waits, suspended");
+            return Some(WorkflowCondition::new(
+                types::DISPATCHED,
+                false,
+                reason::NO_CLUSTER,
+                &message,
+            ));
+        }
+        if placement.only().is_none() {
+            let clusters = placement
+                .clusters
+                .iter()
+                .map(ClusterName::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            let message = format!(
+                "selected by {policies} for {clusters}; one run has one cluster, so it waits, suspended"
+            );
+            return Some(WorkflowCondition::new(
+                types::AMBIGUOUS,
+                true,
+                reason::SEVERAL_CLUSTERS,
+                &message,
+            ));
+        }
+        let waits_for_old = self.works.contains_key(&view.uid);
+        waits_for_old.then(|| {
+            let message = "waits until its former ManifestWork is gone";
+            WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, message)
+        })
+    }
+}
+
+/// A user who named a cluster expects something to happen; a suspended Workflow that nothing selects waits for ever.
+fn no_policy(view: &WorkflowView) -> Option<WorkflowCondition> {
+    let asked = view
+        .asked_cluster()
+        .filter(|_| view.is_suspended() && !view.is_final())?;
+    let message = format!(
+        "no BindingPolicy selects this Workflow ({}={asked}); it waits, suspended",
+        names::KUBESTELLAR_CLUSTER_LABEL
+    );
+    Some(WorkflowCondition::new(
+        types::DISPATCHED,
+        false,
+        reason::NO_POLICY,
+        &message,
+    ))
+}
+
+fn not_dispatchable(view: &WorkflowView) -> Option<WorkflowCondition> {
+    let (why, message) = if view.is_final() || view.status.has_pod_nodes {
+        (
+            reason::ALREADY_STARTED,
+            "it has run on the control cluster, and runs once; create it anew with spec.suspend: true",
+        )
+    } else if !view.is_suspended() {
+        (
+            reason::NOT_HELD,
+            "it was not suspended when it was first seen, so it may run here; create it anew with spec.suspend: true",
+        )
+    } else {
+        return None;
+    };
+    Some(WorkflowCondition::new(
+        types::NOT_DISPATCHABLE,
+        true,
+        why,
+        message,
+    ))
+}
+
+fn explain(key: &WorkflowKey, view: &WorkflowView, ours: &[WorkflowCondition]) -> Option<HubAction> {
+    if ours.is_empty() && !view.status.has_our_conditions() {
+        return None;
+    }
+    let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
+    let patch = with_conditions(guard.clone(), view, ours, None);
+    (patch != guard).then(|| HubAction::PatchWorkflow {
+        key: key.clone(),
+        patch,
+        purpose: Purpose::Explain,
+    })
+}

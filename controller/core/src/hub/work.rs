@@ -1,0 +1,100 @@
+//! ManifestWorks and WorkStatuses of the ITS as decisions see them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use argosy_api::{
+    ManifestWork, Outcome, WorkStatus,
+    conditions::{manifest_work as types, reason},
+    names,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::{ClusterName, OriginUid, claim::attempt_of};
+
+/// A ManifestWork.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Work {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) is_deleting: bool,
+    /// The attempt that is asked to be withdrawn.
+    pub(super) withdraw: Option<u64>,
+    pub(super) has_annotations: bool,
+    /// The agent has promised never to create the attempt.
+    pub(super) is_withdrawn: bool,
+    /// The agent has created the attempt, or found it created.
+    pub(super) is_started: bool,
+    /// When the agent found the object gone before its end, without a last report.
+    pub(super) lost_at: Option<Timestamp>,
+    /// What the agent says stands in the way: reason and message.
+    pub(super) obstacle: Option<(String, String)>,
+}
+
+/// A WorkStatus.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) resource_version: String,
+    pub(super) attempt: u64,
+    pub(super) status: Option<Arc<Value>>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// Whose state an object of the ITS is: the UID of the WDS object and the cluster of the mailbox.
+pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
+    let origin = metadata.labels.as_ref()?.get(names::ORIGIN_UID_LABEL)?;
+    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
+}
+
+impl Work {
+    /// The view of an object.
+    pub(super) fn new(work: ManifestWork) -> Self {
+        let conditions = work.status.unwrap_or_default().conditions;
+        let find = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
+        let is_true = |type_: &str| find(type_).is_some_and(|condition| condition.status == "True");
+        let obstacle = find(types::APPLIED)
+            .filter(|condition| condition.status == "False")
+            .map(|condition| (condition.reason.clone(), condition.message.clone()));
+        let lost_at = find(types::APPLIED)
+            .filter(|condition| condition.status == "True" && condition.reason == reason::DELETED_ON_CLUSTER)
+            .map(|condition| condition.last_transition_time.0);
+        let already_created =
+            find(types::WITHDRAWN).is_some_and(|condition| condition.reason == reason::ALREADY_CREATED);
+        Self {
+            attempt: attempt_of(&work.metadata),
+            is_deleting: work.metadata.deletion_timestamp.is_some(),
+            withdraw: work
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(names::WITHDRAW_ANNOTATION)?.parse().ok()),
+            has_annotations: work.metadata.annotations.is_some(),
+            is_withdrawn: is_true(types::WITHDRAWN),
+            is_started: is_true(types::APPLIED) || already_created,
+            lost_at,
+            obstacle,
+            uid: work.metadata.uid.unwrap_or_default(),
+            resource_version: work.metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+impl Report {
+    /// The view of an object.
+    pub(super) fn new(status: WorkStatus) -> Self {
+        let reported = status.reported.unwrap_or_default();
+        Self {
+            resource_version: status.metadata.resource_version.unwrap_or_default(),
+            attempt: reported.attempt,
+            status: status.status.map(Arc::new),
+            labels: reported.labels,
+            annotations: reported.annotations,
+            outcome: reported.outcome,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A Workflow of the WDS as decisions see it: what they read, and nothing else of it.
+//!
+//! Taken from the object once, when it is learnt.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
+use serde_json::Value;
+
+use super::placement::Placement;
+use crate::{ClusterName, OriginUid, WorkflowKey, claim::Claim, digest::Digest};
+
+/// A Workflow of the WDS.
+#[derive(Debug)]
+pub(super) struct WorkflowView {
+    pub(super) uid: OriginUid,
+    pub(super) resource_version: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) finalizers: Vec<String>,
+    pub(super) is_deleting: bool,
+    pub(super) spec: Arc<Value>,
+    pub(super) claim: Option<Claim>,
+    /// The attempt of the last claim, also after its release; 0 before the first.
+    pub(super) last_attempt: u64,
+    pub(super) status: Status,
+    /// Kept up to date by the index as policies and clusters change.
+    pub(super) placement: Placement,
+    /// The status that we last wrote and what the API server made of it, which differs where the WDS's CRD prunes
+    /// fields that the cluster's Argo knows. Such a difference is not written again.
+    pub(super) wrote: Option<(Digest, Digest)>,
+    /// What the last attempt to put its ManifestWork into a mailbox failed with.
+    pub(super) send_failure: Option<SendFailure>,
+    /// A mailbox that may hold its ManifestWork although none is known: a creation was not answered, or a re-list, which
+    /// may be older than our own write, lacked one.
+    pub(super) unsure_of: Option<ClusterName>,
+}
+
+/// Why a ManifestWork could not be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SendFailure {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// What decisions read of a WDS status.
+#[derive(Debug)]
+pub(super) struct Status {
+    pub(super) digest: Option<Digest>,
+    /// Whether it is an object at all, as Argo writes it; the CRD does not say so.
+    pub(super) is_object: bool,
+    pub(super) phase: String,
+    pub(super) has_pod_nodes: bool,
+    /// All conditions, ours and Argo's.
+    pub(super) conditions: Vec<Value>,
+}
+
+impl WorkflowView {
+    /// The key of a Workflow.
+    pub(super) fn key(object: &Workflow) -> WorkflowKey {
+        let metadata = &object.metadata;
+        WorkflowKey::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// The view of an object.
+    pub(super) fn new(object: Workflow) -> Self {
+        let claim = Claim::of(&object.metadata);
+        let last_attempt = Claim::last_attempt(&object.metadata);
+        let metadata = object.metadata;
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            is_deleting: metadata.deletion_timestamp.is_some(),
+            spec: Arc::new(object.spec),
+            claim,
+            last_attempt,
+            status: Status::new(object.status.as_ref()),
+            placement: Placement::default(),
+            wrote: None,
+            send_failure: None,
+            unsure_of: None,
+        }
+    }
+
+    /// Whether `spec.suspend` asks for the Workflow to be held.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.spec
+            .get("suspend")
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
+    }
+
+    /// Whether Argo calls the Workflow done.
+    pub(super) fn is_final(&self) -> bool {
+        workflow::is_final(&self.status.phase)
+    }
+
+    /// The value of `kubestellar.io/cluster`, if it names a cluster other than the control cluster.
+    pub(super) fn asked_cluster(&self) -> Option<&str> {
+        let label = self.labels.get(names::KUBESTELLAR_CLUSTER_LABEL)?;
+        (label != names::KUBESTELLAR_LOCAL_CLUSTER).then_some(label)
+    }
+}
+
+impl Status {
+    fn new(status: Option<&Value>) -> Self {
+        Self {
+            digest: status.map(Digest::of),
+            is_object: status.is_some_and(Value::is_object),
+            phase: workflow::phase(status).to_owned(),
+            has_pod_nodes: workflow::has_pod_nodes(status),
+            conditions: status
+                .and_then(|status| status.get("conditions"))
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Whether any of Argosy's conditions stands there.
+    pub(super) fn has_our_conditions(&self) -> bool {
+        self.conditions.iter().any(is_ours)
+    }
+}
+
+/// Whether a Workflow condition is of a type that Argosy owns.
+pub(super) fn is_ours(condition: &Value) -> bool {
+    condition
+        .get("type")
+        .and_then(Value::as_str)
+        .is_some_and(|type_| types::ALL.contains(&type_))
+}

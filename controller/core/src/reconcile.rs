@@ -1,0 +1,120 @@
+//! The contract between an index and the loop that drives it.
+//!
+//! The loop feeds inputs, asks for one decision per dirty key, carries it out, and reports how that went. At most
+//! one action per key is under way, so a decision never has to think about its own earlier action being unfinished.
+
+use std::{collections::BTreeSet, fmt};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// An index that knows what to do next.
+pub trait Reconcile {
+    /// What can be learnt: events of watches, objects returned by writes.
+    type Input;
+    /// What a decision is about.
+    type Key: Clone + Ord + fmt::Debug + fmt::Display;
+    /// One request to one API server, as data.
+    type Action: fmt::Debug;
+
+    /// Learns `input` at `now` and returns the keys whose decision may have changed.
+    fn apply(&mut self, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;
+
+    /// Learns that `action` failed, so that the next decision can tell the user.
+    fn failed(&mut self, key: &Self::Key, action: &Self::Action, failure: &Failure) -> BTreeSet<Self::Key>;
+
+    /// The next step for `key`.
+    fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
+}
+
+/// What to do next about one key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision<A> {
+    /// The next request, or nothing.
+    pub action: Option<A>,
+    /// When time alone may change the decision.
+    pub recheck_at: Option<Timestamp>,
+}
+
+impl<A> Decision<A> {
+    /// Nothing to do until an input says otherwise.
+    pub fn rest() -> Self {
+        Self {
+            action: None,
+            recheck_at: None,
+        }
+    }
+
+    /// Nothing to do before `at`.
+    pub fn wait_until(at: Timestamp) -> Self {
+        Self {
+            action: None,
+            recheck_at: Some(at),
+        }
+    }
+}
+
+impl<A> From<A> for Decision<A> {
+    fn from(action: A) -> Self {
+        Self {
+            action: Some(action),
+            recheck_at: None,
+        }
+    }
+}
+
+impl<A> From<Option<A>> for Decision<A> {
+    fn from(action: Option<A>) -> Self {
+        Self {
+            action,
+            recheck_at: None,
+        }
+    }
+}
+
+/// How a request failed, as far as a decision cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The object has changed since it was read; its newer form is on the way.
+    Conflict,
+    /// An object that is not ours has the name.
+    Foreign(String),
+    /// The object, its kind or its namespace is not there.
+    NotFound {
+        /// The namespace is what is missing.
+        namespace: bool,
+        /// What the API server said.
+        message: String,
+    },
+    /// The API server understood and refused.
+    Refused(String),
+    /// Nobody answered, or not in time.
+    Unreachable(String),
+}
+
+/// A change of one kind of object, as a watch tells it.
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    /// The object is there and looks like this.
+    Apply(Box<K>),
+    /// The object is gone; this is how it looked last.
+    Delete(Box<K>),
+    /// These are all objects; any other is gone.
+    Reset(Vec<K>),
+}
+
+/// Whether this is an object's last form: the write that took the last finalizer off a deleted object removes it, and its
+/// answer may arrive after the event of the deletion.
+pub(crate) fn is_gone(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// Whether `incoming` is at least as new as `known`. Resource versions of one resource are comparable numbers
+/// (KEP-5504); anything else is taken as new.
+pub(crate) fn is_newer(incoming: Option<&str>, known: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    match (incoming.and_then(number), number(known)) {
+        (Some(incoming), Some(known)) => incoming >= known,
+        _ => true,
+    }
+}

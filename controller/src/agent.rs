@@ -1,0 +1,125 @@
+//! The agent: one mailbox of the ITS, one WEC. A library with two homes, the binary `argosy-agent` in the WEC (pull) and
+//! the controller with a kubeconfig Secret (push).
+
+mod execute;
+mod heartbeat;
+pub mod pull;
+pub mod release;
+
+use std::time::Duration;
+
+use argosy_api::{AppliedManifestWork, WorkStatus, names};
+use argosy_core::{
+    Change, ClusterName,
+    agent::{Agent, AgentConfig, AgentInput, ArgoApi},
+};
+use kube::{Api, Client, core::PartialObjectMeta};
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admin::Readiness,
+    engine,
+    watch::{follow, is_unknown_kind, selecting},
+};
+
+/// What an agent works with.
+#[derive(Clone)]
+pub struct Member {
+    /// Name of the ManagedCluster, which is also the mailbox namespace.
+    pub cluster: ClusterName,
+    /// Client of the ITS; needs rights in the mailbox only.
+    pub its: Client,
+    /// Client of the WEC.
+    pub wec: Client,
+    /// Namespace of the WEC's Argo, where its artifact repository is configured.
+    pub artifact_namespace: String,
+    /// How long the hub waits for a renewal before it calls the cluster unreachable.
+    pub lease_duration: Duration,
+}
+
+/// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
+const QUEUE: usize = 1024;
+
+/// Runs the agent until `stop`.
+pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    watch_mailbox(&member, &sender, &mut tasks);
+    watch_wec(&member, &sender, &mut tasks);
+    drop(sender);
+    tasks.spawn(heartbeat::run(member.clone()));
+    let index = Agent::new(AgentConfig {
+        cluster: member.cluster.clone(),
+    });
+    let mut orphans = 0;
+    let observe = |index: &Agent| {
+        readiness.set(index.is_synced());
+        if index.is_synced() {
+            let now = index.orphans().count();
+            if now > orphans {
+                tracing::warn!(
+                    orphans = now,
+                    "Workflows here without a ManifestWork in the mailbox; they are left alone"
+                );
+            }
+            orphans = now;
+        }
+    };
+    engine::drive(index, execute::Executor::new(&member), receiver, stop, observe).await;
+}
+
+fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
+    let mailbox = member.cluster.as_str();
+    let ours = || selecting(names::ORIGIN_UID_LABEL);
+    let works = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(follow(works, ours(), sender.clone(), AgentInput::Work, |_| None));
+    // Metadata tells whether the hub is up to date; the statuses themselves would come back with every report.
+    let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(follow(
+        told,
+        ours(),
+        sender.clone(),
+        |change| AgentInput::Told(outline(change)),
+        |_| None,
+    ));
+}
+
+fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
+    let own = || {
+        selecting(&format!(
+            "{},{}={}",
+            names::ORIGIN_UID_LABEL,
+            names::CLUSTER_LABEL,
+            member.cluster
+        ))
+    };
+    let objects = Api::all(member.wec.clone());
+    let missing = |error: &_| is_unknown_kind(error).then_some(AgentInput::Argo(ArgoApi::Missing));
+    tasks.spawn(follow(
+        objects,
+        own(),
+        sender.clone(),
+        AgentInput::Object,
+        missing,
+    ));
+    let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
+    tasks.spawn(follow(records, own(), sender.clone(), AgentInput::Record, |_| {
+        None
+    }));
+}
+
+fn outline(change: Change<PartialObjectMeta<WorkStatus>>) -> Change<WorkStatus> {
+    match change {
+        Change::Apply(object) => Change::Apply(Box::new(with_metadata(*object))),
+        Change::Delete(object) => Change::Delete(Box::new(with_metadata(*object))),
+        Change::Reset(live) => Change::Reset(live.into_iter().map(with_metadata).collect()),
+    }
+}
+
+fn with_metadata(object: PartialObjectMeta<WorkStatus>) -> WorkStatus {
+    WorkStatus {
+        metadata: object.metadata,
+        ..WorkStatus::default()
+    }
+}

@@ -1,0 +1,214 @@
+//! How the agent's actions become requests to the ITS and the WEC.
+//!
+//! One arm per action. The object that comes back is the next input, so that the index knows its own writes before the
+//! watches tell of them.
+
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names};
+use argosy_core::{
+    Change, Failure, OriginUid, WorkflowKey,
+    agent::{Agent, AgentAction, AgentInput},
+    patch::JsonPatch,
+};
+use either::Either;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch},
+    core::PartialObjectMeta,
+};
+use serde_json::json;
+
+use super::{Member, with_metadata};
+use crate::{
+    engine::Execute,
+    outcome::{call, creating, deleting, found, json_patch, patching},
+};
+
+/// Carries out the agent's actions.
+#[derive(Clone)]
+pub(super) struct Executor {
+    cluster: String,
+    wec: Client,
+    works: Api<ManifestWork>,
+    /// Answers to writes are asked for as metadata, which is all that is needed of them.
+    told: Api<PartialObjectMeta<WorkStatus>>,
+    statuses: Api<WorkStatus>,
+    records: Api<AppliedManifestWork>,
+}
+
+impl Executor {
+    /// An executor with the clients of `member`.
+    pub(super) fn new(member: &Member) -> Self {
+        let mailbox = member.cluster.as_str();
+        Self {
+            cluster: member.cluster.to_string(),
+            wec: member.wec.clone(),
+            works: Api::namespaced(member.its.clone(), mailbox),
+            told: Api::namespaced(member.its.clone(), mailbox),
+            statuses: Api::namespaced(member.its.clone(), mailbox),
+            records: Api::all(member.wec.clone()),
+        }
+    }
+
+    fn workflows(&self, namespace: &str) -> Api<Workflow> {
+        Api::namespaced(self.wec.clone(), namespace)
+    }
+
+    /// A name that is taken is fine if the object is the one that an earlier try created.
+    async fn create(&self, object: &Workflow) -> Result<AgentInput, Failure> {
+        let api = self.workflows(&object.namespace().unwrap_or_default());
+        match call(api.create(&creating(names::AGENT), object)).await {
+            Err(Failure::Foreign(_)) => self.adopt(&api, object).await,
+            created => Ok(AgentInput::Object(Change::Apply(Box::new(created?)))),
+        }
+    }
+
+    async fn adopt(&self, api: &Api<Workflow>, wanted: &Workflow) -> Result<AgentInput, Failure> {
+        let name = wanted.name_any();
+        let Some(there) = found(call(api.get(&name)).await)? else {
+            return Err(Failure::Conflict);
+        };
+        let label = |object: &Workflow, key: &str| object.labels().get(key).cloned();
+        let is_ours = [names::ORIGIN_UID_LABEL, names::CLUSTER_LABEL]
+            .iter()
+            .all(|key| label(&there, key) == label(wanted, key));
+        if is_ours {
+            return Ok(AgentInput::Object(Change::Apply(Box::new(there))));
+        }
+        let namespace = wanted.namespace().unwrap_or_default();
+        Err(Failure::Foreign(format!(
+            "{namespace}/{name} exists on {} and is not this Workflow; it is left alone, so delete it or use another name",
+            self.cluster
+        )))
+    }
+
+    async fn delete(&self, origin: OriginUid, key: &WorkflowKey, uid: &str) -> Result<AgentInput, Failure> {
+        let api = self.workflows(&key.namespace);
+        Ok(match found(call(api.delete(&key.name, &deleting(uid))).await)? {
+            Some(Either::Left(object)) if object.metadata.deletion_timestamp.is_some() => {
+                AgentInput::Object(Change::Apply(Box::new(object)))
+            }
+            _ => AgentInput::ObjectGone(origin),
+        })
+    }
+
+    async fn let_go(
+        &self,
+        origin: OriginUid,
+        key: &WorkflowKey,
+        patch: &JsonPatch,
+    ) -> Result<AgentInput, Failure> {
+        let patch = json_patch(patch)?;
+        let api = self.workflows(&key.namespace);
+        Ok(
+            match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
+                Some(object) if !is_gone(&object.metadata) => {
+                    AgentInput::Object(Change::Apply(Box::new(object)))
+                }
+                _ => AgentInput::ObjectGone(origin),
+            },
+        )
+    }
+
+    async fn record(&self, record: &AppliedManifestWork) -> Result<AgentInput, Failure> {
+        let written = match call(self.records.create(&creating(names::AGENT), record)).await {
+            Err(Failure::Foreign(_)) => call(self.records.get(&record.name_any())).await,
+            other => other,
+        }?;
+        Ok(AgentInput::Record(Change::Apply(Box::new(written))))
+    }
+
+    async fn amend_record(&self, origin: &OriginUid, patch: &JsonPatch) -> Result<AgentInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        let patch = json_patch(patch)?;
+        Ok(
+            match found(call(self.records.patch(&name, &patching(names::AGENT), &patch)).await)? {
+                Some(record) => AgentInput::Record(Change::Apply(Box::new(record))),
+                None => AgentInput::RecordGone(origin.clone()),
+            },
+        )
+    }
+
+    async fn drop_record(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        found(call(self.records.delete(&name, &DeleteParams::background())).await)?;
+        Ok(AgentInput::RecordGone(origin.clone()))
+    }
+
+    /// The agent is the only writer, so the newest state wins without a guard.
+    async fn tell(&self, status: &WorkStatus, is_known: bool) -> Result<AgentInput, Failure> {
+        if is_known && let Some(told) = found(self.replace(status).await)? {
+            return Ok(told);
+        }
+        match call(self.statuses.create(&creating(names::AGENT), status)).await {
+            Err(Failure::Foreign(_)) => self.replace(status).await,
+            created => Ok(AgentInput::Told(Change::Apply(Box::new(created?)))),
+        }
+    }
+
+    async fn replace(&self, status: &WorkStatus) -> Result<AgentInput, Failure> {
+        let patch: Patch<()> = serde_json::from_value(json!([
+            { "op": "add", "path": "/status", "value": status.status },
+            { "op": "add", "path": "/reported", "value": status.reported },
+            { "op": "add", "path": "/metadata/labels", "value": status.metadata.labels },
+            { "op": "add", "path": "/metadata/annotations", "value": status.metadata.annotations },
+        ]))
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the report cannot be written: {error}")))?;
+        let told = call(
+            self.told
+                .patch(&status.name_any(), &patching(names::AGENT), &patch),
+        )
+        .await?;
+        Ok(AgentInput::Told(Change::Apply(Box::new(with_metadata(told)))))
+    }
+
+    async fn untell(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        found(call(self.statuses.delete(&name, &DeleteParams::background())).await)?;
+        Ok(AgentInput::ToldGone(origin.clone()))
+    }
+
+    async fn conditions(&self, origin: &OriginUid, conditions: &[Condition]) -> Result<AgentInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+        let patched = call(self.works.patch_status(&name, &patching(names::AGENT), &patch)).await;
+        Ok(match found(patched)? {
+            Some(work) => AgentInput::Work(Change::Apply(Box::new(work))),
+            None => AgentInput::WorkGone(origin.clone()),
+        })
+    }
+
+    async fn release(&self, origin: &OriginUid, patch: &JsonPatch) -> Result<AgentInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        let patch = json_patch(patch)?;
+        Ok(
+            match found(call(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
+                Some(work) if !is_gone(&work.metadata) => AgentInput::Work(Change::Apply(Box::new(work))),
+                _ => AgentInput::WorkGone(origin.clone()),
+            },
+        )
+    }
+}
+
+/// Whether the write that took the last finalizer off has removed the object.
+fn is_gone(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
+
+impl Execute<Agent> for Executor {
+    async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
+        match action {
+            AgentAction::Create(object) => self.create(object).await,
+            AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
+            AgentAction::LetGo { key, patch } => self.let_go(origin.clone(), key, patch).await,
+            AgentAction::Record(record) => self.record(record).await,
+            AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,
+            AgentAction::DropRecord(origin) => self.drop_record(origin).await,
+            AgentAction::Tell { status, is_known } => self.tell(status, *is_known).await,
+            AgentAction::Untell(origin) => self.untell(origin).await,
+            AgentAction::Conditions { origin, conditions } => self.conditions(origin, conditions).await,
+            AgentAction::Release { origin, patch } => self.release(origin, patch).await,
+        }
+    }
+}

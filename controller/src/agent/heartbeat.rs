@@ -1,0 +1,191 @@
+//! What the agent says about its cluster: the Lease while the WEC answers, and conditions on the ManagedCluster.
+//!
+//! The Lease goes first and alone, so that a slow check of the artifact repository cannot make the cluster look dead.
+
+use std::time::Duration;
+
+use argosy_api::{
+    ManagedCluster, ManagedClusterStatus,
+    conditions::{condition, managed_cluster as types, reason, set_condition},
+    managed_cluster::ClusterClaim,
+    names, workflow,
+};
+use argosy_core::Failure;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{Condition, MicroTime},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::Member;
+use crate::{artifacts, outcome::call, outcome::patching};
+
+/// How often the artifact repository is looked at while it is fine.
+const CHECK_EVERY: Duration = Duration::from_mins(5);
+/// How often it is looked at while something is wrong with it.
+const RECHECK_EVERY: Duration = Duration::from_secs(15);
+
+/// Renews the Lease and keeps the conditions, for ever.
+pub(super) async fn run(member: Member) {
+    tokio::join!(renew_lease(&member), describe(&member));
+}
+
+/// Three renewals within the lease's duration, so that one lost request does not end it.
+async fn renew_lease(member: &Member) {
+    let mut ticks = interval(member.lease_duration / 3);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(failure) = call(member.wec.apiserver_version()).await {
+            tracing::warn!(
+                ?failure,
+                "this cluster's API server does not answer, so the lease is not renewed"
+            );
+            continue;
+        }
+        if let Err(failure) = write_lease(member).await {
+            tracing::warn!(?failure, "cannot renew the lease in the mailbox");
+        }
+    }
+}
+
+async fn write_lease(member: &Member) -> Result<(), Failure> {
+    let api: Api<Lease> = Api::namespaced(member.its.clone(), member.cluster.as_str());
+    let mut lease = Lease::default();
+    lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
+    lease.spec = Some(LeaseSpec {
+        holder_identity: Some(names::AGENT.to_owned()),
+        lease_duration_seconds: i32::try_from(member.lease_duration.as_secs()).ok(),
+        renew_time: Some(MicroTime(Timestamp::now())),
+        ..LeaseSpec::default()
+    });
+    let params = PatchParams::apply(names::AGENT).force();
+    call(api.patch(names::CLUSTER_LEASE, &params, &Patch::Apply(&lease))).await?;
+    Ok(())
+}
+
+async fn describe(member: &Member) {
+    let mut ticks = interval(member.lease_duration / 3);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut repository = None;
+    let mut next_check = Instant::now();
+    loop {
+        ticks.tick().await;
+        if Instant::now() >= next_check {
+            let checked =
+                artifacts::check(&member.wec, &member.artifact_namespace, member.cluster.as_str()).await;
+            next_check = Instant::now()
+                + if checked.is_ok() {
+                    CHECK_EVERY
+                } else {
+                    RECHECK_EVERY
+                };
+            repository = Some(checked);
+        }
+        let (Ok(argo), Some(repository)) = (serves_argo(member).await, &repository) else {
+            continue;
+        };
+        if let Err(failure) = write_conditions(member, argo, repository).await {
+            tracing::warn!(?failure, "cannot write the ManagedCluster's conditions");
+        }
+    }
+}
+
+async fn serves_argo(member: &Member) -> Result<bool, Failure> {
+    let version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
+    match call(member.wec.list_api_group_resources(&version)).await {
+        Ok(list) => Ok(list
+            .resources
+            .iter()
+            .any(|resource| resource.name == workflow::PLURAL)),
+        Err(Failure::NotFound { .. }) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn write_conditions(
+    member: &Member,
+    argo: bool,
+    repository: &Result<artifacts::Repository, artifacts::Problem>,
+) -> Result<(), Failure> {
+    let api: Api<ManagedCluster> = Api::all(member.its.clone());
+    let cluster = call(api.get(member.cluster.as_str())).await?;
+    let known = cluster.status.unwrap_or_default();
+    let status = described(known.clone(), argo, repository, Timestamp::now());
+    if status == known {
+        return Ok(());
+    }
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": cluster.metadata.resource_version },
+        "status": { "conditions": status.conditions, "clusterClaims": status.cluster_claims },
+    }));
+    match call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await {
+        // The controller has written at the same moment; the next tick decides on what it wrote.
+        Ok(_) | Err(Failure::Conflict) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn described(
+    mut status: ManagedClusterStatus,
+    argo: bool,
+    repository: &Result<artifacts::Repository, artifacts::Problem>,
+    now: Timestamp,
+) -> ManagedClusterStatus {
+    let joined = condition(
+        types::JOINED,
+        true,
+        reason::READY,
+        "the cluster's agent has joined",
+        now,
+    );
+    for condition in [joined, argo_ready(argo, now), repository_ready(repository, now)] {
+        set_condition(&mut status.conditions, condition);
+    }
+    status
+        .cluster_claims
+        .retain(|claim| claim.name != names::ARTIFACT_REPOSITORY_CLAIM);
+    if let Ok(repository) = repository {
+        let claim = ClusterClaim {
+            name: names::ARTIFACT_REPOSITORY_CLAIM.to_owned(),
+            value: repository.to_string(),
+        };
+        status.cluster_claims.push(claim);
+    }
+    status
+}
+
+fn argo_ready(argo: bool, now: Timestamp) -> Condition {
+    let (why, message) = if argo {
+        (reason::ARGO_PRESENT, "the cluster serves workflows.argoproj.io")
+    } else {
+        (
+            reason::ARGO_MISSING,
+            "the cluster does not serve workflows.argoproj.io; install Argo Workflows there",
+        )
+    };
+    condition(types::ARGO_READY, argo, why, message, now)
+}
+
+fn repository_ready(
+    repository: &Result<artifacts::Repository, artifacts::Problem>,
+    now: Timestamp,
+) -> Condition {
+    let type_ = types::ARTIFACT_REPOSITORY_READY;
+    match repository {
+        Ok(repository) => condition(
+            type_,
+            true,
+            reason::READY,
+            &format!("{repository} was written and read back"),
+            now,
+        ),
+        Err(problem) => condition(type_, false, problem.reason(), &problem.to_string(), now),
+    }
+}

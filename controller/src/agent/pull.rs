@@ -1,0 +1,64 @@
+//! The agent as a process of its own: wiring of `argosy-agent`.
+
+use anyhow::{Context, anyhow, bail};
+use tokio_util::sync::CancellationToken;
+
+use super::{Member, release::release_all};
+use crate::{
+    admin::{self, Readiness},
+    args::{ReleaseArgs, RunArgs},
+    client, shutdown,
+};
+
+/// Runs until a signal. Any part that ends by itself ends the process.
+pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    let stop = shutdown::on_signal()?;
+    let member = Member {
+        cluster: args.cluster_name.as_str().into(),
+        its: client::connect(Some(&args.its_kubeconfig)).await?,
+        wec: client::connect(args.wec_kubeconfig.as_deref()).await?,
+        artifact_namespace: args.common.artifact_namespace,
+        lease_duration: args.common.lease_duration,
+    };
+    tracing::info!(cluster = %member.cluster, "starting");
+    let readiness = Readiness::default();
+    let endpoints = admin::serve(args.common.admin_addr, readiness.clone(), stop.clone());
+    let agent = super::run(member, readiness, stop.clone());
+    ends_only_on_signal(agent, endpoints, stop).await
+}
+
+/// Waits for `work` and `endpoints`; a controller missing one limb is worse than a restart.
+pub(crate) async fn ends_only_on_signal(
+    work: impl Future<Output = ()>,
+    endpoints: impl Future<Output = std::io::Result<()>>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    tokio::pin!(work, endpoints);
+    tokio::select! {
+        () = &mut work => {}
+        served = &mut endpoints => served.context("cannot serve the health endpoints")?,
+    }
+    if stop.is_cancelled() {
+        work.await;
+        return Ok(());
+    }
+    bail!("a part of this process ended by itself; the log says which")
+}
+
+/// Releases every Workflow of the cluster.
+pub async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
+    let wec = client::connect(args.wec_kubeconfig.as_deref()).await?;
+    let released = release_all(&wec, &args.cluster_name.as_str().into())
+        .await
+        .map_err(|failure| {
+            anyhow!(
+                "cannot release the Workflows of {}: {failure:?}",
+                args.cluster_name
+            )
+        })?;
+    tracing::info!(
+        released,
+        "Workflows released; those that run go on running and are no longer reported"
+    );
+    Ok(())
+}

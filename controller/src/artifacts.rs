@@ -1,0 +1,61 @@
+//! The artifact repository of a cluster: what Argo is configured with, and whether it can be written and read.
+//!
+//! Argo itself stores and serves artifacts; Argosy only makes sure that all clusters share one bucket.
+
+mod probe;
+mod repository;
+pub mod watchdog;
+
+use std::fmt;
+
+use argosy_api::conditions::reason;
+use kube::Client;
+
+/// The bucket that a cluster's Argo keeps artifacts in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// Scheme, host and port, for example `http://s3.example:9000`.
+    pub endpoint: String,
+    /// Name of the bucket.
+    pub bucket: String,
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.endpoint, self.bucket)
+    }
+}
+
+/// Why a cluster's artifact repository cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Problem {
+    /// Argo's configuration names no S3 bucket, or names it wrongly.
+    #[error("{0}")]
+    NotConfigured(String),
+    /// The bucket does not answer, or refuses.
+    #[error("{repository}: {message}")]
+    Unreachable {
+        /// The bucket.
+        repository: Repository,
+        /// What was tried and what came of it.
+        message: String,
+    },
+}
+
+impl Problem {
+    /// The reason for conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotConfigured(_) => reason::NOT_CONFIGURED,
+            Self::Unreachable { .. } => reason::UNREACHABLE,
+        }
+    }
+}
+
+/// Reads the configuration of the Argo in `namespace`, writes a small object to its bucket, reads it back and deletes it.
+/// `cluster` goes into the object's key, so that checks of several clusters do not meet.
+pub async fn check(client: &Client, namespace: &str, cluster: &str) -> Result<Repository, Problem> {
+    let settings = repository::read(client, namespace).await?;
+    probe::probe(&settings, cluster).await?;
+    Ok(settings.repository)
+}

@@ -1,0 +1,93 @@
+//! Writing a small object to a bucket, reading it back, deleting it.
+
+use std::time::Duration;
+
+use aws_sdk_s3::{
+    Client,
+    config::{
+        BehaviorVersion, Credentials, Region, RequestChecksumCalculation, retry::RetryConfig,
+        timeout::TimeoutConfig,
+    },
+    error::DisplayErrorContext,
+    primitives::ByteStream,
+};
+
+use super::{Problem, repository::Settings};
+
+/// For all requests of one probe together.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Fails unless what was written is what is read.
+pub(super) async fn probe(settings: &Settings, cluster: &str) -> Result<(), Problem> {
+    let unreachable = |message: String| Problem::Unreachable {
+        repository: settings.repository.clone(),
+        message,
+    };
+    match tokio::time::timeout(PROBE_TIMEOUT, round_trip(settings, cluster)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(message)) => Err(unreachable(message)),
+        Err(_) => Err(unreachable(format!(
+            "no answer within {} s",
+            PROBE_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
+    let client = connect(settings);
+    let bucket = &settings.repository.bucket;
+    let key = format!(".argosy/check-{cluster}");
+    let content = format!("written by Argosy for {cluster} at {}", jiff::Timestamp::now());
+    let body = ByteStream::from(content.clone().into_bytes());
+    let written = client
+        .put_object()
+        .bucket(bucket)
+        .key(&key)
+        .body(body)
+        .send()
+        .await;
+    written.map_err(|error| format!("cannot write {key}: {}", DisplayErrorContext(&error)))?;
+    let read = client.get_object().bucket(bucket).key(&key).send().await;
+    let read = read.map_err(|error| format!("cannot read {key}: {}", DisplayErrorContext(&error)))?;
+    let bytes = read
+        .body
+        .collect()
+        .await
+        .map_err(|error| format!("cannot read {key}: {error}"))?
+        .into_bytes();
+    if bytes != content.as_bytes() {
+        return Err(format!(
+            "{key} does not read as it was written; do two fleets share the bucket?"
+        ));
+    }
+    let deleted = client.delete_object().bucket(bucket).key(&key).send().await;
+    deleted.map_err(|error| format!("cannot delete {key}: {}", DisplayErrorContext(&error)))?;
+    Ok(())
+}
+
+fn connect(settings: &Settings) -> Client {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(3))
+        .operation_attempt_timeout(Duration::from_secs(5))
+        .build();
+    let credentials = Credentials::new(
+        settings.access_key.clone(),
+        settings.secret_key.clone(),
+        None,
+        None,
+        "argo",
+    );
+    let region = settings.region.clone().unwrap_or_else(|| "us-east-1".to_owned());
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(&settings.repository.endpoint)
+        // Servers other than AWS have no DNS name per bucket, and older ones choke on checksum trailers.
+        .force_path_style(true)
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .region(Region::new(region))
+        .credentials_provider(credentials)
+        .timeout_config(timeouts)
+        .retry_config(RetryConfig::standard().with_max_attempts(2))
+        .build();
+    Client::from_conf(config)
+}

@@ -1,0 +1,27 @@
+//! The agent in its own cluster (pull).
+
+use argosy::{
+    agent,
+    args::{AgentArgs, AgentCommand},
+    telemetry::{self, LogFormat},
+};
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = AgentArgs::parse();
+    telemetry::install_crypto();
+    match args.command {
+        AgentCommand::Run(args) => {
+            telemetry::init(args.common.log_format);
+            agent::pull::run(args).await
+        }
+        AgentCommand::Release(args) => {
+            telemetry::init(LogFormat::Text);
+            agent::pull::release(args).await
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `argosy s3 check`: one line per cluster, what is wrong and what is right.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::anyhow;
+use argosy_api::{ManagedCluster, conditions::managed_cluster as types};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::{
+    artifacts::{self, watchdog::CONTROL_CLUSTER},
+    client,
+    outcome::call,
+};
+
+/// Checks and prints; success only if all is well.
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result<ExitCode> {
+    let client = match kubeconfig {
+        Some(path) => client::connect(Some(&path)).await?,
+        None => default_client().await?,
+    };
+    let mut well = true;
+    let mut say = |cluster: &str, verdict: Result<String, String>| {
+        let (mark, text) = match verdict {
+            Ok(text) => ("ok", text),
+            Err(text) => {
+                well = false;
+                ("wrong", text)
+            }
+        };
+        println!("{cluster:<16} {mark:<6} {text}");
+    };
+    let own = artifacts::check(&client, namespace, CONTROL_CLUSTER).await;
+    let own = own.map(|repository| format!("{repository} was written and read back"));
+    say(CONTROL_CLUSTER, own.map_err(|problem| problem.to_string()));
+    let clusters: Api<ManagedCluster> = Api::all(client);
+    let list = call(clusters.list(&ListParams::default())).await;
+    for cluster in list.map_err(|failure| anyhow!("cannot list ManagedClusters: {failure:?}"))? {
+        say(&cluster.name_any(), verdict(&cluster));
+    }
+    Ok(if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+async fn default_client() -> anyhow::Result<Client> {
+    let config =
+        kube::Config::from_custom_kubeconfig(Kubeconfig::read()?, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// What the conditions of a ManagedCluster say about its artifacts.
+fn verdict(cluster: &ManagedCluster) -> Result<String, String> {
+    let conditions = cluster
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    let mut last = Err("its agent has not reported yet".to_owned());
+    for type_ in [
+        types::ARTIFACT_REPOSITORY_READY,
+        types::ARTIFACT_REPOSITORY_SHARED,
+    ] {
+        let Some(condition) = conditions.iter().find(|known| known.type_ == type_) else {
+            continue;
+        };
+        if condition.status != "True" {
+            return Err(format!("{}: {}", condition.reason, condition.message));
+        }
+        last = Ok(condition.message.clone());
+    }
+    last
+}

@@ -1,0 +1,74 @@
+//! Clients of API servers: from a kubeconfig file, from the text of one, or from the pod's service account.
+
+use std::{path::Path, time::Duration};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file or text is not a usable kubeconfig.
+    #[error("cannot use the kubeconfig {origin}")]
+    Kubeconfig {
+        /// Path or Secret it comes from.
+        origin: String,
+        /// What is wrong with it.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// There is neither a kubeconfig nor a service account.
+    #[error("no kubeconfig was given and this is not a pod with a service account")]
+    InCluster(#[source] kube::config::InClusterError),
+    /// The configuration names something that cannot be used, such as a certificate that cannot be read.
+    #[error("cannot make a client for {server}")]
+    Client {
+        /// Address of the API server.
+        server: String,
+        /// What is wrong.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// A client from the kubeconfig at `path`, or from the pod's service account when there is none.
+pub async fn connect(path: Option<&Path>) -> Result<Client, Error> {
+    let config = match path {
+        Some(path) => {
+            let origin = path.display().to_string();
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|source| Error::Kubeconfig {
+                origin: origin.clone(),
+                source,
+            })?;
+            from_kubeconfig(kubeconfig, origin).await?
+        }
+        None => Config::incluster().map_err(Error::InCluster)?,
+    };
+    build(config)
+}
+
+/// A client from the text of a kubeconfig that was found in `origin`.
+pub async fn connect_with(text: &str, origin: &str) -> Result<Client, Error> {
+    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|source| Error::Kubeconfig {
+        origin: origin.to_owned(),
+        source,
+    })?;
+    build(from_kubeconfig(kubeconfig, origin.to_owned()).await?)
+}
+
+async fn from_kubeconfig(kubeconfig: Kubeconfig, origin: String) -> Result<Config, Error> {
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|source| Error::Kubeconfig { origin, source })
+}
+
+/// The engine retries with a fresh decision, so the client's own retries, which last minutes, are off.
+fn build(mut config: Config) -> Result<Client, Error> {
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.write_timeout = Some(Duration::from_secs(20));
+    let server = config.cluster_url.to_string();
+    Client::try_from(config).map_err(|source| Error::Client { server, source })
+}

@@ -1,0 +1,273 @@
+//! The loop that drives an index: inputs in, decisions out, outcomes back in.
+//!
+//! One task owns the index. At most one action per key is under way; actions of different keys run side by side up to
+//! a limit. A failed key waits with growing delay, but any news about it is looked at at once. Not here: what an input
+//! means (`argosy-core`) or how an action is carried out ([`Execute`]).
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    hash::Hash,
+    time::Duration,
+};
+
+use argosy_core::{Failure, Reconcile};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use jiff::Timestamp;
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Carries out actions.
+pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
+    /// One request about `key`; what it returns is an input. Ends by itself within a bounded time.
+    fn execute(
+        &self,
+        key: &R::Key,
+        action: &R::Action,
+    ) -> impl Future<Output = Result<R::Input, Failure>> + Send;
+}
+
+/// Actions under way at the same time. Each needs a connection of its own (HTTP/1.1).
+const IN_FLIGHT: usize = 64;
+
+/// Inputs that are learnt before the next decisions.
+const BATCH: usize = 256;
+
+/// Actions in a row after which a key is slowed down; the longest honest one, a retirement, has fewer.
+const LONGEST_STREAK: u32 = 16;
+
+struct Engine<R: Reconcile, E> {
+    index: R,
+    executor: E,
+    queue: VecDeque<R::Key>,
+    queued: HashSet<R::Key>,
+    /// Keys with an action under way; `true` when something was learnt about them meanwhile.
+    running: HashMap<R::Key, bool>,
+    retries: HashMap<R::Key, ExponentialBackoff>,
+    /// Actions in a row that succeeded and left something to do.
+    streaks: HashMap<R::Key, u32>,
+    timers: BTreeSet<(Timestamp, R::Key)>,
+    timer_of: HashMap<R::Key, Timestamp>,
+    actions: JoinSet<Finished<R>>,
+}
+
+struct Finished<R: Reconcile> {
+    key: R::Key,
+    action: R::Action,
+    result: Result<R::Input, Failure>,
+}
+
+/// Drives `index` until `stop` or until nobody can send inputs any more. `observe` sees the index after each batch.
+pub async fn drive<R, E>(
+    index: R,
+    executor: E,
+    mut inputs: mpsc::Receiver<R::Input>,
+    stop: CancellationToken,
+    mut observe: impl FnMut(&R) + Send,
+) where
+    R: Reconcile + Send + 'static,
+    R::Key: Hash + Send + Sync,
+    R::Action: Send + Sync,
+    R::Input: Send,
+    E: Execute<R>,
+{
+    let mut engine = Engine::new(index, executor);
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let timer = engine.next_timer();
+        tokio::select! {
+            () = stop.cancelled() => break,
+            count = inputs.recv_many(&mut batch, BATCH) => {
+                if count == 0 {
+                    break;
+                }
+                for input in batch.drain(..) {
+                    engine.learn(input);
+                }
+            }
+            Some(finished) = engine.actions.join_next() => match finished {
+                Ok(finished) => engine.settle(finished),
+                // A panic in an action must not go unnoticed: a controller missing one limb is worse than a restart.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+            () = tokio::time::sleep_until(timer) => engine.ring(),
+        }
+        engine.dispatch();
+        observe(&engine.index);
+    }
+    engine.actions.shutdown().await;
+}
+
+impl<R, E> Engine<R, E>
+where
+    R: Reconcile + Send + 'static,
+    R::Key: Hash + Send + Sync,
+    R::Action: Send + Sync,
+    R::Input: Send,
+    E: Execute<R>,
+{
+    fn new(index: R, executor: E) -> Self {
+        Self {
+            index,
+            executor,
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+            running: HashMap::new(),
+            retries: HashMap::new(),
+            streaks: HashMap::new(),
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+            actions: JoinSet::new(),
+        }
+    }
+
+    fn learn(&mut self, input: R::Input) {
+        for key in self.index.apply(input, Timestamp::now()) {
+            self.enqueue(key);
+        }
+    }
+
+    fn enqueue(&mut self, key: R::Key) {
+        if let Some(learnt) = self.running.get_mut(&key) {
+            *learnt = true;
+        } else if self.queued.insert(key.clone()) {
+            self.queue.push_back(key);
+        }
+    }
+
+    fn dispatch(&mut self) {
+        let now = Timestamp::now();
+        while self.actions.len() < IN_FLIGHT {
+            let Some(key) = self.queue.pop_front() else { return };
+            self.queued.remove(&key);
+            self.unset_timer(&key);
+            let decision = self.index.decide(&key, now);
+            if let Some(at) = decision.recheck_at {
+                self.set_timer(&key, at);
+            }
+            if let Some(action) = decision.action {
+                self.start(key, action);
+            } else {
+                self.retries.remove(&key);
+                self.streaks.remove(&key);
+            }
+        }
+    }
+
+    fn start(&mut self, key: R::Key, action: R::Action) {
+        tracing::debug!(key = %key, ?action, "starting");
+        self.running.insert(key.clone(), false);
+        let executor = self.executor.clone();
+        self.actions.spawn(async move {
+            let result = executor.execute(&key, &action).await;
+            Finished { key, action, result }
+        });
+    }
+
+    fn settle(&mut self, finished: Finished<R>) {
+        let Finished { key, action, result } = finished;
+        let learnt = self.running.remove(&key).unwrap_or_default();
+        match result {
+            Ok(input) => {
+                self.learn(input);
+                self.go_on(key);
+            }
+            Err(failure) => {
+                report(&key, &failure);
+                for dirty in self.index.failed(&key, &action, &failure) {
+                    if dirty != key {
+                        self.enqueue(dirty);
+                    }
+                }
+                if learnt {
+                    self.enqueue(key);
+                } else {
+                    self.postpone(&key);
+                }
+            }
+        }
+    }
+
+    /// After a success the key is decided anew. One that never comes to rest, because somebody undoes each write, is
+    /// slowed down rather than fought at full speed.
+    fn go_on(&mut self, key: R::Key) {
+        let streak = self.streaks.entry(key.clone()).or_default();
+        *streak += 1;
+        if *streak > LONGEST_STREAK {
+            tracing::warn!(%key, actions = *streak, "does not settle; is something undoing these writes?");
+            self.queued.remove(&key);
+            self.queue.retain(|queued| *queued != key);
+            self.postpone(&key);
+        } else {
+            self.enqueue(key);
+        }
+    }
+
+    fn postpone(&mut self, key: &R::Key) {
+        let delay = self.delay(key);
+        self.set_timer(
+            key,
+            Timestamp::now().saturating_add(delay).unwrap_or(Timestamp::MAX),
+        );
+    }
+
+    fn delay(&mut self, key: &R::Key) -> Duration {
+        let backoff = self
+            .retries
+            .entry(key.clone())
+            .or_insert_with(|| retry_policy().build());
+        backoff.next().unwrap_or(MAX_DELAY)
+    }
+
+    fn set_timer(&mut self, key: &R::Key, at: Timestamp) {
+        self.unset_timer(key);
+        self.timers.insert((at, key.clone()));
+        self.timer_of.insert(key.clone(), at);
+    }
+
+    fn unset_timer(&mut self, key: &R::Key) {
+        if let Some(at) = self.timer_of.remove(key) {
+            self.timers.remove(&(at, key.clone()));
+        }
+    }
+
+    fn next_timer(&self) -> Instant {
+        let far = Duration::from_hours(1);
+        let left = self.timers.first().map_or(far, |(at, _)| {
+            Duration::try_from(at.duration_since(Timestamp::now()))
+                .unwrap_or_default()
+                .min(far)
+        });
+        Instant::now() + left
+    }
+
+    fn ring(&mut self) {
+        let now = Timestamp::now();
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > now {
+                return;
+            }
+            self.unset_timer(&key);
+            self.enqueue(key);
+        }
+    }
+}
+
+const MAX_DELAY: Duration = Duration::from_secs(10);
+
+fn retry_policy() -> ExponentialBuilder {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(20))
+        .with_max_delay(MAX_DELAY)
+        .with_jitter()
+        .without_max_times()
+}
+
+fn report(key: &impl std::fmt::Display, failure: &Failure) {
+    match failure {
+        Failure::Conflict => tracing::debug!(%key, "changed meanwhile, deciding anew"),
+        Failure::Foreign(message) | Failure::Refused(message) | Failure::NotFound { message, .. } => {
+            tracing::warn!(%key, %message, "refused");
+        }
+        Failure::Unreachable(message) => tracing::warn!(%key, %message, "unreachable"),
+    }
+}

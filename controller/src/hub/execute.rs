@@ -1,0 +1,165 @@
+//! How the controller's actions become requests.
+//!
+//! One arm per action. The object that comes back is the next input, so that the index knows its own writes before the
+//! watches tell of them.
+
+use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, Workflow, names};
+use argosy_core::{
+    Change, ClusterName, Failure, OriginUid, WorkflowKey,
+    hub::{Hub, HubAction, HubInput, HubKey},
+    patch::JsonPatch,
+};
+use either::Either;
+use kube::{Api, Client, api::Patch};
+use serde::Serialize;
+use serde_json::json;
+
+use super::Spaces;
+use crate::{
+    engine::Execute,
+    outcome::{call, creating, deleting, found, json_patch, patching},
+};
+
+/// Carries out the controller's actions.
+#[derive(Clone)]
+pub(super) struct Executor {
+    wds: Client,
+    its: Client,
+}
+
+impl Executor {
+    /// An executor with the clients of `spaces`.
+    pub(super) fn new(spaces: &Spaces) -> Self {
+        Self {
+            wds: spaces.wds.clone(),
+            its: spaces.its.clone(),
+        }
+    }
+
+    fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
+        Api::namespaced(self.its.clone(), cluster.as_str())
+    }
+
+    async fn patch_workflow(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<HubInput, Failure> {
+        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
+        let object = call(api.patch(&key.name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
+        Ok(HubInput::Wrote {
+            patch: patch.clone(),
+            object: Box::new(object),
+        })
+    }
+
+    /// The name is derived from the Workflow's UID, so one that exists is the one that an earlier try created.
+    async fn create_work(&self, cluster: &ClusterName, work: &ManifestWork) -> Result<HubInput, Failure> {
+        let api = self.works(cluster);
+        let created = match call(api.create(&creating(names::CONTROLLER), work)).await {
+            Err(Failure::Foreign(_)) => {
+                let name = work.metadata.name.as_deref().unwrap_or_default();
+                call(api.get(name)).await.map_err(|failure| match failure {
+                    Failure::NotFound { .. } => Failure::Conflict,
+                    other => other,
+                })
+            }
+            other => other,
+        }?;
+        Ok(HubInput::Work(Change::Apply(Box::new(created))))
+    }
+
+    async fn withdraw_work(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        patch: &JsonPatch,
+    ) -> Result<HubInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        let patch = json_patch(patch)?;
+        let patched = call(
+            self.works(cluster)
+                .patch(&name, &patching(names::CONTROLLER), &patch),
+        )
+        .await;
+        Ok(match found(patched)? {
+            Some(work) => HubInput::Work(Change::Apply(Box::new(work))),
+            None => HubInput::WorkGone(cluster.clone(), origin.clone()),
+        })
+    }
+
+    async fn delete_work(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        uid: &str,
+    ) -> Result<HubInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        Ok(
+            match found(call(self.works(cluster).delete(&name, &deleting(uid))).await)? {
+                Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
+                    HubInput::Work(Change::Apply(Box::new(work)))
+                }
+                _ => HubInput::WorkGone(cluster.clone(), origin.clone()),
+            },
+        )
+    }
+
+    async fn policy_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
+        let api: Api<BindingPolicy> = Api::all(self.wds.clone());
+        let written =
+            call(api.patch_status(name, &patching(names::CONTROLLER), &whole_status(status)?)).await?;
+        Ok(HubInput::Policy(Change::Apply(Box::new(written))))
+    }
+
+    async fn transform_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
+        let api: Api<CustomTransform> = Api::all(self.wds.clone());
+        let written =
+            call(api.patch_status(name, &patching(names::CONTROLLER), &whole_status(status)?)).await?;
+        Ok(HubInput::Transform(Change::Apply(Box::new(written))))
+    }
+
+    async fn cluster_conditions(
+        &self,
+        name: &ClusterName,
+        conditions: &impl Serialize,
+        resource_version: &str,
+    ) -> Result<HubInput, Failure> {
+        let api: Api<ManagedCluster> = Api::all(self.its.clone());
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": resource_version },
+            "status": { "conditions": conditions },
+        }));
+        let written = call(api.patch_status(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
+        Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
+    }
+}
+
+/// Replaces the status; a merge would keep errors that are mended.
+fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
+    serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]))
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the status cannot be written: {error}")))
+}
+
+impl Execute<Hub> for Executor {
+    async fn execute(&self, _key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
+        match action {
+            HubAction::PatchWorkflow {
+                key,
+                patch,
+                purpose: _,
+            } => self.patch_workflow(key, patch).await,
+            HubAction::CreateWork { cluster, work } => self.create_work(cluster, work).await,
+            HubAction::WithdrawWork {
+                cluster,
+                origin,
+                patch,
+            } => self.withdraw_work(cluster, origin, patch).await,
+            HubAction::DeleteWork { cluster, origin, uid } => self.delete_work(cluster, origin, uid).await,
+            HubAction::PolicyStatus { name, status } => self.policy_status(name, status).await,
+            HubAction::TransformStatus { name, status } => self.transform_status(name, status).await,
+            HubAction::ClusterConditions {
+                name,
+                conditions,
+                resource_version,
+            } => self.cluster_conditions(name, conditions, resource_version).await,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The shell of Argosy: watches, workers, clients, and the wiring of the three binaries.
+//!
+//! What to do is decided in `argosy-core`; here it is carried out. Every request has a timeout, a field manager and an
+//! outcome that goes back into the index. Nothing is stored that cannot be rebuilt by listing.
+
+pub mod admin;
+pub mod agent;
+pub mod args;
+pub mod artifacts;
+pub mod cli;
+pub mod client;
+pub mod controller;
+pub mod engine;
+pub mod fleet;
+pub mod hub;
+pub mod outcome;
+pub mod shutdown;
+pub mod telemetry;
+pub mod watch;

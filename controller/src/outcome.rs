@@ -1,0 +1,153 @@
+//! What an API server's answer means, said once for all requests.
+
+use std::time::Duration;
+
+use argosy_core::{Failure, patch::JsonPatch};
+use kube::{
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::Status,
+};
+
+/// The longest that one request may take. A link that swallows packets must not hold a key for longer.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Waits for one request, at most [`REQUEST_TIMEOUT`].
+pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(error)),
+        Err(_) => Err(Failure::Unreachable(format!(
+            "no answer within {} s",
+            REQUEST_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+/// `None` where the object is not there.
+pub fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::NotFound { .. }) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether an error says that the object exists already.
+pub fn is_already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
+fn classify(error: kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) => classify_status(*status),
+        other => Failure::Unreachable(with_sources(&other)),
+    }
+}
+
+fn classify_status(status: Status) -> Failure {
+    match status.code {
+        404 => Failure::NotFound {
+            namespace: status.details.is_some_and(|details| details.kind == "namespaces"),
+            message: status.message,
+        },
+        409 if status.reason == "AlreadyExists" => Failure::Foreign(status.message),
+        409 => Failure::Conflict,
+        429 | 500.. => Failure::Unreachable(status.message),
+        _ => Failure::Refused(status.message),
+    }
+}
+
+/// The error with everything that caused it, in one line.
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// A decision's patch as kube sends it. Every operation in it is one that `json_patch` knows, so it always converts.
+pub fn json_patch(patch: &JsonPatch) -> Result<Patch<()>, Failure> {
+    serde_json::from_value(patch.to_value())
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the patch is malformed: {error}")))
+}
+
+/// Parameters of a patch by `manager`.
+pub fn patching(manager: &str) -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// Parameters of a creation by `manager`.
+pub fn creating(manager: &str) -> PostParams {
+    PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// Parameters of the deletion of exactly the object with `uid`, in the background.
+pub fn deleting(uid: &str) -> DeleteParams {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    };
+    DeleteParams::background().preconditions(preconditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, reason: &str, kind: &str) -> Status {
+        serde_json::from_value(serde_json::json!({
+            "code": code, "reason": reason, "message": "said", "details": { "kind": kind }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_missing_namespace_is_told_from_a_missing_object() {
+        let missing = |namespace| Failure::NotFound {
+            namespace,
+            message: "said".to_owned(),
+        };
+        assert_eq!(
+            classify_status(status(404, "NotFound", "namespaces")),
+            missing(true)
+        );
+        assert_eq!(
+            classify_status(status(404, "NotFound", "workflows")),
+            missing(false)
+        );
+    }
+
+    #[test]
+    fn a_stale_write_is_a_conflict_and_a_taken_name_is_not() {
+        assert_eq!(classify_status(status(409, "Conflict", "")), Failure::Conflict);
+        assert_eq!(
+            classify_status(status(409, "AlreadyExists", "")),
+            Failure::Foreign("said".to_owned())
+        );
+    }
+
+    #[test]
+    fn overload_is_tried_again_and_a_refusal_is_told() {
+        assert_eq!(
+            classify_status(status(429, "TooManyRequests", "")),
+            Failure::Unreachable("said".to_owned())
+        );
+        assert_eq!(
+            classify_status(status(422, "Invalid", "")),
+            Failure::Refused("said".to_owned())
+        );
+    }
+}

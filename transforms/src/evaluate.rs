@@ -1,0 +1,302 @@
+//! Which values of a document a parsed path selects, within a fixed amount of work.
+//!
+//! Owns the evaluation of segments and selectors (RFC 9535 §2.3 and §2.5); filters are in `filter`. The parser's
+//! own evaluation is not used: it takes `count` of nothing for nothing, misreads a filter directly on `@`,
+//! compares numbers with a tolerance, and `$..*..*` multiplies without a limit. Nodes are kept once here, because
+//! a value can be removed once only, so each segment costs at most the size of the document.
+
+use std::collections::{BTreeSet, HashSet};
+
+use jsonpath_rust::parser::model::{Segment, Selector};
+use serde_json::Value;
+
+use crate::filter;
+use crate::location::{Location, Step};
+
+/// The most steps that evaluating one path on one object may take: values visited, compared or reported.
+/// The largest object that Kubernetes stores has a few hundred thousand values.
+pub const MAX_WORK: usize = 2_000_000;
+
+/// The evaluation took more than its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfWork;
+
+/// What is left of the allowed work.
+#[derive(Debug)]
+pub(crate) struct Work(usize);
+
+impl Work {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(limit)
+    }
+
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), OutOfWork> {
+        self.0 = self.0.checked_sub(steps).ok_or(OutOfWork)?;
+        Ok(())
+    }
+}
+
+/// A step that borrows its key from the document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StepRef<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// A value with the place it was reached from; `parent` is a position in the arena, and none for the root.
+struct Node<'a> {
+    value: &'a Value,
+    from: Option<(usize, StepRef<'a>)>,
+}
+
+/// All nodes reached so far. Nodes refer to their parent, so that no path is copied on the way.
+struct Arena<'a> {
+    root: &'a Value,
+    nodes: Vec<Node<'a>>,
+    work: Work,
+}
+
+/// The locations that `segments` select in `root`.
+pub(crate) fn locate(
+    segments: &[Segment],
+    root: &Value,
+    work: Work,
+) -> Result<BTreeSet<Location>, OutOfWork> {
+    let mut arena = Arena {
+        root,
+        nodes: vec![Node {
+            value: root,
+            from: None,
+        }],
+        work,
+    };
+    let mut selected = vec![0];
+    for segment in segments {
+        selected = arena.step(&selected, segment)?;
+    }
+    selected.into_iter().map(|node| arena.location(node)).collect()
+}
+
+impl Arena<'_> {
+    fn step(&mut self, from: &[usize], segment: &Segment) -> Result<Vec<usize>, OutOfWork> {
+        let (scope, selectors) = match segment {
+            Segment::Descendant(inner) => (self.with_descendants(from)?, selectors(inner)),
+            Segment::Selector(_) | Segment::Selectors(_) => (from.to_vec(), selectors(segment)),
+        };
+        let mut seen = HashSet::new();
+        let mut selected = Vec::new();
+        for parent in scope {
+            let Some(value) = self.nodes.get(parent).map(|node| node.value) else {
+                continue;
+            };
+            for selector in selectors {
+                let Self { root, nodes, work } = self;
+                select(value, selector, root, work, &mut |step, child| {
+                    // Two places never share an address, so the address tells a duplicate.
+                    if seen.insert(std::ptr::from_ref(child)) {
+                        selected.push(nodes.len());
+                        nodes.push(Node {
+                            value: child,
+                            from: Some((parent, step)),
+                        });
+                    }
+                })?;
+            }
+        }
+        Ok(selected)
+    }
+
+    /// The nodes and everything below them, each once.
+    fn with_descendants(&mut self, from: &[usize]) -> Result<Vec<usize>, OutOfWork> {
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        let mut open = from.to_vec();
+        while let Some(index) = open.pop() {
+            let Some(value) = self.nodes.get(index).map(|node| node.value) else {
+                continue;
+            };
+            if !seen.insert(std::ptr::from_ref(value)) {
+                continue;
+            }
+            found.push(index);
+            let Self { nodes, work, .. } = self;
+            for_each_child(value, work, &mut |step, child, _| {
+                open.push(nodes.len());
+                nodes.push(Node {
+                    value: child,
+                    from: Some((index, step)),
+                });
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    fn location(&mut self, mut index: usize) -> Result<Location, OutOfWork> {
+        let mut steps = Vec::new();
+        while let Some((parent, step)) = self.nodes.get(index).and_then(|node| node.from) {
+            self.work.spend(1)?;
+            steps.push(match step {
+                StepRef::Key(key) => Step::Key(key.to_owned()),
+                StepRef::Index(index) => Step::Index(index),
+            });
+            index = parent;
+        }
+        steps.reverse();
+        Ok(Location(steps))
+    }
+}
+
+/// The values that `segments` select from `start`, as often as RFC 9535 counts them. For queries inside filters.
+pub(crate) fn values<'a>(
+    segments: &[Segment],
+    start: &'a Value,
+    root: &'a Value,
+    work: &mut Work,
+) -> Result<Vec<&'a Value>, OutOfWork> {
+    let mut selected = vec![start];
+    for segment in segments {
+        let scope = match segment {
+            Segment::Descendant(_) => descendants(selected, work)?,
+            Segment::Selector(_) | Segment::Selectors(_) => selected,
+        };
+        selected = Vec::new();
+        for value in scope {
+            for selector in selectors(segment) {
+                select(value, selector, root, work, &mut |_, child| selected.push(child))?;
+            }
+        }
+    }
+    Ok(selected)
+}
+
+fn descendants<'a>(from: Vec<&'a Value>, work: &mut Work) -> Result<Vec<&'a Value>, OutOfWork> {
+    let mut found = Vec::new();
+    let mut open = from;
+    while let Some(value) = open.pop() {
+        found.push(value);
+        for_each_child(value, work, &mut |_, child, _| {
+            open.push(child);
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// The selectors of a segment; of a descendant segment, those that it applies everywhere below.
+fn selectors(segment: &Segment) -> &[Selector] {
+    match segment {
+        Segment::Descendant(inner) => selectors(inner),
+        Segment::Selector(selector) => std::slice::from_ref(selector),
+        Segment::Selectors(selectors) => selectors,
+    }
+}
+
+/// Reports the children of `value` that `selector` selects.
+fn select<'a>(
+    value: &'a Value,
+    selector: &Selector,
+    root: &'a Value,
+    work: &mut Work,
+    found: &mut dyn FnMut(StepRef<'a>, &'a Value),
+) -> Result<(), OutOfWork> {
+    work.spend(1)?;
+    match selector {
+        Selector::Name(name) => {
+            if let Some((key, child)) = value.as_object().and_then(|members| members.get_key_value(name)) {
+                found(StepRef::Key(key), child);
+            }
+        }
+        Selector::Index(index) => {
+            if let Some((index, child)) = element(value, *index) {
+                found(StepRef::Index(index), child);
+            }
+        }
+        Selector::Wildcard => for_each_child(value, work, &mut |step, child, _| {
+            found(step, child);
+            Ok(())
+        })?,
+        Selector::Slice(start, end, step) => {
+            let elements = value.as_array().map_or(&[][..], Vec::as_slice);
+            for index in slice(elements.len(), *start, *end, step.unwrap_or(1)) {
+                work.spend(1)?;
+                if let Some(child) = elements.get(index) {
+                    found(StepRef::Index(index), child);
+                }
+            }
+        }
+        Selector::Filter(condition) => for_each_child(value, work, &mut |step, child, work| {
+            if filter::holds(condition, child, root, work)? {
+                found(step, child);
+            }
+            Ok(())
+        })?,
+    }
+    Ok(())
+}
+
+type Visit<'a, 'v> = dyn FnMut(StepRef<'a>, &'a Value, &mut Work) -> Result<(), OutOfWork> + 'v;
+
+fn for_each_child<'a>(value: &'a Value, work: &mut Work, visit: &mut Visit<'a, '_>) -> Result<(), OutOfWork> {
+    match value {
+        Value::Object(members) => {
+            work.spend(members.len())?;
+            members
+                .iter()
+                .try_for_each(|(key, child)| visit(StepRef::Key(key), child, work))
+        }
+        Value::Array(elements) => {
+            work.spend(elements.len())?;
+            let mut indexed = elements.iter().enumerate();
+            indexed.try_for_each(|(index, child)| visit(StepRef::Index(index), child, work))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The element at `index`; a negative index counts from the end.
+pub(crate) fn element(value: &Value, index: i64) -> Option<(usize, &Value)> {
+    let elements = value.as_array()?;
+    let distance = usize::try_from(index.unsigned_abs()).ok()?;
+    let index = if index < 0 {
+        elements.len().checked_sub(distance)?
+    } else {
+        distance
+    };
+    elements.get(index).map(|element| (index, element))
+}
+
+/// The indexes that a slice selects (RFC 9535 §2.3.4.2).
+fn slice(len: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Vec<usize> {
+    let Ok(len) = i64::try_from(len) else {
+        return Vec::new();
+    };
+    let normal = |index: i64| {
+        if index < 0 {
+            len.saturating_add(index)
+        } else {
+            index
+        }
+    };
+    let mut indexes = Vec::new();
+    let mut push = |index: i64| indexes.extend(usize::try_from(index).ok());
+    if step > 0 {
+        let upper = end.map_or(len, normal).clamp(0, len);
+        let mut index = start.map_or(0, normal).clamp(0, len);
+        while index < upper {
+            push(index);
+            index = index.saturating_add(step);
+        }
+    } else if step < 0 {
+        let lower = end.map_or(-1, normal).clamp(-1, len - 1);
+        let mut index = start.map_or(len - 1, normal).clamp(-1, len - 1);
+        while index > lower {
+            push(index);
+            index = index.saturating_add(step);
+        }
+    }
+    indexes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! What no object takes along to a WEC, whatever its kind.
+//!
+//! Owns the rules that hold for every kind: what the API server set, what ties the object to this API server,
+//! and Argosy's own marks. Rules for one kind are beside this module (`workflow`).
+
+use serde_json::{Map, Value};
+
+/// Metadata that the API server sets, or that refers to objects of this API server only.
+const METADATA: [&str; 11] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Written by `kubectl apply`; on the WEC it would be taken for the base of an apply that never was.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Prefix of every label and annotation of Argosy.
+const ARGOSY_PREFIX: &str = "argosy.dev/";
+
+/// Removes status, server-set metadata, finalizers, ownerReferences, the annotation of `kubectl apply`, and every
+/// label and annotation of Argosy. Labels and annotations that are empty then go as well.
+pub fn strip(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else {
+        return;
+    };
+    object.remove("status");
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for field in METADATA {
+        metadata.remove(field);
+    }
+    retain_keys(metadata, "labels", |key| !key.starts_with(ARGOSY_PREFIX));
+    retain_keys(metadata, "annotations", |key| {
+        !key.starts_with(ARGOSY_PREFIX) && key != LAST_APPLIED
+    });
+}
+
+/// Keeps those keys of the map `metadata[field]` for which `keep` holds, and drops the map when it is empty.
+pub(crate) fn retain_keys(metadata: &mut Map<String, Value>, field: &str, keep: impl Fn(&str) -> bool) {
+    let Some(entries) = metadata.get_mut(field).and_then(Value::as_object_mut) else {
+        return;
+    };
+    entries.retain(|key, _| keep(key));
+    if entries.is_empty() {
+        metadata.remove(field);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(mut object: Value, expected: &Value) {
+        strip(&mut object);
+        assert_eq!(&object, expected);
+    }
+
+    #[test]
+    fn server_set_metadata_and_status_go_and_the_rest_stays() {
+        check(
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"uid": "kept", "status": "kept"},
+                "status": {"x": 1},
+                "metadata": {
+                    "name": "n", "namespace": "ns", "labels": {"app": "a"}, "annotations": {"note": "b"},
+                    "uid": "1", "resourceVersion": "2", "generation": 3, "selfLink": "/x", "generateName": "n-",
+                    "creationTimestamp": "t", "deletionTimestamp": "t", "deletionGracePeriodSeconds": 0,
+                    "finalizers": ["f"], "ownerReferences": [{}], "managedFields": [{}],
+                },
+            }),
+            &json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"uid": "kept", "status": "kept"},
+                "metadata": {"name": "n", "namespace": "ns", "labels": {"app": "a"}, "annotations": {"note": "b"}},
+            }),
+        );
+    }
+
+    #[test]
+    fn labels_and_annotations_of_argosy_go_and_leave_no_empty_map() {
+        check(
+            json!({"metadata": {
+                "name": "n", "labels": {"argosy.dev/cluster": "c"},
+                "annotations": {"argosy.dev/claim": "{}", LAST_APPLIED: "{}"},
+            }}),
+            &json!({"metadata": {"name": "n"}}),
+        );
+    }
+
+    #[test]
+    fn a_prefix_that_only_begins_alike_is_kept() {
+        let object = json!({"metadata": {"labels": {"argosy.dev": "1", "argosy.devel/x": "2", "my.argosy.dev/x": "3"}}});
+        check(object.clone(), &object);
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_left_alone() {
+        for value in [
+            json!(null),
+            json!([{"status": 1}]),
+            json!("x"),
+            json!({"metadata": []}),
+        ] {
+            check(value.clone(), &value);
+        }
+        let odd = json!({"metadata": {"labels": ["argosy.dev/x"], "annotations": null}});
+        check(odd.clone(), &odd);
+    }
+}

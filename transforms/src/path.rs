@@ -1,0 +1,150 @@
+//! One entry of `spec.remove`: parsed, checked, and refused where it can only do harm.
+//!
+//! Owns the limits on a path and the reasons for a refusal. Does not evaluate (`evaluate`) nor count paths.
+
+use std::collections::BTreeSet;
+
+use jsonpath_rust::parser::errors::JsonPathError;
+use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::parse_json_path;
+use serde_json::{Value, json};
+
+use crate::evaluate::{self, MAX_WORK, OutOfWork, Work};
+use crate::lexical::{self, Flaw, MAX_NESTING};
+use crate::location::Location;
+use crate::{MAX_RULES, typing};
+
+/// The longest path that is read, in bytes of UTF-8.
+pub const MAX_PATH_BYTES: usize = 1024;
+
+/// Why an entry of `spec.remove` is refused. Displayed without the position, which [`crate::PathError`] adds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    /// There are more than [`MAX_RULES`] entries; this one and all after it are left out.
+    #[error(
+        "only the first {MAX_RULES} paths are used, this one and those after it are not; put them into another CustomTransform"
+    )]
+    TooManyRules,
+    /// The path is longer than [`MAX_PATH_BYTES`].
+    #[error("the path has {0} bytes, more than {MAX_PATH_BYTES}")]
+    TooLong(usize),
+    /// More than [`MAX_NESTING`] parentheses and brackets are open at once.
+    #[error("more than {MAX_NESTING} parentheses and brackets are nested")]
+    TooDeep,
+    /// The text is not a path of RFC 9535.
+    #[error("not a JSONPath of RFC 9535: {0}")]
+    Syntax(String),
+    /// A filter is not well typed or uses a function that is not supported.
+    #[error("in a filter: {0}")]
+    Filter(String),
+    /// The path is `$`.
+    #[error("it identifies the whole object")]
+    WholeObject,
+    /// The path selects, in every object, something that must stay.
+    #[error("it would remove {0}, which must stay; narrow the path, for instance to $.spec")]
+    Protected(Location),
+}
+
+impl PathProblem {
+    /// How KubeStellar begins the message: `Error in` for what cannot be read, `Invalid` for what must not be done.
+    pub(crate) fn prefix(&self) -> &'static str {
+        match self {
+            Self::TooManyRules | Self::TooLong(_) | Self::TooDeep | Self::Syntax(_) | Self::Filter(_) => {
+                "Error in"
+            }
+            Self::WholeObject | Self::Protected(_) => "Invalid",
+        }
+    }
+}
+
+/// A path that parsed and passed every check that needs no object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Path {
+    text: String,
+    query: JpQuery,
+}
+
+impl Path {
+    pub(crate) fn parse(text: &str) -> Result<Self, PathProblem> {
+        if text.len() > MAX_PATH_BYTES {
+            return Err(PathProblem::TooLong(text.len()));
+        }
+        lexical::check(text).map_err(|flaw| match flaw {
+            Flaw::TooDeep => PathProblem::TooDeep,
+            Flaw::StrayBlank(character) => {
+                PathProblem::Syntax(format!("unexpected blank before character {character}"))
+            }
+        })?;
+        let query = parse_json_path(text).map_err(|error| PathProblem::Syntax(describe(text, &error)))?;
+        typing::check(&query.segments).map_err(PathProblem::Filter)?;
+        let path = Self {
+            text: text.to_owned(),
+            query,
+        };
+        path.refuse_certain_harm()?;
+        Ok(path)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The locations that the path selects in `document`.
+    pub(crate) fn locate(&self, document: &Value) -> Result<BTreeSet<Location>, OutOfWork> {
+        evaluate::locate(&self.query.segments, document, Work::new(MAX_WORK))
+    }
+
+    /// Every object has the protected fields, so a path without filters that selects one in the barest object
+    /// selects it in all. With a filter it depends on the object, and [`crate::Transform::apply`] decides.
+    fn refuse_certain_harm(&self) -> Result<(), PathProblem> {
+        if self.query.segments.is_empty() {
+            return Err(PathProblem::WholeObject);
+        }
+        if typing::has_filter(&self.query.segments) {
+            return Ok(());
+        }
+        let bare = json!({"apiVersion": "", "kind": "", "metadata": {"name": "", "namespace": ""}});
+        let selected = self.locate(&bare).unwrap_or_default();
+        match selected.into_iter().find(Location::is_protected) {
+            Some(location) => Err(PathProblem::Protected(location)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The beginning of `text`, at most [`MAX_PATH_BYTES`] long.
+pub(crate) fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_PATH_BYTES))
+        .unwrap_or_default()
+}
+
+/// The parser's message on one line, or a better one where the usual mistake is made.
+fn describe(text: &str, error: &JsonPathError) -> String {
+    if !text.starts_with('$') {
+        return "a path begins with $, for instance $.spec.suspend".to_owned();
+    }
+    let JsonPathError::PestError(error) = error else {
+        return error.to_string().replace('\n', " ");
+    };
+    // The parser's own message names rules of its grammar; the place is what helps. It stands in the first line
+    // of the drawing, as ` --> LINE:CHARACTER`.
+    let drawn = error.to_string();
+    let place = drawn
+        .lines()
+        .next()
+        .and_then(|line| line.trim_start_matches(" --> ").split_once(':'));
+    let Some((Ok(line), Ok(column))) = place.map(|(l, c)| (l.parse::<usize>(), c.parse::<usize>())) else {
+        return "it cannot be read".to_owned();
+    };
+    let rest = text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default();
+    match rest.chars().nth(column.saturating_sub(1)) {
+        Some(c) if line == 1 => {
+            format!("unexpected {c:?} at character {column} (unusual names need quotes: $[\"a-b\"])")
+        }
+        Some(c) => format!("unexpected {c:?} at character {column} of line {line}"),
+        None => "it ends too early".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
