@@ -9,6 +9,7 @@ use kube::{
     Api, Resource,
     runtime::{
         WatchStreamExt,
+        utils::ResetTimerBackoff,
         watcher::{self, Event, watcher},
     },
 };
@@ -68,7 +69,7 @@ pub async fn follow<K, I>(
             Ok(Event::Apply(object)) => Some(input(Change::Apply(Box::new(object)))),
             Ok(Event::Delete(object)) => Some(input(Change::Delete(Box::new(object)))),
             Err(error) => {
-                tracing::warn!(kind, error = with_sources(&error), "watch failed, trying again");
+                tracing::warn!(kind, error = explain(&error), "watch failed, trying again");
                 on_error(&error)
             }
         };
@@ -80,11 +81,23 @@ pub async fn follow<K, I>(
     }
 }
 
-fn reconnect_policy() -> watcher::ExponentialBackoff {
-    ExponentialBuilder::default()
+/// Goes back to the first delay only after a minute of quiet: the watcher's own `Init`, which comes before a list that
+/// then fails, is no success.
+fn reconnect_policy() -> ResetTimerBackoff<watcher::ExponentialBackoff> {
+    let delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(200))
         .with_max_delay(Duration::from_secs(10))
         .with_jitter()
-        .without_max_times()
-        .into()
+        .without_max_times();
+    ResetTimerBackoff::new(delays.into(), Duration::from_mins(1))
+}
+
+/// The error in one line. Of an API server's answer only what it says; kube shows every field of it.
+fn explain(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
+        other => with_sources(other),
+    }
 }

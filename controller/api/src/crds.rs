@@ -5,8 +5,11 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
-use kube::CustomResourceExt;
-use schemars::generate::SchemaSettings;
+use kube::{
+    CustomResourceExt,
+    core::schema::{OptionalEnum, StructuralSchemaRewriter},
+};
+use schemars::{generate::SchemaSettings, transform::AddNullable};
 use serde_json::json;
 
 use crate::{
@@ -64,13 +67,16 @@ fn any_object() -> JSONSchemaProps {
     }
 }
 
+/// With the settings of kube's derive, because the schema must be structural (KEP-1185).
 fn schema_of_reported() -> Option<JSONSchemaProps> {
     let generator = SchemaSettings::openapi3()
         .with(|settings| {
             settings.inline_subschemas = true;
             settings.meta_schema = None;
         })
-        .with_transform(kube::core::schema::StructuralSchemaRewriter)
+        .with_transform(AddNullable::default())
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
         .into_generator();
     let mut schema = generator.into_root_schema_for::<Reported>().to_value();
     if let Some(object) = schema.as_object_mut() {

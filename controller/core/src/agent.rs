@@ -60,6 +60,7 @@ pub struct AgentConfig {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
 struct Synced {
     works: bool,
     told: bool,

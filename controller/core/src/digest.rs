@@ -35,7 +35,9 @@ impl Digest {
             Value::String(text) => self.text(b"\"", text),
             Value::Array(items) => {
                 self.bytes(b"[");
-                items.iter().for_each(|item| self.add(item));
+                for item in items {
+                    self.add(item);
+                }
                 self.bytes(b"]");
             }
             Value::Object(map) => {

@@ -82,6 +82,19 @@ impl Executor {
         )))
     }
 
+    /// What there is under the name, if it is ours.
+    async fn look(&self, origin: &OriginUid, key: &WorkflowKey) -> Result<AgentInput, Failure> {
+        let there = found(call(self.workflows(&key.namespace).get(&key.name)).await)?;
+        let ours = there.filter(|object| {
+            let has = |label: &str, value: &str| object.labels().get(label).is_some_and(|there| there == value);
+            has(names::ORIGIN_UID_LABEL, origin.as_str()) && has(names::CLUSTER_LABEL, &self.cluster)
+        });
+        Ok(match ours {
+            Some(object) => AgentInput::Object(Change::Apply(Box::new(object))),
+            None => AgentInput::ObjectGone(origin.clone()),
+        })
+    }
+
     async fn delete(&self, origin: OriginUid, key: &WorkflowKey, uid: &str) -> Result<AgentInput, Failure> {
         let api = self.workflows(&key.namespace);
         Ok(match found(call(api.delete(&key.name, &deleting(uid))).await)? {
@@ -200,6 +213,7 @@ impl Execute<Agent> for Executor {
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {
             AgentAction::Create(object) => self.create(object).await,
+            AgentAction::Look(key) => self.look(origin, key).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::LetGo { key, patch } => self.let_go(origin.clone(), key, patch).await,
             AgentAction::Record(record) => self.record(record).await,

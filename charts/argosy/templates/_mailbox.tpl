@@ -1,0 +1,102 @@
+{{- /* pull: an identity for the agent that reaches its own mailbox and its own ManagedCluster, and nothing else. */}}
+{{- define "argosy.pull" }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: argosy-agent
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/service-account-token
+metadata:
+  name: argosy-agent-token
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+  annotations: {kubernetes.io/service-account.name: argosy-agent}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: argosy-agent
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+rules:
+- apiGroups: [work.open-cluster-management.io]
+  resources: [manifestworks]
+  verbs: [get, list, watch, update, patch]
+- apiGroups: [work.open-cluster-management.io]
+  resources: [manifestworks/status, manifestworks/finalizers]
+  verbs: [get, update, patch]
+- apiGroups: [control.kubestellar.io]
+  resources: [workstatuses]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: argosy-agent
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: argosy-agent}
+subjects:
+- {kind: ServiceAccount, name: argosy-agent, namespace: {{ .cluster }}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: argosy-agent:{{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+rules:
+- apiGroups: [cluster.open-cluster-management.io]
+  resources: [managedclusters]
+  resourceNames: [{{ .cluster }}]
+  verbs: [get]
+- apiGroups: [cluster.open-cluster-management.io]
+  resources: [managedclusters/status]
+  resourceNames: [{{ .cluster }}]
+  verbs: [get, update, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: argosy-agent:{{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "argosy-agent:{{ .cluster }}"}
+subjects:
+- {kind: ServiceAccount, name: argosy-agent, namespace: {{ .cluster }}}
+{{- end }}
+
+{{- /* push: the controller renews the cluster's Lease, as the agent would. */}}
+{{- define "argosy.push" }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: argosy-controller
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+rules:
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create, update, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: argosy-controller
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: argosy-controller}
+subjects:
+- {kind: ServiceAccount, name: argosy-controller, namespace: {{ .namespace }}}
+{{- end }}
