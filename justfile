@@ -1,0 +1,41 @@
+# The parts of scripts/test.sh, for work on one of them.
+
+default:
+    @just --list
+
+# Format, lints, documentation
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+
+# Unit and property tests
+test:
+    cargo test --locked
+
+# Tests against real API servers
+integration:
+    scripts/test.sh integration
+
+# End to end, on a fleet of its own
+fleet:
+    scripts/test.sh fleet
+
+# Licences, advisories, duplicate and banned crates
+deny:
+    cargo deny check
+
+# Rewrite what is generated from the code
+generate:
+    UPDATE=1 cargo test -p argosy --test generated
+
+# A fleet to play with
+up:
+    scripts/install-all.sh
+
+down:
+    scripts/uninstall-all.sh
+
+# Latency beside the floor
+bench:
+    scripts/bench.sh
