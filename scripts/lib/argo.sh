@@ -1,0 +1,151 @@
+# shellcheck shell=bash
+# Argo Workflows on the clusters: upstream's manifests, with images, artifact repository and the UI's address set by
+# overlays that are written into the fleet's folder. Knows nothing of Argosy.
+
+# argo_apply CLUSTER: applies everything; does not wait for the pods.
+argo_apply() {
+  local cluster=$1 dir
+  dir=$(fleet_cluster_dir "$cluster")/argo
+  argo_overlay "$cluster" "$dir"
+  kubectl_on "$cluster" apply --server-side --force-conflicts -k "$dir" >"$dir/applied"
+}
+
+argo_overlay() {
+  local cluster=$1 dir=$2 version
+  version=$(toolchain_version argo)
+  mkdir -p "$dir"
+  rm -rf "$dir/manifests"
+  cp -r "$(toolchain_target argo)/manifests" "$dir/manifests"
+  argo_kustomization "$cluster" "$version" >"$dir/kustomization.yaml"
+  argo_controller_config "$cluster" >"$dir/workflow-controller-configmap.yaml"
+  argo_secret >"$dir/s3-secret.yaml"
+  argo_controller_patch "$version" >"$dir/workflow-controller-patch.yaml"
+  [[ $cluster != control ]] || argo_server_patch "$version" >"$dir/argo-server-patch.yaml"
+}
+
+argo_kustomization() {
+  local cluster=$1 version=$2 base=manifests/quick-start/base
+  cat <<END
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: $FLEET_ARGO_NAMESPACE
+resources:
+- namespace.yaml
+- manifests/base/crds/minimal
+- manifests/base/workflow-controller
+- manifests/namespace-install/workflow-controller-rbac
+- $base/executor/emissary/executor-role.yaml
+- $base/executor-default-rolebinding.yaml
+- $base/agent-role.yaml
+- $base/agent-default-rolebinding.yaml
+- $base/artifactgc-role.yaml
+- $base/artifactgc-default-rolebinding.yaml
+- $base/memoizer-role.yaml
+- $base/memoizer-default-rolebinding.yaml
+- $base/cluster-workflow-template-rbac.yaml
+- s3-secret.yaml
+END
+  if [[ $cluster == control ]]; then
+    printf -- '- %s\n' manifests/base/argo-server manifests/namespace-install/argo-server-rbac
+  else
+    # The file above binds this account's roles on every cluster.
+    echo '- manifests/base/argo-server/argo-server-sa.yaml'
+  fi
+  echo 'patches:'
+  echo '- path: workflow-controller-configmap.yaml'
+  echo '- {path: workflow-controller-patch.yaml, target: {kind: Deployment, name: workflow-controller}}'
+  [[ $cluster != control ]] || argo_server_kustomization
+  argo_namespace >"$(fleet_cluster_dir "$cluster")/argo/namespace.yaml"
+}
+
+argo_server_kustomization() {
+  cat <<END
+- {path: argo-server-patch.yaml, target: {kind: Deployment, name: argo-server}}
+- target: {kind: Service, name: argo-server}
+  patch: |
+    - {op: add, path: /spec/type, value: NodePort}
+    - {op: add, path: /spec/ports/0/nodePort, value: $FLEET_UI_PORT}
+END
+}
+
+argo_namespace() {
+  printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$FLEET_ARGO_NAMESPACE"
+}
+
+argo_secret() {
+  cat <<END
+apiVersion: v1
+kind: Secret
+metadata: {name: $FLEET_S3_SECRET}
+stringData: {accesskey: "$(s3_access_key)", secretkey: "$(s3_secret_key)"}
+END
+}
+
+# One bucket for the fleet: a key begins with the cluster and holds the workflow's UID, so that workflows of one name do
+# not overwrite each other. The key is recorded in the run's status; the control cluster's argo-server opens it there,
+# as endpoint, bucket and Secret are the same on every cluster.
+argo_controller_config() {
+  cat <<END
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: workflow-controller-configmap}
+data:
+  artifactRepository: |
+    archiveLogs: true
+    s3:
+      bucket: $FLEET_BUCKET
+      endpoint: $(fleet_s3_endpoint)
+      insecure: true
+      keyFormat: "$1/{{workflow.namespace}}/{{workflow.name}}/{{workflow.uid}}/{{pod.name}}"
+      accessKeySecret: {name: $FLEET_S3_SECRET, key: accesskey}
+      secretKeySecret: {name: $FLEET_S3_SECRET, key: secretkey}
+  images: |
+    # No registry is there to be asked for an image's command.
+    busybox:1.36: {cmd: [sh]}
+END
+}
+
+argo_controller_patch() {
+  cat <<END
+- {op: replace, path: /spec/template/spec/containers/0/image, value: "$(image_argo workflow-controller "$1")"}
+- {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}
+- op: replace
+  path: /spec/template/spec/containers/0/args
+  value: [--namespaced, --executor-image, "$(image_argo argoexec "$1")", --executor-image-pull-policy, IfNotPresent]
+END
+}
+
+# Plain HTTP, reachable from this machine only; the dialogues that cover the UI at first are off.
+argo_server_patch() {
+  cat <<END
+- {op: replace, path: /spec/template/spec/containers/0/image, value: "$(image_argo argocli "$1")"}
+- {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}
+- op: replace
+  path: /spec/template/spec/containers/0/args
+  value: [server, --namespaced, --auth-mode=server, --secure=false]
+- op: replace
+  path: /spec/template/spec/containers/0/env
+  value:
+  - {name: FIRST_TIME_USER_MODAL, value: "false"}
+  - {name: FEEDBACK_MODAL, value: "false"}
+  - {name: NEW_VERSION_MODAL, value: "false"}
+- op: replace
+  path: /spec/template/spec/containers/0/readinessProbe
+  value: {httpGet: {port: 2746, scheme: HTTP, path: /}, periodSeconds: 1}
+END
+}
+
+# argo_wait CLUSTER: until the deployments' pods are up, and on the control cluster until the UI answers this machine.
+argo_wait() {
+  local cluster=$1 name
+  local deployments=(workflow-controller)
+  [[ $cluster != control ]] || deployments+=(argo-server)
+  for name in "${deployments[@]}"; do
+    kubectl_on "$cluster" -n "$FLEET_ARGO_NAMESPACE" rollout status "deployment/$name" --timeout=180s || {
+      kubectl_on "$cluster" -n "$FLEET_ARGO_NAMESPACE" describe pods -l "app=$name" | tail -n 40
+      return 1
+    }
+  done
+  [[ $cluster != control ]] || wait_for 60 "the Argo UI at $(fleet_ui_url)" \
+    curl -fsS --max-time 3 -o /dev/null "$(fleet_ui_url)/"
+}
