@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    supervise::{OrphanLog, supervise},
     watch::{follow, is_unknown_kind, selecting},
 };
 
@@ -52,21 +53,17 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
     let index = Agent::new(AgentConfig {
         cluster: member.cluster.clone(),
     });
-    let mut orphans = 0;
+    let mut orphans = OrphanLog::default();
     let observe = |index: &Agent| {
         readiness.set(index.is_synced());
-        if index.is_synced() {
-            let now = index.orphans().count();
-            if now > orphans {
-                tracing::warn!(
-                    orphans = now,
-                    "Workflows here without a ManifestWork in the mailbox; they are left alone"
-                );
-            }
-            orphans = now;
-        }
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "Workflows without their ManifestWork",
+        );
     };
-    engine::drive(index, execute::Executor::new(&member), receiver, stop, observe).await;
+    let executor = execute::Executor::new(&member);
+    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
 }
 
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {

@@ -32,8 +32,9 @@ const IN_FLIGHT: usize = 64;
 /// Inputs that are learnt before the next decisions.
 const BATCH: usize = 256;
 
-/// Actions in a row after which a key is slowed down; the longest honest one, a retirement, has fewer.
-const LONGEST_STREAK: u32 = 16;
+/// Actions in a row after which a key is slowed down. A retirement has five; a run whose status changes faster than it can
+/// be written may have many, and is then only held to one write per change.
+const LONGEST_STREAK: u32 = 64;
 
 struct Engine<R: Reconcile, E> {
     index: R,
@@ -193,7 +194,9 @@ where
         let streak = self.streaks.entry(key.clone()).or_default();
         *streak += 1;
         if *streak > LONGEST_STREAK {
-            tracing::warn!(%key, actions = *streak, "does not settle; is something undoing these writes?");
+            if *streak == LONGEST_STREAK + 1 {
+                tracing::warn!(%key, actions = *streak, "does not settle; is something undoing these writes?");
+            }
             self.queued.remove(&key);
             self.queue.retain(|queued| *queued != key);
             self.postpone(&key);

@@ -3,7 +3,7 @@
 //! A Secret in the controller's namespace with the label `argosy.dev/wec-kubeconfig` names the cluster; each has its own
 //! client, engine and tasks, so that a dead cluster holds up nobody else. A changed Secret means a new agent.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use argosy_api::names;
 use argosy_core::{Change, ClusterName};
@@ -31,8 +31,11 @@ pub struct Host {
     /// See [`Member::artifact_namespace`].
     pub artifact_namespace: String,
     /// See [`Member::lease_duration`].
-    pub lease_duration: std::time::Duration,
+    pub lease_duration: Duration,
 }
+
+/// Between the end of a hosted agent and its next start.
+const RESTART_AFTER: Duration = Duration::from_secs(5);
 
 struct Hosted {
     kubeconfig: Vec<u8>,
@@ -59,6 +62,12 @@ pub async fn run(host: Host, stop: CancellationToken) {
                 Some(change) => change,
                 None => break,
             },
+            Some(Err(error)) = tasks.join_next() => {
+                if error.is_panic() {
+                    std::panic::resume_unwind(error.into_panic());
+                }
+                continue;
+            }
         };
         apply(&host, &mut hosted, &mut tasks, change, &stop);
     }
@@ -178,5 +187,9 @@ async fn host_agent(
         artifact_namespace,
         lease_duration,
     };
-    agent::run(member, Readiness::default(), stop).await;
+    while !stop.is_cancelled() {
+        agent::run(member.clone(), Readiness::default(), stop.clone()).await;
+        // Reached only when the agent was stopped, or one of its watches ended.
+        let _ = tokio::time::timeout(RESTART_AFTER, stop.cancelled()).await;
+    }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    supervise::{OrphanLog, supervise},
     watch::{follow, selecting},
 };
 
@@ -38,21 +39,17 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let index = Hub::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
     });
-    let mut orphans = 0;
+    let mut orphans = OrphanLog::default();
     let observe = |index: &Hub| {
         readiness.set(index.is_synced());
-        if index.is_synced() {
-            let now = index.orphans().count();
-            if now > orphans {
-                tracing::warn!(
-                    orphans = now,
-                    "ManifestWorks without their Workflow in the WDS; they are left alone"
-                );
-            }
-            orphans = now;
-        }
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "ManifestWorks without their Workflow in the WDS",
+        );
     };
-    engine::drive(index, execute::Executor::new(&spaces), receiver, stop, observe).await;
+    let executor = execute::Executor::new(&spaces);
+    supervise(engine::drive(index, executor, receiver, stop, observe), watches).await;
 }
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {

@@ -15,5 +15,6 @@ pub mod fleet;
 pub mod hub;
 pub mod outcome;
 pub mod shutdown;
+pub mod supervise;
 pub mod telemetry;
 pub mod watch;

@@ -48,6 +48,11 @@ pub struct BindingPolicySpec {
 /// One clause: a test that an object must pass whole, and what is wanted for the objects that pass it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.apiGroup) || has(self.resources) || has(self.namespaces) || has(self.namespaceSelectors) \
+        || has(self.objectSelectors) || has(self.objectNames)",
+    "message": "a clause names at least one of apiGroup, resources, namespaces, namespaceSelectors, objectSelectors, objectNames",
+}]))]
 pub struct DownsyncClause {
     /// API group; absent matches any, `""` is the core group.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -86,7 +86,8 @@ impl Executor {
     async fn look(&self, origin: &OriginUid, key: &WorkflowKey) -> Result<AgentInput, Failure> {
         let there = found(call(self.workflows(&key.namespace).get(&key.name)).await)?;
         let ours = there.filter(|object| {
-            let has = |label: &str, value: &str| object.labels().get(label).is_some_and(|there| there == value);
+            let has =
+                |label: &str, value: &str| object.labels().get(label).is_some_and(|there| there == value);
             has(names::ORIGIN_UID_LABEL, origin.as_str()) && has(names::CLUSTER_LABEL, &self.cluster)
         });
         Ok(match ours {

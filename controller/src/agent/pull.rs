@@ -23,7 +23,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tracing::info!(cluster = %member.cluster, "starting");
     let readiness = Readiness::default();
     let endpoints = admin::serve(args.common.admin_addr, readiness.clone(), stop.clone());
-    let agent = super::run(member, readiness, stop.clone());
+    let agent = Box::pin(super::run(member, readiness, stop.clone()));
     ends_only_on_signal(agent, endpoints, stop).await
 }
 

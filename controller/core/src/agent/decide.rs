@@ -104,7 +104,7 @@ impl Agent {
     }
 
     /// How the attempt ended, if anything says that it was once created.
-    fn outcome(&self, origin: &OriginUid, work: &Work) -> Option<Outcome> {
+    pub(super) fn outcome(&self, origin: &OriginUid, work: &Work) -> Option<Outcome> {
         let record = self
             .records
             .get(origin)

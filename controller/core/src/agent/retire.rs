@@ -37,6 +37,13 @@ impl Agent {
                 .record(origin, object.attempt, outcome)
                 .or_else(|| self.let_go(object));
         }
+        // It may come back under the same name, and must find here that the attempt was run.
+        let unrecorded = self
+            .outcome(origin, work)
+            .and_then(|outcome| self.record(origin, work.attempt, outcome));
+        if unrecorded.is_some() {
+            return unrecorded;
+        }
         if self.told.contains_key(origin) {
             return Some(AgentAction::Untell(origin.clone()));
         }

@@ -16,18 +16,23 @@ use crate::{
 };
 
 /// What a process is made of besides its index.
-pub trait Process: Reconcile + Sized {
+pub(crate) trait Process: Reconcile + Sized {
     fn start(number: usize) -> Self;
     fn watches(number: usize) -> Vec<Watch<Self>>;
-    fn execute(action: &Self::Action, number: usize, servers: &mut Servers) -> Result<Self::Input, Failure>;
+    fn execute(
+        key: &Self::Key,
+        action: &Self::Action,
+        number: usize,
+        servers: &mut Servers,
+    ) -> Result<Self::Input, Failure>;
 }
 
 /// A watch: where it looks, and what its changes mean.
-pub struct Watch<R: Reconcile> {
-    pub kind: Kind,
-    pub server: fn(&Servers, usize) -> &ApiServer,
-    pub selects: fn(&Value, usize) -> bool,
-    pub input: fn(Change<Value>) -> R::Input,
+pub(crate) struct Watch<R: Reconcile> {
+    pub(crate) kind: Kind,
+    pub(crate) server: fn(&Servers, usize) -> &ApiServer,
+    pub(crate) selects: fn(&Value, usize) -> bool,
+    pub(crate) input: fn(Change<Value>) -> R::Input,
     cursor: usize,
     /// A list that was taken and has not arrived.
     list: Option<Vec<Value>>,
@@ -35,7 +40,7 @@ pub struct Watch<R: Reconcile> {
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     /// It never reaches the server.
     Request,
@@ -49,9 +54,9 @@ struct Request<R: Reconcile> {
     outcome: Option<Result<R::Input, Failure>>,
 }
 
-pub struct Actor<R: Process> {
+pub(crate) struct Actor<R: Process> {
     number: usize,
-    pub index: R,
+    pub(crate) index: R,
     watches: Vec<Watch<R>>,
     dirty: BTreeSet<R::Key>,
     under_way: Vec<Request<R>>,
@@ -61,18 +66,31 @@ pub struct Actor<R: Process> {
 }
 
 impl<R: Reconcile> Watch<R> {
-    pub fn new(
+    pub(crate) fn new(
         kind: Kind,
         server: fn(&Servers, usize) -> &ApiServer,
         selects: fn(&Value, usize) -> bool,
         input: fn(Change<Value>) -> R::Input,
     ) -> Self {
-        Self { kind, server, selects, input, cursor: 0, list: None }
+        Self {
+            kind,
+            server,
+            selects,
+            input,
+            cursor: 0,
+            list: None,
+        }
     }
 
     fn relist(&mut self, number: usize, servers: &Servers) {
         let server = (self.server)(servers, number);
-        self.list = Some(server.list(self.kind).filter(|object| (self.selects)(object, number)).cloned().collect());
+        self.list = Some(
+            server
+                .list(self.kind)
+                .filter(|object| (self.selects)(object, number))
+                .cloned()
+                .collect(),
+        );
         self.cursor = server.log.len();
     }
 
@@ -84,7 +102,11 @@ impl<R: Reconcile> Watch<R> {
             self.cursor += 1;
             if event.kind == self.kind && (self.selects)(&event.object, number) {
                 let object = Box::new(event.object.clone());
-                return Some((self.input)(if event.is_deletion { Change::Delete(object) } else { Change::Apply(object) }));
+                return Some((self.input)(if event.is_deletion {
+                    Change::Delete(object)
+                } else {
+                    Change::Apply(object)
+                }));
             }
         }
         None
@@ -92,9 +114,11 @@ impl<R: Reconcile> Watch<R> {
 }
 
 impl<R: Process> Actor<R> {
-    pub fn new(number: usize, servers: &Servers) -> Self {
+    pub(crate) fn new(number: usize, servers: &Servers) -> Self {
         let mut watches = R::watches(number);
-        watches.iter_mut().for_each(|watch| watch.relist(number, servers));
+        for watch in &mut watches {
+            watch.relist(number, servers);
+        }
         Self {
             number,
             index: R::start(number),
@@ -106,13 +130,13 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    pub fn relist(&mut self, watch: usize, servers: &Servers) {
+    pub(crate) fn relist(&mut self, watch: usize, servers: &Servers) {
         let count = self.watches.len();
         self.watches[watch % count].relist(self.number, servers);
     }
 
     /// The next event of a watch arrives.
-    pub fn deliver(&mut self, watch: usize, servers: &Servers) -> bool {
+    pub(crate) fn deliver(&mut self, watch: usize, servers: &Servers) -> bool {
         let count = self.watches.len();
         let input = self.watches[watch % count].next(self.number, servers);
         input.map(|input| self.learn(input, servers)).is_some()
@@ -123,42 +147,62 @@ impl<R: Process> Actor<R> {
     }
 
     /// A decision is made about one of the dirty keys that have no request under way.
-    pub fn decide(&mut self, choice: usize, servers: &Servers) -> bool {
-        self.timers.extract_if(.., |_, at| *at <= servers.now).for_each(|(key, _)| {
-            self.dirty.insert(key);
-        });
+    pub(crate) fn decide(&mut self, choice: usize, servers: &Servers) -> bool {
+        self.timers
+            .extract_if(.., |_, at| *at <= servers.now)
+            .for_each(|(key, _)| {
+                self.dirty.insert(key);
+            });
         let is_free = |key: &&R::Key| self.under_way.iter().all(|request| request.key != **key);
         let free: Vec<&R::Key> = self.dirty.iter().filter(is_free).collect();
-        let Some(key) = free.get(choice % free.len().max(1)).copied().cloned() else { return false };
+        let Some(key) = free.get(choice % free.len().max(1)).copied().cloned() else {
+            return false;
+        };
         self.dirty.remove(&key);
         let decision = self.index.decide(&key, servers.now);
         if let Some(at) = decision.recheck_at {
             self.timers.insert(key.clone(), at);
         }
         if let Some(action) = decision.action {
-            self.under_way.push(Request { key, action, outcome: None });
+            self.under_way.push(Request {
+                key,
+                action,
+                outcome: None,
+            });
         }
         true
     }
 
     /// One request reaches its server.
-    pub fn execute(&mut self, choice: usize, fault: Fault, servers: &mut Servers) -> bool {
-        let open: Vec<&mut Request<R>> = self.under_way.iter_mut().filter(|one| one.outcome.is_none()).collect();
+    pub(crate) fn execute(&mut self, choice: usize, fault: Fault, servers: &mut Servers) -> bool {
+        let open: Vec<&mut Request<R>> = self
+            .under_way
+            .iter_mut()
+            .filter(|one| one.outcome.is_none())
+            .collect();
         let count = open.len();
-        let Some(request) = open.into_iter().nth(choice % count.max(1)) else { return false };
+        let Some(request) = open.into_iter().nth(choice % count.max(1)) else {
+            return false;
+        };
         let lost = || Err(Failure::Unreachable("no answer".to_owned()));
         request.outcome = Some(match fault {
-            Fault::None => R::execute(&request.action, self.number, servers),
+            Fault::None => R::execute(&request.key, &request.action, self.number, servers),
             Fault::Request => lost(),
-            Fault::Answer => R::execute(&request.action, self.number, servers).and_then(|_| lost()),
+            Fault::Answer => {
+                R::execute(&request.key, &request.action, self.number, servers).and_then(|_| lost())
+            }
         });
         true
     }
 
     /// One answer arrives.
-    pub fn settle(&mut self, choice: usize, servers: &Servers) -> bool {
-        let done: Vec<usize> = (0..self.under_way.len()).filter(|at| self.under_way[*at].outcome.is_some()).collect();
-        let Some(at) = done.get(choice % done.len().max(1)) else { return false };
+    pub(crate) fn settle(&mut self, choice: usize, servers: &Servers) -> bool {
+        let done: Vec<usize> = (0..self.under_way.len())
+            .filter(|at| self.under_way[*at].outcome.is_some())
+            .collect();
+        let Some(at) = done.get(choice % done.len().max(1)) else {
+            return false;
+        };
         let Request { key, action, outcome } = self.under_way.remove(*at);
         match outcome.expect("is done") {
             Ok(input) => {
@@ -175,25 +219,32 @@ impl<R: Process> Actor<R> {
     }
 
     /// The delay of failed requests is over.
-    pub fn retry(&mut self) -> bool {
+    pub(crate) fn retry(&mut self) -> bool {
         let is_any = !self.delayed.is_empty();
         self.dirty.append(&mut self.delayed);
         is_any
     }
 
     /// Everything that is there to be done without any fault; whether there was anything.
-    pub fn catch_up(&mut self, servers: &mut Servers) -> bool {
+    pub(crate) fn catch_up(&mut self, servers: &mut Servers) -> bool {
         let mut worked = false;
         for _ in 0..10_000 {
-            let watches = 0..self.watches.len();
-            let arrived = watches.fold(false, |any, watch| self.deliver(watch, servers) || any);
-            let went_on = self.settle(0, servers) || self.execute(0, Fault::None, servers) || self.decide(0, servers);
+            let mut arrived = false;
+            for watch in 0..self.watches.len() {
+                arrived |= self.deliver(watch, servers);
+            }
+            let went_on =
+                self.settle(0, servers) || self.execute(0, Fault::None, servers) || self.decide(0, servers);
             if !arrived && !went_on {
                 return worked;
             }
             worked = true;
         }
-        panic!("process {} never comes to rest; its requests: {:?}", self.number, self.requests());
+        panic!(
+            "process {} never comes to rest; its requests: {:?}",
+            self.number,
+            self.requests()
+        );
     }
 
     fn requests(&self) -> Vec<&R::Action> {
@@ -202,7 +253,7 @@ impl<R: Process> Actor<R> {
 }
 
 /// A change of objects of a kind.
-pub fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
+pub(crate) fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
     let read = |object: Value| serde_json::from_value(object).expect("an object of the model decodes");
     match change {
         Change::Apply(object) => Change::Apply(Box::new(read(*object))),

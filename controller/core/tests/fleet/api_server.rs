@@ -8,9 +8,10 @@ use argosy_core::Failure;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     Workflow,
     Policy,
+    Transform,
     Cluster,
     Lease,
     Work,
@@ -18,57 +19,78 @@ pub enum Kind {
     Record,
 }
 
-pub struct Event {
-    pub kind: Kind,
-    pub is_deletion: bool,
-    pub object: Value,
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    pub(crate) is_deletion: bool,
+    pub(crate) object: Value,
 }
 
 type Key = (Kind, String, String);
 
 /// One API server. `log` is what a watch from the beginning tells.
-pub struct ApiServer {
+pub(crate) struct ApiServer {
     name: &'static str,
     version: u64,
     objects: BTreeMap<Key, Value>,
-    pub log: Vec<Event>,
+    pub(crate) log: Vec<Event>,
 }
 
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn key_of(kind: Kind, object: &Value) -> Key {
-    (kind, text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
+    (
+        kind,
+        text(object, "/metadata/namespace").to_owned(),
+        text(object, "/metadata/name").to_owned(),
+    )
 }
 
 fn missing(key: &Key) -> Failure {
-    Failure::NotFound { namespace: false, message: format!("{key:?} not found") }
+    Failure::NotFound {
+        namespace: false,
+        message: format!("{key:?} not found"),
+    }
 }
 
 fn has_finalizers(object: &Value) -> bool {
-    object.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty())
 }
 
-pub fn is_deleting(object: &Value) -> bool {
+pub(crate) fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 impl ApiServer {
-    pub fn new(name: &'static str) -> Self {
-        Self { name, version: 100, objects: BTreeMap::new(), log: Vec::new() }
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            version: 100,
+            objects: BTreeMap::new(),
+            log: Vec::new(),
+        }
     }
 
-    pub fn list(&self, kind: Kind) -> impl Iterator<Item = &Value> {
-        self.objects.iter().filter(move |(key, _)| key.0 == kind).map(|(_, object)| object)
+    pub(crate) fn list(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        self.objects
+            .iter()
+            .filter(move |(key, _)| key.0 == kind)
+            .map(|(_, object)| object)
     }
 
-    pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Value, Failure> {
+    pub(crate) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Value, Failure> {
         let key = (kind, namespace.to_owned(), name.to_owned());
         self.objects.get(&key).cloned().ok_or_else(|| missing(&key))
     }
 
-    pub fn create(&mut self, kind: Kind, mut object: Value) -> Result<Value, Failure> {
+    pub(crate) fn create(&mut self, kind: Kind, mut object: Value) -> Result<Value, Failure> {
         let key = key_of(kind, &object);
         if self.objects.contains_key(&key) {
             return Err(Failure::Foreign(format!("{key:?} already exists")));
@@ -79,7 +101,12 @@ impl ApiServer {
     }
 
     /// Changes an object as a writer that read this very version.
-    pub fn edit(&mut self, kind: Kind, object: &Value, change: impl FnOnce(&mut Value)) -> Result<Value, Failure> {
+    pub(crate) fn edit(
+        &mut self,
+        kind: Kind,
+        object: &Value,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Value, Failure> {
         let key = key_of(kind, object);
         let mut edited = self.objects.get(&key).cloned().ok_or_else(|| missing(&key))?;
         change(&mut edited);
@@ -87,7 +114,13 @@ impl ApiServer {
     }
 
     /// Applies a JSON patch with the guards of a real one.
-    pub fn patch(&mut self, kind: Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value, Failure> {
+    pub(crate) fn patch(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, Failure> {
         let there = self.get(kind, namespace, name)?;
         let mut patched = there.clone();
         for operation in patch.as_array().into_iter().flatten() {
@@ -99,16 +132,27 @@ impl ApiServer {
         }
         let added = |list: &Value| {
             let known = there.pointer("/metadata/finalizers").and_then(Value::as_array);
-            list.as_array().into_iter().flatten().any(|one| !known.is_some_and(|known| known.contains(one)))
+            list.as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| !known.is_some_and(|known| known.contains(one)))
         };
         if is_deleting(&there) && patched.pointer("/metadata/finalizers").is_some_and(added) {
-            return Err(Failure::Refused("no new finalizers can be added if the object is being deleted".to_owned()));
+            return Err(Failure::Refused(
+                "no new finalizers can be added if the object is being deleted".to_owned(),
+            ));
         }
         Ok(self.store(key_of(kind, &there), patched))
     }
 
     /// Deletes an object; `None` when it is gone at once.
-    pub fn delete(&mut self, kind: Kind, namespace: &str, name: &str, uid: Option<&str>) -> Result<Option<Value>, Failure> {
+    pub(crate) fn delete(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
         let mut object = self.get(kind, namespace, name)?;
         if uid.is_some_and(|uid| uid != text(&object, "/metadata/uid")) {
             return Err(Failure::Conflict);
@@ -127,7 +171,11 @@ impl ApiServer {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_deletion = is_deleting(&object) && !has_finalizers(&object);
-        self.log.push(Event { kind: key.0, is_deletion, object: object.clone() });
+        self.log.push(Event {
+            kind: key.0,
+            is_deletion,
+            object: object.clone(),
+        });
         if is_deletion {
             self.objects.remove(&key);
         } else {
@@ -139,7 +187,10 @@ impl ApiServer {
 
 fn apply(object: &mut Value, operation: &Value) -> Result<(), &'static str> {
     let (parent, field) = text(operation, "/path").rsplit_once('/').ok_or("no path")?;
-    let fields = object.pointer_mut(parent).and_then(Value::as_object_mut).ok_or("the parent does not exist")?;
+    let fields = object
+        .pointer_mut(parent)
+        .and_then(Value::as_object_mut)
+        .ok_or("the parent does not exist")?;
     let field = field.replace("~1", "/").replace("~0", "~");
     let is_there = fields.contains_key(&field);
     match text(operation, "/op") {

@@ -1,0 +1,119 @@
+//! A fleet that is up: its clusters, the control cluster's argo-server, the S3 server, and the programs that a user has.
+//!
+//! Everything comes from the variables of `.fleet/env`. Starts and stops no cluster; scripts/install-all.sh does.
+
+mod argo_server;
+mod cluster;
+mod history;
+mod program;
+mod samples;
+mod steps;
+mod store;
+mod tree;
+
+mod wait;
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Context as _, Result};
+
+pub use self::{
+    argo_server::{ArgoServer, Artifact, Events},
+    cluster::Cluster,
+    history::{History, State},
+    samples::{Sample, samples},
+    steps::steps,
+    store::Store,
+    tree::{difference, mirrored, tree},
+    wait::until,
+};
+
+/// Namespace in which users create Workflows.
+pub const NAMESPACE: &str = "argo";
+
+/// Name of the control cluster.
+pub const CONTROL: &str = "control";
+
+/// Name of the cluster whose agent runs in it and dials the control cluster.
+pub const PULL: &str = "cluster1";
+
+/// Name of the cluster whose agent the controller hosts.
+pub const PUSH: &str = "cluster2";
+
+/// A fleet that is up.
+#[derive(Debug)]
+pub struct Fleet {
+    clusters: Vec<Cluster>,
+    /// The control cluster's argo-server, which serves the UI too.
+    pub argo_server: ArgoServer,
+    /// The S3 server that all clusters share.
+    pub store: Store,
+    /// The folder of the fleet; screenshots are put below it.
+    pub folder: PathBuf,
+}
+
+impl Fleet {
+    /// The fleet of the environment. Says what to do where none is set.
+    pub async fn open() -> Result<Self> {
+        // An error means that another test of this process has installed it.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        variable("ARGOSY_FLEET_NAME")?;
+        let programs = PathBuf::from(variable("ARGOSY_TOOLCHAIN")?);
+        let mut clusters = Vec::new();
+        for name in [CONTROL, PULL, PUSH] {
+            let kubeconfig = variable(&format!("KUBECONFIG_{}", name.to_uppercase()))?;
+            clusters.push(Cluster::open(name, kubeconfig.into(), programs.clone()).await?);
+        }
+        Ok(Self {
+            clusters,
+            argo_server: ArgoServer::new(&variable("ARGO_UI_URL")?)?,
+            store: Store::from_environment()?,
+            folder: variable("ARGOSY_FLEET_DIR")?.into(),
+        })
+    }
+
+    /// All clusters, the control cluster first.
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
+    /// The cluster of that name.
+    pub fn cluster(&self, name: &str) -> Result<&Cluster> {
+        let found = self.clusters.iter().find(|cluster| cluster.name == name);
+        found.with_context(|| format!("the fleet has no cluster '{name}'"))
+    }
+
+    /// The control cluster.
+    pub fn control(&self) -> Result<&Cluster> {
+        self.cluster(CONTROL)
+    }
+
+    /// The clusters that have pods of the Workflow `name`.
+    pub async fn clusters_with_pods(&self, name: &str) -> Result<Vec<&str>> {
+        let mut found = Vec::new();
+        for cluster in &self.clusters {
+            if !cluster.pods_of(name).await?.is_empty() {
+                found.push(cluster.name.as_str());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The clusters that have a Workflow `name`, the control cluster among them.
+    pub async fn clusters_with_workflow(&self, name: &str) -> Result<Vec<&str>> {
+        let mut found = Vec::new();
+        for cluster in &self.clusters {
+            if cluster.workflow(name).await?.is_some() {
+                found.push(cluster.name.as_str());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A variable of `.fleet/env`.
+fn variable(name: &str) -> Result<String> {
+    env::var(name).with_context(|| {
+        format!("{name} is not set: bring a fleet up with scripts/install-all.sh, then `source .fleet/env`")
+    })
+}

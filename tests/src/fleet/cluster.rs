@@ -1,0 +1,154 @@
+//! One cluster of a fleet: its API, and kubectl and argo against it.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use argosy_api::Workflow;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, ListParams, Resource},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::{NAMESPACE, program::run, until};
+
+const CALL: Duration = Duration::from_secs(20);
+
+/// Argo's label on the pods of a Workflow.
+const WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
+
+/// One cluster of a fleet.
+#[derive(Clone)]
+pub struct Cluster {
+    /// Name in the fleet, which is that of its ManagedCluster.
+    pub name: String,
+    client: Client,
+    kubeconfig: PathBuf,
+    programs: PathBuf,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// The cluster that `kubeconfig` leads to; `programs` is the folder with kubectl and argo.
+    pub(super) async fn open(name: &str, kubeconfig: PathBuf, programs: PathBuf) -> Result<Self> {
+        let file = Kubeconfig::read_from(&kubeconfig).with_context(|| format!("{}", kubeconfig.display()))?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        Ok(Self {
+            name: name.to_owned(),
+            client: Client::try_from(config)?,
+            kubeconfig,
+            programs,
+        })
+    }
+
+    /// A client of its API server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The Workflows of the users' namespace.
+    pub fn workflows(&self) -> Api<Workflow> {
+        Api::namespaced(self.client(), NAMESPACE)
+    }
+
+    /// The Workflow `name`, if it is there.
+    pub async fn workflow(&self, name: &str) -> Result<Option<Workflow>> {
+        let found = timeout(CALL, self.workflows().get_opt(name)).await;
+        found
+            .context("no answer")?
+            .with_context(|| format!("Workflow {name} of {}", self.name))
+    }
+
+    /// Names of the pods of the Workflow `name`.
+    pub async fn pods_of(&self, name: &str) -> Result<Vec<String>> {
+        let pods: Vec<Pod> = self.list(NAMESPACE, &format!("{WORKFLOW_LABEL}={name}")).await?;
+        Ok(pods.into_iter().filter_map(|pod| pod.metadata.name).collect())
+    }
+
+    /// The objects with these labels in a namespace.
+    pub async fn list<K>(&self, namespace: &str, labels: &str) -> Result<Vec<K>>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client(), namespace);
+        let found = timeout(CALL, api.list(&ListParams::default().labels(labels))).await;
+        let context = || format!("{} with {labels} of {}", K::plural(&()), self.name);
+        Ok(found.with_context(context)?.with_context(context)?.items)
+    }
+
+    /// Creates the objects of a file as users do, with `kubectl create`; returns the name of the first one.
+    pub async fn create(&self, file: &Path) -> Result<String> {
+        let file = file.to_string_lossy();
+        self.kubectl(&["create", "-f", &file, "-o", "jsonpath={.metadata.name}"])
+            .await
+    }
+
+    /// Creates a Workflow.
+    pub async fn create_workflow(&self, workflow: &Workflow) -> Result<Workflow> {
+        let created = timeout(
+            CALL,
+            self.workflows()
+                .create(&kube::api::PostParams::default(), workflow),
+        )
+        .await;
+        created
+            .context("no answer")?
+            .with_context(|| format!("a Workflow on {}", self.name))
+    }
+
+    /// Deletes the Workflow `name`, if it is there, and waits until it is gone.
+    pub async fn delete_workflow(&self, name: &str) -> Result<()> {
+        let deletion = timeout(CALL, self.workflows().delete(name, &DeleteParams::background())).await;
+        match deletion.context("no answer")? {
+            Ok(_) => self.gone(name).await,
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("Workflow {name} of {}", self.name)),
+        }
+    }
+
+    /// Waits until the Workflow `name` is gone, with its pods.
+    pub async fn gone(&self, name: &str) -> Result<()> {
+        let what = format!("Workflow {name} and its pods to be gone from {}", self.name);
+        until(Duration::from_mins(1), &what, async || {
+            let is_gone = self.workflow(name).await?.is_none() && self.pods_of(name).await?.is_empty();
+            Ok(is_gone.then_some(()))
+        })
+        .await
+    }
+
+    /// Runs kubectl against the cluster, in the users' namespace unless the arguments name another.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        run(
+            &self.programs.join("kubectl"),
+            &self.kubeconfig,
+            &[&["--namespace", NAMESPACE], arguments].concat(),
+        )
+        .await
+    }
+
+    /// Runs argo against the cluster, in the users' namespace.
+    pub async fn argo(&self, arguments: &[&str]) -> Result<String> {
+        run(
+            &self.programs.join("argo"),
+            &self.kubeconfig,
+            &[arguments, &["--namespace", NAMESPACE]].concat(),
+        )
+        .await
+    }
+}

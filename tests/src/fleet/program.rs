@@ -1,0 +1,33 @@
+//! Runs the programs that a user of a fleet has: kubectl and argo.
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::{process::Command, time::timeout};
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Runs a program against the cluster of `kubeconfig` and returns what it prints to standard output; an error has what
+/// it prints to standard error.
+pub(super) async fn run(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<String> {
+    let command = || format!("{} {}", program.display(), arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(LIMIT, output)
+        .await
+        .with_context(|| format!("{}: no end after {LIMIT:?}", command()))?;
+    let output = output.with_context(|| format!("{} cannot be started", command()))?;
+    if !output.status.success() {
+        bail!(
+            "{}: {}: {}",
+            command(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

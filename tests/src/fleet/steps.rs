@@ -1,0 +1,38 @@
+//! Small Workflows made for tests.
+
+use argosy_api::{Workflow, names};
+use serde_json::{Value, json};
+
+/// A Workflow for `cluster` as a KubeStellar user writes it, whose steps run one after the other: each is a command of
+/// the shell.
+pub fn steps(cluster: &str, name: &str, commands: &[&str]) -> Workflow {
+    let steps: Vec<Value> = (0..commands.len())
+        .map(|index| json!([{ "name": format!("step{index}"), "template": format!("command{index}") }]))
+        .collect();
+    let mut templates = vec![json!({ "name": "steps", "steps": steps })];
+    templates.extend(
+        commands
+            .iter()
+            .enumerate()
+            .map(|(index, command)| template(index, command)),
+    );
+    let spec = json!({ "suspend": true, "entrypoint": "steps", "templates": templates });
+    let mut workflow = Workflow {
+        api_version: "argoproj.io/v1alpha1".to_owned(),
+        kind: "Workflow".to_owned(),
+        spec,
+        ..Workflow::default()
+    };
+    workflow.metadata.generate_name = Some(format!("{name}-"));
+    workflow.metadata.namespace = Some(super::NAMESPACE.to_owned());
+    workflow.metadata.labels =
+        Some([(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), cluster.to_owned())].into());
+    workflow
+}
+
+fn template(index: usize, command: &str) -> Value {
+    json!({
+        "name": format!("command{index}"),
+        "container": { "image": "busybox:1.36", "command": ["sh", "-c"], "args": [command] },
+    })
+}

@@ -1,0 +1,125 @@
+//! The binaries of Argosy as processes that can be killed and started again.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    folder,
+    process::{Launch, Process},
+    store::free_port,
+    waiting::PATIENCE,
+};
+
+/// A controller or an agent.
+#[derive(Debug)]
+pub struct Binary {
+    process: Process,
+    readiness: String,
+}
+
+/// What an agent is told beyond its kubeconfigs.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    /// Seconds of its lease.
+    pub lease_seconds: u64,
+    /// Namespace of the artifact repository that it checks.
+    pub artifact_namespace: String,
+}
+
+impl Binary {
+    /// `argosy-controller` with WDS and ITS on one API server.
+    pub async fn controller(kubeconfig: &Path, wds_name: &str) -> Result<Self> {
+        let launch = launch("argosy-controller", "controller")?
+            .flag("--wds-name", wds_name)
+            .flag("--wds-kubeconfig", kubeconfig);
+        Self::start(launch).await
+    }
+
+    /// `argosy-agent run`.
+    pub async fn agent(cluster: &str, its: &Path, wec: &Path, settings: &AgentSettings) -> Result<Self> {
+        let launch = launch("argosy-agent", cluster)?
+            .argument("run")
+            .flag("--cluster-name", cluster)
+            .flag("--its-kubeconfig", its)
+            .flag("--wec-kubeconfig", wec)
+            .flag("--lease-duration", settings.lease_seconds.to_string())
+            .flag("--artifact-namespace", &settings.artifact_namespace);
+        Self::start(launch).await
+    }
+
+    async fn start(launch: Launch) -> Result<Self> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let process = Process::start(launch.flag("--admin-addr", &address))?;
+        let binary = Self { process, readiness: format!("http://{address}/readyz") };
+        binary.wait_until_ready().await?;
+        Ok(binary)
+    }
+
+    /// Ends it with SIGKILL.
+    pub fn kill(&self) -> Result<()> {
+        self.process.kill()
+    }
+
+    /// Starts it again and waits until it has listed everything.
+    pub async fn start_again(&self) -> Result<()> {
+        self.process.start_again()?;
+        self.wait_until_ready().await
+    }
+
+    /// [`Binary::kill`] and [`Binary::start_again`].
+    pub async fn restart(&self) -> Result<()> {
+        self.kill()?;
+        self.start_again().await
+    }
+
+    async fn wait_until_ready(&self) -> Result<()> {
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.process.check_running()?;
+            let answer = client.get(&self.readiness).send().await;
+            if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("{} does not say ok; last: {answer:?}", self.readiness);
+            }
+            // The endpoint cannot be watched.
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Runs `argosy-agent release` for `cluster` to its end.
+pub fn release(cluster: &str, wec: &Path) -> Result<()> {
+    let launch = launch("argosy-agent", "release")?
+        .argument("release")
+        .flag("--cluster-name", cluster)
+        .flag("--wec-kubeconfig", wec);
+    let status = Process::start(launch)?.wait()?;
+    if !status.success() {
+        bail!("argosy-agent release ended with {status}");
+    }
+    Ok(())
+}
+
+fn launch(program: &str, name: &str) -> Result<Launch> {
+    Ok(Launch::new(path(program)?, folder::create(name)?.join("log")))
+}
+
+/// The binary in the folder that `ARGOSY_BINARIES` names, else where cargo puts it beside this program.
+fn path(name: &str) -> Result<PathBuf> {
+    let own = env::current_exe()?;
+    let named = env::var_os("ARGOSY_BINARIES").map(PathBuf::from);
+    let folders = named.iter().map(PathBuf::as_path).chain(own.ancestors().skip(1).take(2));
+    folders
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .with_context(|| format!("{name} is not built; run cargo build --bins"))
+}

@@ -1,0 +1,136 @@
+//! Child processes: each with a log file, ended with its owner, and ended by the kernel when the tests' own process ends
+//! in whatever way.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
+    thread,
+};
+
+use anyhow::{Context, Result, anyhow};
+
+/// A program with its arguments, which can be started any number of times.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    log: PathBuf,
+}
+
+impl Launch {
+    /// `program`, which writes to `log`.
+    pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), arguments: Vec::new(), log: log.into() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds `--name value`.
+    #[must_use]
+    pub fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.argument(name).argument(value)
+    }
+
+    fn spawn(&self) -> Result<Child> {
+        let open = || File::options().create(true).append(true).open(&self.log);
+        let log = open().with_context(|| format!("cannot write {}", self.log.display()))?;
+        // The kernel ends the child with the thread that started it.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program).args(&self.arguments);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        spawn_from_lasting_thread(command).with_context(|| format!("cannot start {}", self.program.display()))
+    }
+}
+
+/// A process that is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    launch: Launch,
+    child: Mutex<Child>,
+}
+
+impl Process {
+    /// Starts the program.
+    pub fn start(launch: Launch) -> Result<Self> {
+        let child = Mutex::new(launch.spawn()?);
+        Ok(Self { launch, child })
+    }
+
+    /// Ends it with SIGKILL and waits until it is gone.
+    pub fn kill(&self) -> Result<()> {
+        let mut child = self.child();
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after [`Process::kill`].
+    pub fn start_again(&self) -> Result<()> {
+        let started = self.launch.spawn()?;
+        *self.child() = started;
+        Ok(())
+    }
+
+    /// Waits for its end.
+    pub fn wait(&self) -> Result<ExitStatus> {
+        Ok(self.child().wait()?)
+    }
+
+    /// An error with the end of its log, if it has ended.
+    pub fn check_running(&self) -> Result<()> {
+        match self.child().try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(anyhow!(
+                "{} ended with {status}; the end of {}:\n{}",
+                self.launch.program.display(),
+                self.launch.log.display(),
+                tail(&self.launch.log)
+            )),
+        }
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails only where the process has ended, which is what is wanted.
+        let _ = self.kill();
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n")
+}
+
+type Request = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// A test has a thread of its own, which ends before what it has started for all tests may.
+fn spawn_from_lasting_thread(command: Command) -> Result<Child> {
+    static SPAWNER: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, requests) = mpsc::channel::<Request>();
+        thread::spawn(move || {
+            for (mut command, answer) in requests {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (answer, started) = mpsc::channel();
+    spawner.send((command, answer)).map_err(|_| anyhow!("the thread that starts processes has ended"))?;
+    Ok(started.recv()??)
+}

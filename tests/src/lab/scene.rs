@@ -1,0 +1,196 @@
+//! One test's own part of a stage: a namespace for its Workflows, and clusters with mailboxes, policies and agents.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use argosy_api::{AppliedManifestWork, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
+use kube::{Api, Client, ResourceExt};
+
+use super::{
+    Argo, Stage,
+    binaries::{AgentSettings, Binary},
+    objects::{self, create, create_namespace},
+    server::{Server, client_of},
+    waiting::until,
+};
+
+/// One test's own part of a stage.
+#[derive(Clone)]
+pub struct Scene {
+    /// What it shares with others.
+    pub stage: Arc<Stage>,
+    /// The namespace of its Workflows on every cluster, and the prefix of its clusters' names.
+    pub namespace: String,
+    /// Client of WDS and ITS.
+    pub control: Client,
+}
+
+/// A cluster of the inventory.
+pub struct Member {
+    /// Its name.
+    pub cluster: String,
+    /// Client of its API server.
+    pub wec: Client,
+    /// The kubeconfig of its API server.
+    pub kubeconfig: PathBuf,
+    its: Client,
+    namespace: String,
+    agent: Option<Binary>,
+}
+
+impl Scene {
+    /// A scene on the stage that all tests share. `name` must be unique.
+    pub async fn new(name: &str) -> Result<Self> {
+        Self::on(Stage::shared().await?, name).await
+    }
+
+    /// A scene on `stage`.
+    pub async fn on(stage: Arc<Stage>, name: &str) -> Result<Self> {
+        let control = stage.control.client().await?;
+        create_namespace(&control, name).await?;
+        for wec in &stage.servers.wecs {
+            create_namespace(&wec.client().await?, name).await?;
+        }
+        Ok(Self { stage, namespace: name.to_owned(), control })
+    }
+
+    /// A cluster on the first WEC server whose agent runs by itself, with mailbox and policy.
+    pub async fn pull(&self) -> Result<Member> {
+        self.join_pull("pull", 30).await
+    }
+
+    /// As [`Scene::pull`], with another name and lease.
+    pub async fn join_pull(&self, suffix: &str, lease_seconds: u64) -> Result<Member> {
+        let mut member = self.join(suffix, &self.stage.servers.wecs[0]).await?;
+        self.start_agent(&mut member, lease_seconds).await?;
+        Ok(member)
+    }
+
+    /// A cluster on the second WEC server whose agent the controller hosts, with mailbox and policy.
+    pub async fn push(&self) -> Result<Member> {
+        let member = self.join("push", &self.stage.servers.wecs[1]).await?;
+        let secret = objects::kubeconfig_secret(&member.cluster, fs::read(&member.kubeconfig)?);
+        create(&Api::namespaced(self.control.clone(), objects::CONTROLLER_NAMESPACE), &secret).await?;
+        until(&self.clusters(), &member.cluster, "its hosted agent has joined", is_available).await?;
+        Ok(member)
+    }
+
+    /// A cluster with mailbox and policy, but without an agent.
+    pub async fn join(&self, suffix: &str, server: &Server) -> Result<Member> {
+        let member = self.register(suffix, server.kubeconfig()).await?;
+        create_namespace(&self.control, &member.cluster).await?;
+        Ok(member)
+    }
+
+    /// A cluster with a policy, but without mailbox and agent.
+    pub async fn register(&self, suffix: &str, kubeconfig: &Path) -> Result<Member> {
+        let cluster = format!("{}-{suffix}", self.namespace);
+        create(&self.clusters(), &objects::managed_cluster(&cluster)).await?;
+        let policy = objects::policy(&cluster, &self.namespace, &cluster)?;
+        create(&Api::all(self.control.clone()), &policy).await?;
+        Ok(Member {
+            wec: client_of(kubeconfig).await?,
+            kubeconfig: kubeconfig.to_owned(),
+            its: self.control.clone(),
+            namespace: self.namespace.clone(),
+            agent: None,
+            cluster,
+        })
+    }
+
+    /// Starts the agent of a cluster that has none.
+    pub async fn start_agent(&self, member: &mut Member, lease_seconds: u64) -> Result<()> {
+        let settings = AgentSettings { lease_seconds, artifact_namespace: self.namespace.clone() };
+        let its = self.stage.control.kubeconfig();
+        member.agent = Some(Binary::agent(&member.cluster, its, &member.kubeconfig, &settings).await?);
+        until(&self.clusters(), &member.cluster, "its agent has joined", is_available).await?;
+        Ok(())
+    }
+
+    /// The scene's Workflows in the WDS.
+    pub fn workflows(&self) -> Api<Workflow> {
+        Api::namespaced(self.control.clone(), &self.namespace)
+    }
+
+    /// The inventory.
+    pub fn clusters(&self) -> Api<ManagedCluster> {
+        Api::all(self.control.clone())
+    }
+
+    /// Creates a suspended Workflow for `member`.
+    pub async fn submit(&self, name: &str, member: &Member) -> Result<Workflow> {
+        create(&self.workflows(), &objects::workflow(name, &member.cluster)).await
+    }
+
+    /// Creates a suspended Workflow for `member` and waits until its object is there; returns both.
+    pub async fn dispatch(&self, name: &str, member: &Member) -> Result<(Workflow, Workflow)> {
+        let workflow = self.submit(name, member).await?;
+        let object = until(&member.workflows(), name, "the object is on the cluster", |_| true).await?;
+        Ok((workflow, object))
+    }
+
+    /// Sends a Workflow to `member` and its status back. Whatever could have happened to another Workflow of `member` by
+    /// what was written before, has happened after this.
+    pub async fn round_trip(&self, name: &str, member: &Member) -> Result<()> {
+        self.dispatch(name, member).await?;
+        member.argo().finish(name, "Succeeded").await?;
+        until(&self.workflows(), name, "the sentinel has come back", |workflow| {
+            objects::phase(workflow) == "Succeeded"
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+impl Member {
+    /// The scene's Workflows on the cluster.
+    pub fn workflows(&self) -> Api<Workflow> {
+        Api::namespaced(self.wec.clone(), &self.namespace)
+    }
+
+    /// The ManifestWorks in its mailbox.
+    pub fn works(&self) -> Api<ManifestWork> {
+        Api::namespaced(self.its.clone(), &self.cluster)
+    }
+
+    /// The WorkStatuses in its mailbox.
+    pub fn reports(&self) -> Api<WorkStatus> {
+        Api::namespaced(self.its.clone(), &self.cluster)
+    }
+
+    /// The records on the cluster.
+    pub fn records(&self) -> Api<AppliedManifestWork> {
+        Api::all(self.wec.clone())
+    }
+
+    /// Who plays Argo on the cluster.
+    pub fn argo(&self) -> Argo {
+        Argo::new(self.workflows())
+    }
+
+    /// Its agent's process.
+    pub fn agent(&self) -> Result<&Binary> {
+        self.agent.as_ref().context("this cluster has no agent of its own")
+    }
+}
+
+/// The name of everything in ITS and WEC that belongs to `workflow` of the WDS.
+pub fn work_name(workflow: &Workflow) -> String {
+    names::work_name(&workflow.uid().unwrap_or_default())
+}
+
+/// Status and reason of the ManagedCluster's conditions, by type.
+pub fn conditions(cluster: &ManagedCluster) -> BTreeMap<String, (String, String)> {
+    let known = cluster.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    known.into_iter().map(|known| (known.type_, (known.status, known.reason))).collect()
+}
+
+fn is_available(cluster: &ManagedCluster) -> bool {
+    let available = conditions(cluster).remove("ManagedClusterConditionAvailable");
+    available.is_some_and(|(status, _)| status == "True")
+}

@@ -1,0 +1,168 @@
+//! A kube-apiserver: started, ready, and reachable with a kubeconfig whose user may do anything.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::{
+    Client, Config,
+    api::{GetParams, Request},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    folder,
+    process::{Launch, Process},
+    store::{Store, free_port},
+    toolchain,
+};
+
+/// A running API server.
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    kubeconfig: PathBuf,
+}
+
+const TOKEN: &str = "lab";
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Tries with another port, should somebody take the one that was free a moment ago.
+const START_TRIES: usize = 3;
+
+impl Server {
+    /// Starts an API server that keeps its objects in `store` under `name`, and waits until it is ready.
+    pub async fn start(store: &Store, name: &str) -> Result<Self> {
+        let mut last = None;
+        for _ in 0..START_TRIES {
+            match Self::try_start(store, name).await {
+                Ok(server) => return Ok(server),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("never tried"))).context(format!("API server {name}"))
+    }
+
+    async fn try_start(store: &Store, name: &str) -> Result<Self> {
+        let folder = folder::create(name)?;
+        let port = free_port()?;
+        let process = Process::start(launch(store, name, &folder, port)?)?;
+        let kubeconfig = folder.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_text(&certificate()?.certificate, port))?;
+        let server = Self { process, kubeconfig };
+        server.wait_until_ready().await?;
+        Ok(server)
+    }
+
+    /// A client of its own for the caller: a client lives only as long as the runtime that it was made in.
+    pub async fn client(&self) -> Result<Client> {
+        client_of(&self.kubeconfig).await
+    }
+
+    /// Path of the kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    async fn wait_until_ready(&self) -> Result<()> {
+        let client = self.client().await?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            self.process.check_running()?;
+            let request = Request::new("").get("readyz", &GetParams::default())?;
+            let answer = tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await;
+            if matches!(&answer, Ok(Ok(text)) if text == "ok") {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("not ready after {} s; /readyz last: {answer:?}", START_TIMEOUT.as_secs());
+            }
+            // There is nothing to watch before it is ready.
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// A client with the kubeconfig at `path`.
+pub async fn client_of(path: &Path) -> Result<Client> {
+    // An error says that one is installed already, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(Duration::from_secs(60));
+    Ok(Client::try_from(config)?)
+}
+
+fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch> {
+    let certificate = certificate()?;
+    let tokens = folder.join("tokens.csv");
+    fs::write(&tokens, format!("{TOKEN},lab,lab,system:masters\n"))?;
+    Ok(Launch::new(toolchain::binary("kube-apiserver")?, folder.join("log"))
+        .flag("--etcd-servers", store.address())
+        .flag("--etcd-prefix", format!("/{name}"))
+        .flag("--bind-address", "127.0.0.1")
+        .flag("--secure-port", port.to_string())
+        .flag("--tls-cert-file", &certificate.certificate)
+        .flag("--tls-private-key-file", &certificate.key)
+        .flag("--service-account-issuer", "https://kubernetes.default.svc")
+        .flag("--service-account-key-file", &certificate.certificate)
+        .flag("--service-account-signing-key-file", &certificate.key)
+        .flag("--service-cluster-ip-range", "10.96.0.0/24")
+        .flag("--token-auth-file", &tokens)
+        .flag("--authorization-mode", "AlwaysAllow")
+        .flag("--endpoint-reconciler-type", "none")
+        // Nobody makes the service accounts that it would ask for.
+        .flag("--disable-admission-plugins", "ServiceAccount"))
+}
+
+fn kubeconfig_text(certificate: &Path, port: u16) -> String {
+    format!(
+        "apiVersion: v1
+kind: Config
+current-context: lab
+clusters:
+- name: lab
+  cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{}'}}
+users:
+- name: lab
+  user: {{token: {TOKEN}}}
+contexts:
+- name: lab
+  context: {{cluster: lab, user: lab}}
+",
+        certificate.display(),
+    )
+}
+
+struct Certificate {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// One self-signed certificate for all API servers of this process.
+fn certificate() -> Result<&'static Certificate> {
+    static CERTIFICATE: OnceLock<Certificate> = OnceLock::new();
+    if let Some(made) = CERTIFICATE.get() {
+        return Ok(made);
+    }
+    let folder = folder::create("certificate")?;
+    let made = Certificate { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
+    let output = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=argosy-lab", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&made.key)
+        .arg("-out")
+        .arg(&made.certificate)
+        .output()
+        .context("cannot run openssl")?;
+    ensure!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(CERTIFICATE.get_or_init(|| made))
+}

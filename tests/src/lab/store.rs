@@ -1,0 +1,68 @@
+//! etcd: one server for all API servers of the lab, each with its own prefix.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use super::{
+    folder,
+    process::{Launch, Process},
+    toolchain,
+};
+
+/// An etcd that listens on a unix socket.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    _process: Process,
+}
+
+/// Whether a write is on the disk before it is answered, as in production.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Measurements.
+    Synced,
+    /// Tests, which are many.
+    Unsynced,
+}
+
+impl Store {
+    /// Starts an etcd. API servers wait for it by themselves.
+    pub fn start(durability: Durability) -> Result<Self> {
+        let folder = folder::create("etcd")?;
+        let peer = format!("http://127.0.0.1:{}", free_port()?);
+        let launch = Launch::new(toolchain::binary("etcd")?, folder.join("log"))
+            .flag("--data-dir", folder.join("data"))
+            .flag("--listen-client-urls", socket(&folder))
+            // Must be host:port, though nobody uses them.
+            .flag("--advertise-client-urls", &peer)
+            .flag("--listen-peer-urls", &peer)
+            .flag("--initial-advertise-peer-urls", &peer)
+            .flag("--initial-cluster", format!("default={peer}"))
+            .flag("--log-level", "warn");
+        let launch = match durability {
+            Durability::Synced => launch,
+            Durability::Unsynced => launch.argument("--unsafe-no-fsync"),
+        };
+        fs::create_dir_all(&folder)?;
+        Ok(Self { _process: Process::start(launch)?, folder })
+    }
+
+    /// What an API server calls it.
+    pub fn address(&self) -> String {
+        socket(&self.folder)
+    }
+}
+
+fn socket(folder: &Path) -> String {
+    format!("unix://{}/socket", folder.display())
+}
+
+/// A TCP port of the loopback address that nobody listens on.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -1,0 +1,38 @@
+//! Where etcd and kube-apiserver are.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// Path of the binary `name`: in the folder that `ARGOSY_TOOLCHAIN` names, else in the one of `scripts/toolchain.sh`.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = match FOLDER.get() {
+        Some(folder) => folder,
+        None => {
+            let found = folder()?;
+            FOLDER.get_or_init(|| found)
+        }
+    };
+    let path = folder.join(name);
+    ensure!(path.exists(), "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes", path.display());
+    Ok(path)
+}
+
+fn folder() -> Result<PathBuf> {
+    if let Some(folder) = env::var_os("ARGOSY_TOOLCHAIN") {
+        return Ok(folder.into());
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/toolchain.sh");
+    let output = Command::new(&script)
+        .arg("path")
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    ensure!(output.status.success(), "{} path failed: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().into())
+}
