@@ -4,7 +4,6 @@
 mod execute;
 mod heartbeat;
 pub mod pull;
-pub mod release;
 
 use std::time::Duration;
 

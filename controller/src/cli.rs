@@ -4,8 +4,11 @@ mod s3;
 
 use std::{path::PathBuf, process::ExitCode};
 
+use anyhow::anyhow;
 use argosy_api::crds;
 use clap::{Args, Parser, Subcommand};
+
+use crate::{client, release::release_wds};
 
 /// argosy: run Argo Workflows on any cluster of a fleet from one control cluster.
 #[derive(Debug, Parser)]
@@ -21,6 +24,14 @@ pub struct Cli {
 pub enum Command {
     /// Print CustomResourceDefinitions as YAML, by default those of the KubeStellar group
     Crds(CrdsArgs),
+    /// Take Argosy's finalizer off every Workflow of the control cluster, before the controller is uninstalled
+    ///
+    /// Workflows that run on other clusters go on running; they are no longer reported.
+    Release {
+        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+        #[arg(long)]
+        kubeconfig: Option<PathBuf>,
+    },
     /// Look at the shared S3
     S3 {
         /// What to do.
@@ -48,8 +59,8 @@ pub enum S3Command {
     ///
     /// Exits with 0 if every cluster shares one bucket that can be written and read, else with 1.
     Check {
-        /// Kubeconfig of the control cluster; by default KUBECONFIG, or the one in the home directory
-        #[arg(long, env = "KUBECONFIG")]
+        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+        #[arg(long)]
         kubeconfig: Option<PathBuf>,
         /// Namespace of Argo
         #[arg(long, default_value = "argo")]
@@ -61,6 +72,7 @@ pub enum S3Command {
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
+        Command::Release { kubeconfig } => release(kubeconfig).await.map(|()| ExitCode::SUCCESS),
         Command::S3 {
             command: S3Command::Check {
                 kubeconfig,
@@ -68,6 +80,14 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             },
         } => s3::check(kubeconfig, &namespace).await,
     }
+}
+
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+async fn release(kubeconfig: Option<PathBuf>) -> anyhow::Result<()> {
+    let client = client::connect_as_user(kubeconfig.as_deref()).await?;
+    let released = release_wds(&client).await.map_err(|failure| anyhow!("cannot release: {failure:?}"))?;
+    println!("{released} Workflows released; those that run go on running and are no longer reported");
+    Ok(())
 }
 
 /// YAML of the definitions, as it is committed in the charts.

@@ -22,6 +22,9 @@ pub enum Error {
     /// There is neither a kubeconfig nor a service account.
     #[error("no kubeconfig was given and this is not a pod with a service account")]
     InCluster(#[source] kube::config::InClusterError),
+    /// There is no kubeconfig in any of the usual places, and no service account.
+    #[error("found no kubeconfig: set KUBECONFIG or use --kubeconfig")]
+    Infer(#[source] kube::config::InferConfigError),
     /// The configuration names something that cannot be used, such as a certificate that cannot be read.
     #[error("cannot make a client for {server}")]
     Client {
@@ -47,6 +50,15 @@ pub async fn connect(path: Option<&Path>) -> Result<Client, Error> {
         None => Config::incluster().map_err(Error::InCluster)?,
     };
     build(config)
+}
+
+/// A client as a user at a terminal expects it: from the kubeconfig at `path`, else from `KUBECONFIG` or the home
+/// directory, else from the pod's service account.
+pub async fn connect_as_user(path: Option<&Path>) -> Result<Client, Error> {
+    match path {
+        Some(path) => connect(Some(path)).await,
+        None => build(Config::infer().await.map_err(Error::Infer)?),
+    }
 }
 
 /// A client from the text of a kubeconfig that was found in `origin`.

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod fleet;
 pub mod hub;
 pub mod outcome;
+pub mod release;
 pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;

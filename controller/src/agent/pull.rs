@@ -3,11 +3,13 @@
 use anyhow::{Context, anyhow, bail};
 use tokio_util::sync::CancellationToken;
 
-use super::{Member, release::release_all};
+use super::Member;
 use crate::{
     admin::{self, Readiness},
     args::{ReleaseArgs, RunArgs},
-    client, shutdown,
+    client,
+    release::release_wec,
+    shutdown,
 };
 
 /// Runs until a signal. Any part that ends by itself ends the process.
@@ -48,7 +50,7 @@ pub(crate) async fn ends_only_on_signal(
 /// Releases every Workflow of the cluster.
 pub async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
     let wec = client::connect(args.wec_kubeconfig.as_deref()).await?;
-    let released = release_all(&wec, &args.cluster_name.as_str().into())
+    let released = release_wec(&wec, &args.cluster_name.as_str().into())
         .await
         .map_err(|failure| {
             anyhow!(

@@ -4,11 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::anyhow;
 use argosy_api::{ManagedCluster, conditions::managed_cluster as types};
-use kube::{
-    Api, Client, ResourceExt,
-    api::ListParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Api, ResourceExt, api::ListParams};
 
 use crate::{
     artifacts::{self, watchdog::CONTROL_CLUSTER},
@@ -19,10 +15,7 @@ use crate::{
 /// Checks and prints; success only if all is well.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result<ExitCode> {
-    let client = match kubeconfig {
-        Some(path) => client::connect(Some(&path)).await?,
-        None => default_client().await?,
-    };
+    let client = client::connect_as_user(kubeconfig.as_deref()).await?;
     let mut well = true;
     let mut say = |cluster: &str, verdict: Result<String, String>| {
         let (mark, text) = match verdict {
@@ -47,12 +40,6 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
     } else {
         ExitCode::FAILURE
     })
-}
-
-async fn default_client() -> anyhow::Result<Client> {
-    let config =
-        kube::Config::from_custom_kubeconfig(Kubeconfig::read()?, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
 }
 
 /// What the conditions of a ManagedCluster say about its artifacts.

@@ -1,0 +1,134 @@
+//! Whether an agent is alive, and what its Workflows say about it.
+
+use jiff::SignedDuration;
+
+use super::*;
+
+fn name() -> ClusterName {
+    "cluster1".into()
+}
+
+/// What is written on cluster1 at `now`: status and reason of its availability.
+fn verdict(fleet: &Fleet, now: Timestamp) -> Option<(String, String)> {
+    match fleet.hub.decide(&HubKey::Cluster(name()), now).action? {
+        HubAction::ClusterConditions { conditions, .. } => {
+            let available = conditions
+                .into_iter()
+                .find(|one| one.type_ == "ManagedClusterConditionAvailable")?;
+            Some((available.status, available.reason))
+        }
+        other => panic!("expected conditions, not {other:#?}"),
+    }
+}
+
+fn words(status: &str, reason: &str) -> Option<(String, String)> {
+    Some((status.to_owned(), reason.to_owned()))
+}
+
+fn unreachable() -> Value {
+    let mut lost = cluster("cluster1");
+    lost["status"]["conditions"][0]["status"] = json!("Unknown");
+    lost["status"]["conditions"][0]["reason"] = json!("LeaseExpired");
+    lost
+}
+
+fn learn_cluster(fleet: &mut Fleet, object: Value) -> BTreeSet<HubKey> {
+    let change = fleet.change(object);
+    fleet.learn(HubInput::Cluster(change))
+}
+
+fn learn_lease(fleet: &mut Fleet, renewed: &str, now: Timestamp) {
+    let change = fleet.change(lease("cluster1", renewed));
+    fleet.hub.apply(HubInput::Lease(change), now);
+}
+
+#[test]
+fn a_cluster_is_looked_at_again_when_its_lease_would_expire() {
+    let decision = Fleet::new().hub.decide(&HubKey::Cluster(name()), now());
+    assert_eq!(
+        decision,
+        Decision::wait_until(now() + SignedDuration::from_secs(30))
+    );
+}
+
+#[test]
+fn a_lease_that_is_not_renewed_in_time_makes_the_cluster_unknown() {
+    assert_eq!(verdict(&Fleet::new(), after(29)), None);
+    assert_eq!(
+        verdict(&Fleet::new(), after(30)),
+        words("Unknown", "LeaseExpired")
+    );
+}
+
+#[test]
+fn a_lease_is_aged_by_our_clock_from_when_it_was_seen_to_change() {
+    let mut fleet = Fleet::new();
+    learn_lease(&mut fleet, "03:00:00", after(20));
+    assert_eq!(verdict(&fleet, after(49)), None);
+    learn_lease(&mut fleet, "03:00:00", after(45));
+    assert_eq!(verdict(&fleet, after(50)), words("Unknown", "LeaseExpired"));
+}
+
+#[test]
+fn a_cluster_without_a_lease_has_never_joined() {
+    let mut fleet = Fleet::new();
+    fleet.learn(HubInput::Lease(Change::Reset(Vec::new())));
+    assert_eq!(verdict(&fleet, now()), words("Unknown", "NeverJoined"));
+}
+
+#[test]
+fn leases_of_others_in_the_mailbox_do_not_count() {
+    let mut fleet = Fleet::new();
+    fleet.learn(HubInput::Lease(Change::Reset(Vec::new())));
+    let other = with(
+        lease("cluster1", "10:00:00"),
+        json!({ "metadata": { "name": "addon" } }),
+    );
+    let change = fleet.change(other);
+    fleet.learn(HubInput::Lease(change));
+    assert_eq!(verdict(&fleet, now()), words("Unknown", "NeverJoined"));
+}
+
+#[test]
+fn after_a_restart_a_lease_left_behind_does_not_revive_its_cluster() {
+    let mut fleet = Fleet::new();
+    learn_cluster(&mut fleet, unreachable());
+    assert_eq!(verdict(&fleet, after(1)), None);
+    learn_lease(&mut fleet, "10:00:10", after(10));
+    assert_eq!(verdict(&fleet, after(11)), words("True", "LeaseRenewed"));
+}
+
+#[test]
+fn workflows_say_that_their_cluster_is_unreachable_until_it_is_back() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(work("cluster1", 1));
+    assert!(learn_cluster(&mut fleet, unreachable()).contains(&HubKey::Workflow(key())));
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["ClusterReachable=False LeaseExpired", "Dispatched=True Claimed"]
+    );
+    assert!(learn_cluster(&mut fleet, cluster("cluster1")).contains(&HubKey::Workflow(key())));
+    fleet.rests();
+}
+
+#[test]
+fn workflows_say_that_their_cluster_has_left_the_inventory() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let left = fleet.next(cluster("cluster1"));
+    let dirty = fleet.learn(HubInput::Cluster(Change::Delete(Box::new(read(left)))));
+    assert!(dirty.contains(&HubKey::Workflow(key())));
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["ClusterReachable=False ClusterGone", "Dispatched=True Claimed"]
+    );
+}
+
+#[test]
+fn a_finished_workflow_says_nothing_about_its_cluster() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    fleet.report(report("cluster1", 1, json!({ "phase": "Failed" })));
+    learn_cluster(&mut fleet, unreachable());
+    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=True Claimed"]);
+}

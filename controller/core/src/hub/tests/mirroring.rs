@@ -1,0 +1,195 @@
+//! What comes back: status, labels, conditions; and the hold, which is mended.
+
+use super::*;
+
+/// A fleet in which attempt 1 runs on cluster1 with this status.
+fn running(status: Value) -> Fleet {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    fleet.report(report("cluster1", 1, status));
+    fleet
+}
+
+#[test]
+fn the_status_is_replaced_as_a_whole_with_the_labels() {
+    let nodes = json!({ "n": { "type": "Pod" } });
+    let patch = running(json!({ "phase": "Running", "nodes": nodes })).patch(Purpose::Mirror);
+    let status = json!({ "phase": "Running", "nodes": nodes, "conditions": [dispatched("cluster1", 1)] });
+    assert_eq!(patch.value_at("/status"), Some(&status));
+    let labels = patch.value_at("/metadata/labels").unwrap();
+    assert_eq!(labels["workflows.argoproj.io/phase"], "Running");
+    assert_eq!(labels["workflows.argoproj.io/completed"], "true");
+    assert_eq!(labels["managed-by.kubestellar.io/singletonstatus"], "true");
+}
+
+#[test]
+fn what_was_mirrored_is_not_mirrored_again() {
+    let mut fleet = running(json!({ "phase": "Running" }));
+    let patch = fleet.patch(Purpose::Mirror);
+    let mirrored = with(
+        claimed("cluster1", 1),
+        json!({
+            "metadata": { "labels": patch.value_at("/metadata/labels").unwrap() }, "status": patch.value_at("/status").unwrap(),
+        }),
+    );
+    fleet.workflow(mirrored);
+    fleet.rests();
+}
+
+#[test]
+fn a_status_that_the_api_server_prunes_is_not_written_for_ever() {
+    let mut fleet = running(json!({ "phase": "Running", "fieldOfANewerArgo": 1 }));
+    let patch = fleet.patch(Purpose::Mirror);
+    let mut pruned = patch.value_at("/status").unwrap().clone();
+    pruned.as_object_mut().unwrap().remove("fieldOfANewerArgo");
+    let there =
+        json!({ "metadata": { "labels": patch.value_at("/metadata/labels").unwrap() }, "status": pruned });
+    let answer = fleet.next(with(claimed("cluster1", 1), there.clone()));
+    fleet.learn(HubInput::Wrote {
+        patch,
+        object: Box::new(read(answer)),
+    });
+    fleet.rests();
+    // The next change of the run is written all the same.
+    fleet.report(report(
+        "cluster1",
+        1,
+        json!({ "phase": "Running", "fieldOfANewerArgo": 2 }),
+    ));
+    fleet.patch(Purpose::Mirror);
+}
+
+#[test]
+fn an_answer_that_is_older_than_what_is_known_says_nothing_about_pruning() {
+    let mut fleet = running(json!({ "phase": "Running" }));
+    let patch = fleet.patch(Purpose::Mirror);
+    let labels = json!({ "metadata": { "labels": patch.value_at("/metadata/labels").unwrap() } });
+    let answer = fleet.next(with(claimed("cluster1", 1), labels.clone()));
+    // A verb has changed the status meanwhile, and its event arrives first.
+    fleet.workflow(with(
+        with(claimed("cluster1", 1), labels),
+        json!({ "status": { "phase": "Failed" } }),
+    ));
+    fleet.learn(HubInput::Wrote {
+        patch: patch.clone(),
+        object: Box::new(read(answer)),
+    });
+    assert_eq!(
+        fleet.patch(Purpose::Mirror).value_at("/status"),
+        patch.value_at("/status")
+    );
+}
+
+#[test]
+fn locks_and_offloaded_nodes_are_never_brought_back() {
+    let fleet =
+        running(json!({ "phase": "Running", "synchronization": {}, "offloadNodeStatusVersion": "fnv:1" }));
+    let status = fleet.patch(Purpose::Mirror).value_at("/status").unwrap().clone();
+    assert_eq!(status.get("synchronization"), None);
+    assert_eq!(status.get("offloadNodeStatusVersion"), None);
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["Dispatched=True Claimed", "StatusComplete=False NodesOffloaded"]
+    );
+}
+
+#[test]
+fn conditions_of_the_cluster_s_argo_are_shown_and_ours_of_another_hub_are_not() {
+    let conditions =
+        json!([{ "type": "PodRunning", "status": "True" }, { "type": "Ambiguous", "status": "True" }]);
+    let fleet = running(json!({ "phase": "Running", "conditions": conditions }));
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["PodRunning=True ", "Dispatched=True Claimed"]
+    );
+}
+
+#[test]
+fn a_status_of_another_attempt_is_not_shown() {
+    let mut fleet = Fleet::of(claimed("cluster1", 2));
+    fleet.work(work("cluster1", 2));
+    fleet.report(report("cluster1", 1, json!({ "phase": "Succeeded" })));
+    fleet.rests();
+}
+
+#[test]
+fn without_the_wish_for_it_no_status_is_written_back() {
+    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": false }).to_string();
+    let unwished = with(
+        claimed("cluster1", 1),
+        json!({ "metadata": { "annotations": { "argosy.dev/claim": claim } } }),
+    );
+    let mut fleet = Fleet::of(unwished);
+    let mut plain = policy("cluster1", json!({ "name": "cluster1" }));
+    plain["metadata"]["generation"] = json!(2);
+    plain["spec"]["downsync"][0]["wantSingletonReportedState"] = json!(false);
+    let plain = fleet.change(plain);
+    fleet.learn(HubInput::Policy(plain));
+    fleet.work(started("cluster1", 1));
+    fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
+    fleet.rests();
+}
+
+#[test]
+fn a_hold_that_was_lifted_is_mended() {
+    let lifted = json!({ "metadata": { "labels": { "workflows.argoproj.io/completed": "false" } } });
+    let mut fleet = Fleet::of(with(claimed("cluster1", 1), lifted));
+    fleet.work(started("cluster1", 1));
+    let labels = fleet
+        .patch(Purpose::Mirror)
+        .value_at("/metadata/labels")
+        .unwrap()
+        .clone();
+    assert_eq!(labels["workflows.argoproj.io/completed"], "true");
+}
+
+#[test]
+fn what_argo_s_controller_put_on_the_copy_is_taken_off() {
+    let argo = json!({ "metadata": { "finalizers": ["argosy.dev/controller", "workflows.argoproj.io/artifact-gc"] } });
+    let mut fleet = Fleet::of(with(claimed("cluster1", 1), argo));
+    fleet.work(started("cluster1", 1));
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(
+        patch.value_at("/metadata/finalizers"),
+        Some(&json!(["argosy.dev/controller"]))
+    );
+}
+
+#[test]
+fn labels_and_annotations_of_the_run_are_shown() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let shown = json!({ "reported": {
+        "labels": { "team": "a" }, "annotations": { "workflows.argoproj.io/pod-name-format": "v2" },
+    } });
+    fleet.report(with(report("cluster1", 1, json!({ "phase": "Running" })), shown));
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/metadata/labels").unwrap()["team"], "a");
+    let annotations = patch.value_at("/metadata/annotations").unwrap();
+    assert_eq!(annotations["workflows.argoproj.io/pod-name-format"], "v2");
+}
+
+#[test]
+fn a_run_whose_object_is_gone_without_a_last_report_is_shown_as_an_error() {
+    let gone = work_with("cluster1", 1, &[condition("Applied", "True", "DeletedOnCluster")]);
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(gone.clone());
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/status/phase"), Some(&json!("Error")));
+    assert_eq!(
+        patch.value_at("/status/finishedAt"),
+        Some(&json!("2026-11-21T09:00:00Z"))
+    );
+    assert_eq!(
+        patch.value_at("/metadata/labels").unwrap()["workflows.argoproj.io/phase"],
+        "Error"
+    );
+
+    let mut fleet = running(json!({ "phase": "Running", "progress": "1/2" }));
+    fleet.work(gone);
+    let status = fleet.patch(Purpose::Mirror).value_at("/status").unwrap().clone();
+    assert_eq!(
+        (&status["phase"], &status["progress"]),
+        (&json!("Error"), &json!("1/2"))
+    );
+}

@@ -1,0 +1,175 @@
+//! What BindingPolicies and CustomTransforms say about themselves.
+
+use super::*;
+
+fn policy_status(fleet: &Fleet, name: &str) -> Option<argosy_api::BindingPolicyStatus> {
+    match fleet.hub.decide(&HubKey::Policy(name.to_owned()), now()).action? {
+        HubAction::PolicyStatus { status, .. } => Some(status),
+        other => panic!("expected a policy's status, not {other:#?}"),
+    }
+}
+
+fn ready(fleet: &Fleet, name: &str) -> String {
+    let status = policy_status(fleet, name).expect("a status is written");
+    let ready = status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "Ready")
+        .expect("it says whether it is ready");
+    format!("{} {} {}", ready.status, ready.reason, status.clusters)
+}
+
+fn learn_policy(fleet: &mut Fleet, object: Value) -> BTreeSet<HubKey> {
+    let change = fleet.change(object);
+    fleet.learn(HubInput::Policy(change))
+}
+
+#[test]
+fn a_policy_says_how_many_clusters_it_matches_and_whether_it_selects_anything() {
+    let fleet = Fleet::of(held("cluster1"));
+    assert_eq!(ready(&fleet, "cluster1"), "True Ready 1");
+    assert_eq!(ready(&fleet, "both"), "True NothingSelected 2");
+    assert_eq!(ready(&fleet, "none"), "False NoCluster 0");
+}
+
+#[test]
+fn a_policy_without_cluster_selectors_or_clauses_for_workflows_says_so() {
+    let mut fleet = Fleet::new();
+    learn_policy(
+        &mut fleet,
+        with(
+            policy("p", json!({})),
+            json!({ "spec": { "clusterSelectors": [] } }),
+        ),
+    );
+    assert_eq!(ready(&fleet, "p"), "False NoCluster 0");
+    let pods = json!([{ "apiGroup": "", "resources": ["pods"] }]);
+    learn_policy(
+        &mut fleet,
+        with(policy("q", json!({})), json!({ "spec": { "downsync": pods } })),
+    );
+    assert_eq!(ready(&fleet, "q"), "False NothingSelected 2");
+}
+
+#[test]
+fn a_selector_that_cannot_be_used_is_told_and_selects_nothing() {
+    let mut fleet = Fleet::of(held("cluster7"));
+    let broken = json!({ "matchExpressions": [{ "key": "kubestellar.io/cluster", "operator": "Like" }] });
+    let mut object = policy("cluster7", json!({}));
+    object["spec"]["downsync"][0]["objectSelectors"] = json!([broken]);
+    learn_policy(&mut fleet, object);
+    assert_eq!(ready(&fleet, "cluster7"), "False Invalid 2");
+    assert_eq!(policy_status(&fleet, "cluster7").unwrap().errors.len(), 1);
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoPolicy"]);
+}
+
+#[test]
+fn a_policy_s_status_is_written_once() {
+    let mut fleet = Fleet::of(held("cluster1"));
+    let status = policy_status(&fleet, "cluster1").unwrap();
+    let written = with(
+        policy("cluster1", json!({ "name": "cluster1" })),
+        json!({ "status": status }),
+    );
+    learn_policy(&mut fleet, written);
+    assert_eq!(policy_status(&fleet, "cluster1"), None);
+}
+
+#[test]
+fn the_first_and_the_last_selected_workflow_concern_the_policy_and_no_other_does() {
+    let concerned = HubKey::Policy("cluster1".to_owned());
+    let mut fleet = Fleet::new();
+    assert!(fleet.workflow(held("cluster1")).contains(&concerned));
+    let second = with(
+        held("cluster1"),
+        json!({ "metadata": { "name": "second", "uid": "u2" } }),
+    );
+    assert!(!fleet.workflow(second).contains(&concerned));
+    let gone = [with(
+        held("cluster1"),
+        json!({ "metadata": { "resourceVersion": "500" } }),
+    )]
+    .map(read)
+    .into();
+    assert!(
+        !fleet
+            .learn(HubInput::Workflow(Change::Reset(gone)))
+            .contains(&concerned)
+    );
+    assert!(
+        fleet
+            .learn(HubInput::Workflow(Change::Reset(Vec::new())))
+            .contains(&concerned)
+    );
+}
+
+#[test]
+fn a_policy_that_was_created_anew_counts_although_its_generation_is_the_same() {
+    let mut fleet = Fleet::of(held("cluster1"));
+    let anew = with(
+        policy("cluster1", json!({ "name": "cluster2" })),
+        json!({ "metadata": { "uid": "another" } }),
+    );
+    let anew = read(fleet.next(anew));
+    let dirty = fleet.learn(HubInput::Policy(Change::Reset(vec![anew])));
+    assert!(dirty.contains(&HubKey::Workflow(key())));
+    assert_eq!(
+        fleet.patch(Purpose::Claim).value_at("/metadata/labels").unwrap()["argosy.dev/cluster"],
+        "cluster2"
+    );
+}
+
+#[test]
+fn a_clause_selects_by_namespace_and_name() {
+    for (clause, selects) in [
+        (json!({ "namespaces": ["argo"] }), true),
+        (json!({ "namespaces": ["other"] }), false),
+        (json!({ "objectNames": ["w", "x"] }), true),
+        (json!({ "objectNames": ["x"] }), false),
+        (json!({ "namespaces": ["*"], "resources": ["*"] }), true),
+        (json!({ "namespaceSelectors": [{}] }), true),
+        (
+            json!({ "namespaceSelectors": [{ "matchLabels": { "a": "b" } }] }),
+            false,
+        ),
+    ] {
+        let mut fleet = Fleet::of(held("cluster7"));
+        let spec = json!({ "spec": { "downsync": [clause] } });
+        learn_policy(&mut fleet, with(policy("p", json!({ "name": "cluster1" })), spec));
+        let is_claim = matches!(
+            fleet.decide(),
+            Some(HubAction::PatchWorkflow {
+                purpose: Purpose::Claim,
+                ..
+            })
+        );
+        assert_eq!(is_claim, selects, "{clause}");
+    }
+}
+
+#[test]
+fn a_transform_says_what_of_it_cannot_be_used_and_who_else_changes_the_same_resource() {
+    let mut fleet = Fleet::new();
+    let transform = |name: &str, path: &str| json!({ "metadata": { "name": name, "generation": 2 }, "spec": { "apiGroup": "argoproj.io", "resource": "workflows", "remove": [path] } });
+    for (name, path) in [("one", "$.spec.suspend"), ("two", "not a path")] {
+        let change = fleet.change(transform(name, path));
+        assert!(
+            fleet
+                .learn(HubInput::Transform(change))
+                .contains(&HubKey::Transform(name.to_owned()))
+        );
+    }
+    let status = |name: &str| match fleet
+        .hub
+        .decide(&HubKey::Transform(name.to_owned()), now())
+        .action
+    {
+        Some(HubAction::TransformStatus { status, .. }) => status,
+        other => panic!("expected a transform's status, not {other:#?}"),
+    };
+    assert_eq!((status("one").errors.len(), status("one").warnings.len()), (0, 1));
+    assert_eq!(
+        (status("two").errors.len(), status("two").observed_generation),
+        (1, 2)
+    );
+}
