@@ -85,7 +85,9 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 async fn release(kubeconfig: Option<PathBuf>) -> anyhow::Result<()> {
     let client = client::connect_as_user(kubeconfig.as_deref()).await?;
-    let released = release_wds(&client).await.map_err(|failure| anyhow!("cannot release: {failure:?}"))?;
+    let released = release_wds(&client)
+        .await
+        .map_err(|failure| anyhow!("cannot release the Workflows: {failure}"))?;
     println!("{released} Workflows released; those that run go on running and are no longer reported");
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Logs: to standard error, as text or JSON, filtered by `ARGOSY_LOG` in the syntax of tracing-subscriber.
 
+use std::process::ExitCode;
+
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// How log lines look.
@@ -22,6 +24,17 @@ pub fn init(format: LogFormat) {
         LogFormat::Json => registry
             .with(fmt::layer().json().with_writer(std::io::stderr))
             .init(),
+    }
+}
+
+/// The exit code of a service, with its last error in the log.
+pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -92,6 +92,18 @@ pub enum Failure {
     Unreachable(String),
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => f.write_str("the object changed meanwhile"),
+            Self::Foreign(message)
+            | Self::NotFound { message, .. }
+            | Self::Refused(message)
+            | Self::Unreachable(message) => f.write_str(message),
+        }
+    }
+}
+
 /// A change of one kind of object, as a watch tells it.
 #[derive(Clone, Debug)]
 pub enum Change<K> {

@@ -44,13 +44,13 @@ async fn renew_lease(member: &Member) {
         ticks.tick().await;
         if let Err(failure) = call(member.wec.apiserver_version()).await {
             tracing::warn!(
-                ?failure,
+                %failure,
                 "this cluster's API server does not answer, so the lease is not renewed"
             );
             continue;
         }
         if let Err(failure) = write_lease(member).await {
-            tracing::warn!(?failure, "cannot renew the lease in the mailbox");
+            tracing::warn!(%failure, "cannot renew the lease in the mailbox");
         }
     }
 }
@@ -92,7 +92,7 @@ async fn describe(member: &Member) {
             continue;
         };
         if let Err(failure) = write_conditions(member, argo, repository).await {
-            tracing::warn!(?failure, "cannot write the ManagedCluster's conditions");
+            tracing::warn!(%failure, "cannot write the ManagedCluster's conditions");
         }
     }
 }

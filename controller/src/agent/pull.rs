@@ -52,12 +52,7 @@ pub async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
     let wec = client::connect(args.wec_kubeconfig.as_deref()).await?;
     let released = release_wec(&wec, &args.cluster_name.as_str().into())
         .await
-        .map_err(|failure| {
-            anyhow!(
-                "cannot release the Workflows of {}: {failure:?}",
-                args.cluster_name
-            )
-        })?;
+        .map_err(|failure| anyhow!("cannot release the Workflows of {}: {failure}", args.cluster_name))?;
     tracing::info!(
         released,
         "Workflows released; those that run go on running and are no longer reported"

@@ -59,7 +59,7 @@ impl Watchdog {
             }
             if let Err(failure) = self.compare(&own).await {
                 tracing::warn!(
-                    ?failure,
+                    %failure,
                     "cannot compare the artifact repositories of the clusters"
                 );
             }

@@ -1,5 +1,7 @@
 //! The agent in its own cluster (pull).
 
+use std::process::ExitCode;
+
 use argosy::{
     agent,
     args::{AgentArgs, AgentCommand},
@@ -11,10 +13,10 @@ use clap::Parser;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let args = AgentArgs::parse();
     telemetry::install_crypto();
-    match args.command {
+    telemetry::exit_code(match args.command {
         AgentCommand::Run(args) => {
             telemetry::init(args.common.log_format);
             agent::pull::run(args).await
@@ -23,5 +25,5 @@ async fn main() -> anyhow::Result<()> {
             telemetry::init(LogFormat::Text);
             agent::pull::release(args).await
         }
-    }
+    })
 }

@@ -1,5 +1,7 @@
 //! The controller: beside the WDS, one per WDS.
 
+use std::process::ExitCode;
+
 use argosy::{args::ControllerArgs, controller, telemetry};
 use clap::Parser;
 
@@ -7,9 +9,9 @@ use clap::Parser;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let args = ControllerArgs::parse();
     telemetry::init(args.common.log_format);
     telemetry::install_crypto();
-    controller::run(args).await
+    telemetry::exit_code(controller::run(args).await)
 }

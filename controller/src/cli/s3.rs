@@ -32,7 +32,9 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
     say(CONTROL_CLUSTER, own.map_err(|problem| problem.to_string()));
     let clusters: Api<ManagedCluster> = Api::all(client);
     let list = call(clusters.list(&ListParams::default())).await;
-    for cluster in list.map_err(|failure| anyhow!("cannot list ManagedClusters: {failure:?}"))? {
+    for cluster in list
+        .map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))?
+    {
         say(&cluster.name_any(), verdict(&cluster));
     }
     Ok(if well {

@@ -1,1 +1,261 @@
+//! Tables of what the agent decides, one file per behaviour; here the cluster that they share.
+//!
+//! The agent of cluster1, and the WDS object with UID `u1`, which is `argo/w` on the cluster.
 
+mod creating;
+mod deleting;
+mod doubting;
+mod ending;
+mod reporting;
+mod withdrawing;
+
+use std::collections::HashSet;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::patch::JsonPatch;
+
+struct Cluster {
+    agent: Agent,
+    version: u64,
+}
+
+fn read<K: DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+fn now() -> Timestamp {
+    "2026-11-21T10:00:00Z".parse().unwrap()
+}
+
+fn origin() -> OriginUid {
+    "u1".into()
+}
+
+/// `base` with the fields of `more` put over it, as a merge patch does.
+fn with(mut base: Value, more: Value) -> Value {
+    match (&mut base, more) {
+        (Value::Object(fields), Value::Object(more)) => {
+            for (key, value) in more {
+                let merged = with(fields.remove(&key).unwrap_or_default(), value);
+                fields.insert(key, merged);
+            }
+            base
+        }
+        (_, more) => more,
+    }
+}
+
+fn deleting(object: Value) -> Value {
+    with(
+        object,
+        json!({ "metadata": { "deletionTimestamp": "2026-11-21T09:30:00Z" } }),
+    )
+}
+
+/// The manifest of an attempt, as the controller sends it.
+fn manifest(attempt: u64) -> Value {
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": {
+            "namespace": "argo", "name": "w",
+            "labels": { "team": "a", "argosy.dev/cluster": "cluster1", "argosy.dev/origin-uid": "u1" },
+            "annotations": { "argosy.dev/attempt": attempt.to_string() },
+        },
+        "spec": { "entrypoint": "main" },
+    })
+}
+
+fn work(attempt: u64) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "cluster1", "name": "argosy-u1", "uid": "work", "finalizers": ["argosy.dev/agent"],
+            "labels": { "argosy.dev/origin-uid": "u1" },
+            "annotations": { "argosy.dev/attempt": attempt.to_string() },
+        },
+        "spec": { "workload": { "manifests": [manifest(attempt)] } },
+    })
+}
+
+fn asked_back(attempt: u64) -> Value {
+    with(
+        work(attempt),
+        json!({ "metadata": { "annotations": { "argosy.dev/withdraw": attempt.to_string() } } }),
+    )
+}
+
+fn applied(attempt: u64) -> Value {
+    let applied = json!({
+        "type": "Applied", "status": "True", "reason": "Created", "message": "argo/w was created",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    });
+    let available = with(applied.clone(), json!({ "type": "Available" }));
+    with(
+        work(attempt),
+        json!({ "status": { "conditions": [applied, available] } }),
+    )
+}
+
+/// The object on the cluster, in a phase.
+fn object(attempt: u64, phase: &str) -> Value {
+    let ours = json!({ "metadata": { "uid": "object", "finalizers": ["argosy.dev/agent"] } });
+    let object = with(manifest(attempt), ours);
+    if phase.is_empty() {
+        object
+    } else {
+        with(object, json!({ "status": { "phase": phase } }))
+    }
+}
+
+fn record(attempt: u64, outcome: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": "argosy-u1", "uid": "record", "labels": { "argosy.dev/origin-uid": "u1" },
+            "annotations": { "argosy.dev/attempt": attempt.to_string(), "argosy.dev/outcome": outcome },
+        },
+        "spec": { "hubHash": "", "manifestWorkName": "argosy-u1" },
+    })
+}
+
+/// A WorkStatus that says something else than the object does now.
+fn told(attempt: u64) -> Value {
+    json!({ "metadata": {
+        "namespace": "cluster1", "name": "argosy-u1", "labels": { "argosy.dev/origin-uid": "u1" },
+        "annotations": { "argosy.dev/attempt": attempt.to_string(), "argosy.dev/digest": "0" },
+    } })
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let mut cluster = Self {
+            agent: Agent::new(AgentConfig {
+                cluster: "cluster1".into(),
+            }),
+            version: 100,
+        };
+        cluster.learn(AgentInput::Work(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::Told(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::Record(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::Object(Change::Reset(Vec::new())));
+        cluster
+    }
+
+    /// A cluster whose mailbox holds this ManifestWork.
+    fn of(work: Value) -> Self {
+        let mut cluster = Self::new();
+        cluster.work(work);
+        cluster
+    }
+
+    /// A cluster on which attempt 1 runs, and the hub knows that it does.
+    fn running(phase: &str) -> Self {
+        let mut cluster = Self::of(applied(1));
+        cluster.object(object(1, phase));
+        cluster.tell();
+        cluster
+    }
+
+    fn next<K: DeserializeOwned>(&mut self, object: Value) -> K {
+        self.version += 1;
+        read(with(
+            object,
+            json!({ "metadata": { "resourceVersion": self.version.to_string() } }),
+        ))
+    }
+
+    fn learn(&mut self, input: AgentInput) -> BTreeSet<OriginUid> {
+        self.agent.apply(input, now())
+    }
+
+    fn work(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Work(Change::Apply(object)));
+    }
+
+    fn work_gone(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Work(Change::Delete(object)));
+    }
+
+    fn object(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Object(Change::Apply(object)));
+    }
+
+    fn object_gone(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Object(Change::Delete(object)));
+    }
+
+    fn record(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Record(Change::Apply(object)));
+    }
+
+    fn told(&mut self, object: Value) {
+        let object = Box::new(self.next(object));
+        self.learn(AgentInput::Told(Change::Apply(object)));
+    }
+
+    /// The hub is told what is decided, if anything is.
+    fn tell(&mut self) {
+        if let Some(AgentAction::Tell { status, .. }) = self.decide() {
+            self.told(serde_json::to_value(*status).unwrap());
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        let action = self.decide().expect("there is something to fail");
+        self.agent.failed(&origin(), &action, failure);
+    }
+
+    fn decide(&self) -> Option<AgentAction> {
+        self.agent.decide(&origin(), now()).action
+    }
+
+    #[track_caller]
+    fn rests(&self) {
+        assert_eq!(self.decide(), None);
+    }
+
+    #[track_caller]
+    fn created(&self) -> Workflow {
+        match self.decide() {
+            Some(AgentAction::Create(object)) => *object,
+            other => panic!("expected a creation, not {other:#?}"),
+        }
+    }
+
+    /// The conditions that are written, as `Type=Status Reason`.
+    #[track_caller]
+    fn conditions(&self) -> Vec<String> {
+        match self.decide() {
+            Some(AgentAction::Conditions { conditions, .. }) => conditions
+                .iter()
+                .map(|one| format!("{}={} {}", one.type_, one.status, one.reason))
+                .collect(),
+            other => panic!("expected conditions, not {other:#?}"),
+        }
+    }
+
+    /// The outcome that is recorded.
+    #[track_caller]
+    fn recorded(&self) -> String {
+        match self.decide() {
+            Some(AgentAction::Record(record)) => {
+                record.metadata.annotations.unwrap()["argosy.dev/outcome"].clone()
+            }
+            other => panic!("expected a record, not {other:#?}"),
+        }
+    }
+
+    #[track_caller]
+    fn release(&self) -> JsonPatch {
+        match self.decide() {
+            Some(AgentAction::Release { patch, .. }) => patch,
+            other => panic!("expected the ManifestWork's release, not {other:#?}"),
+        }
+    }
+}

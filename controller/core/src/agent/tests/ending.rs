@@ -1,0 +1,124 @@
+//! The end of an attempt: last report, record, finalizer, in this order; and the record's last day.
+
+use jiff::SignedDuration;
+
+use super::*;
+
+#[test]
+fn a_finished_run_is_reported_then_recorded_then_let_go() {
+    let mut cluster = Cluster::running("Running");
+    cluster.object(object(1, "Succeeded"));
+    let Some(AgentAction::Tell { status, .. }) = cluster.decide() else {
+        panic!("the last report comes first")
+    };
+    assert_eq!(
+        status.reported.as_ref().unwrap().outcome,
+        Some(argosy_api::Outcome::Finished)
+    );
+    cluster.tell();
+    assert_eq!(cluster.recorded(), "Finished");
+    cluster.record(record(1, "Finished"));
+    let Some(AgentAction::LetGo { key, patch }) = cluster.decide() else {
+        panic!("then the finalizer goes")
+    };
+    assert_eq!(key.to_string(), "argo/w");
+    assert_eq!(patch.value_at("/metadata/finalizers"), Some(&json!([])));
+    assert_eq!(patch.value_at("/metadata/uid"), Some(&json!("object")));
+    cluster.object(with(
+        object(1, "Succeeded"),
+        json!({ "metadata": { "finalizers": null } }),
+    ));
+    cluster.rests();
+}
+
+#[test]
+fn the_end_is_said_on_the_manifest_work_once_the_object_is_gone() {
+    let mut cluster = Cluster::running("Succeeded");
+    cluster.record(record(1, "Finished"));
+    cluster.object_gone(object(1, "Succeeded"));
+    assert!(cluster.conditions().contains(&"Applied=True Finished".to_owned()));
+    assert!(cluster.agent.vanished.is_empty());
+}
+
+#[test]
+fn an_object_that_somebody_deletes_before_its_end_is_reported_as_an_error_and_released() {
+    let mut cluster = Cluster::running("Running");
+    cluster.object(deleting(object(1, "Running")));
+    let Some(AgentAction::Tell { status, .. }) = cluster.decide() else {
+        panic!("the last report comes first")
+    };
+    let expected = json!({
+        "phase": "Error", "message": "deleted on cluster1 before it had ended", "finishedAt": "2026-11-21T09:30:00Z",
+    });
+    assert_eq!(status.status, Some(expected));
+    cluster.tell();
+    assert_eq!(cluster.recorded(), "Deleted");
+    cluster.record(record(1, "Deleted"));
+    assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
+}
+
+#[test]
+fn finalizers_of_others_stay() {
+    let mut cluster = Cluster::running("Succeeded");
+    let others =
+        json!({ "metadata": { "finalizers": ["argosy.dev/agent", "workflows.argoproj.io/artifact-gc"] } });
+    cluster.object(with(object(1, "Succeeded"), others));
+    cluster.record(record(1, "Finished"));
+    let Some(AgentAction::LetGo { patch, .. }) = cluster.decide() else {
+        panic!("the finalizer goes")
+    };
+    assert_eq!(
+        patch.value_at("/metadata/finalizers"),
+        Some(&json!(["workflows.argoproj.io/artifact-gc"]))
+    );
+}
+
+#[test]
+fn the_record_of_an_earlier_attempt_is_amended() {
+    let mut cluster = Cluster::of(applied(2));
+    cluster.object(object(2, "Failed"));
+    cluster.tell();
+    cluster.record(record(1, "Deleted"));
+    let Some(AgentAction::AmendRecord { patch, .. }) = cluster.decide() else {
+        panic!("the record is amended")
+    };
+    let annotations = json!({ "argosy.dev/attempt": "2", "argosy.dev/outcome": "Finished" });
+    assert_eq!(patch.value_at("/metadata/annotations"), Some(&annotations));
+}
+
+#[test]
+fn a_record_is_dropped_a_day_after_its_manifest_work_is_gone() {
+    let mut cluster = Cluster::new();
+    cluster.record(record(1, "Finished"));
+    let Some(AgentAction::AmendRecord { patch, .. }) = cluster.decide() else {
+        panic!("the day is stamped")
+    };
+    assert_eq!(
+        patch.value_at("/metadata/annotations/argosy.dev~1released-at"),
+        Some(&json!("2026-11-21T10:00:00Z"))
+    );
+    let stamp =
+        json!({ "metadata": { "annotations": { "argosy.dev/released-at": "2026-11-21T10:00:00Z" } } });
+    cluster.record(with(record(1, "Finished"), stamp));
+    let expiry = now() + SignedDuration::from_hours(24);
+    assert_eq!(
+        cluster.agent.decide(&origin(), now()),
+        Decision::wait_until(expiry)
+    );
+    assert_eq!(
+        cluster.agent.decide(&origin(), expiry).action,
+        Some(AgentAction::DropRecord(origin()))
+    );
+    cluster.learn(AgentInput::RecordGone(origin()));
+    cluster.rests();
+}
+
+#[test]
+fn a_manifest_work_that_a_restored_its_brings_back_finds_the_record() {
+    let stamp =
+        json!({ "metadata": { "annotations": { "argosy.dev/released-at": "2026-11-21T09:00:00Z" } } });
+    let mut cluster = Cluster::new();
+    cluster.record(with(record(1, "Finished"), stamp));
+    cluster.work(work(1));
+    assert_eq!(cluster.conditions(), ["Applied=True Finished"]);
+}

@@ -1,0 +1,88 @@
+//! What the hub is told, and when.
+
+use super::*;
+
+#[track_caller]
+fn report(cluster: &Cluster) -> (WorkStatus, bool) {
+    match cluster.decide() {
+        Some(AgentAction::Tell { status, is_known }) => (*status, is_known),
+        other => panic!("expected a report, not {other:#?}"),
+    }
+}
+
+#[test]
+fn the_whole_status_is_told_under_the_name_of_the_origin() {
+    let mut cluster = Cluster::of(applied(1));
+    cluster.object(object(1, "Running"));
+    let (status, is_known) = report(&cluster);
+    let told = serde_json::to_value(&status).unwrap();
+    assert!(!is_known);
+    assert_eq!(told["metadata"]["name"], "argosy-u1");
+    assert_eq!(told["metadata"]["namespace"], "cluster1");
+    assert_eq!(
+        told["metadata"]["labels"],
+        json!({ "argosy.dev/origin-uid": "u1" })
+    );
+    assert_eq!(told["status"], json!({ "phase": "Running" }));
+    assert_eq!(told["reported"], json!({ "attempt": 1, "uid": "object" }));
+    assert_eq!(told["spec"]["sourceRef"]["name"], "w");
+}
+
+#[test]
+fn nothing_is_told_before_argo_has_written_a_status() {
+    let mut cluster = Cluster::of(applied(1));
+    cluster.object(object(1, ""));
+    cluster.rests();
+}
+
+#[test]
+fn what_was_told_is_not_told_again_and_a_change_is() {
+    let mut cluster = Cluster::running("Running");
+    cluster.rests();
+    cluster.object(with(
+        object(1, "Running"),
+        json!({ "status": { "progress": "1/2" } }),
+    ));
+    assert!(report(&cluster).1);
+}
+
+#[test]
+fn what_was_told_is_known_after_a_restart_from_metadata_alone() {
+    let before = Cluster::running("Running");
+    let digest = before.agent.told[&origin()].digest.unwrap().to_string();
+    let mut cluster = Cluster::of(applied(1));
+    cluster.told(with(
+        told(1),
+        json!({ "metadata": { "annotations": { "argosy.dev/digest": digest } } }),
+    ));
+    cluster.object(object(1, "Running"));
+    cluster.rests();
+}
+
+#[test]
+fn only_labels_and_annotations_that_were_added_on_the_cluster_are_told() {
+    let mut cluster = Cluster::of(applied(1));
+    cluster.object(with(object(1, "Running"), json!({ "metadata": {
+        "labels": {
+            "added": "here", "workflows.argoproj.io/completed": "false", "workflows.argoproj.io/phase": "Running",
+            "workflows.argoproj.io/workflow-archiving-status": "Pending", "workflows.argoproj.io/controller-instanceid": "i",
+        },
+        "annotations": {
+            "workflows.argoproj.io/pod-name-format": "v2", "workflows.argoproj.io/last-seen-version": "3",
+        },
+    } })));
+    let reported = report(&cluster).0.reported.unwrap();
+    assert_eq!(reported.labels, [("added".to_owned(), "here".to_owned())].into());
+    let format = (
+        "workflows.argoproj.io/pod-name-format".to_owned(),
+        "v2".to_owned(),
+    );
+    assert_eq!(reported.annotations, [format].into());
+}
+
+#[test]
+fn an_object_of_another_attempt_is_not_told_as_this_one() {
+    let mut cluster = Cluster::of(work(2));
+    cluster.object(object(1, "Running"));
+    assert_eq!(cluster.conditions(), ["Applied=False OtherAttempt"]);
+}
