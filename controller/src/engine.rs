@@ -155,7 +155,7 @@ where
     }
 
     fn start(&mut self, key: R::Key, action: R::Action) {
-        tracing::debug!(key = %key, ?action, "starting");
+        tracing::debug!(%key, %action, "starting");
         self.running.insert(key.clone(), false);
         let executor = self.executor.clone();
         self.actions.spawn(async move {

@@ -88,7 +88,7 @@ pub struct Agent {
     told: HashMap<OriginUid, Known>,
     objects: HashMap<OriginUid, Object>,
     records: HashMap<OriginUid, Record>,
-    /// Objects that were seen to go without having been let go: somebody took the finalizer off. Never made again.
+    /// Attempts whose object was seen to go without a record: somebody took the finalizer off. Never made again.
     vanished: HashMap<OriginUid, u64>,
     /// Objects that may be there although none is known.
     doubts: HashMap<OriginUid, Doubt>,

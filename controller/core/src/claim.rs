@@ -20,6 +20,9 @@ pub struct Claim {
     /// A policy wanted the status back when the claim was made. Kept, because no later change of policies may touch
     /// a Workflow that has started.
     pub wants_status: bool,
+    /// The cluster has reported the attempt. Kept, because the ITS may lose what else says so; the phase in the status
+    /// does not say so, because the control cluster's own workflow-controller may have written it.
+    pub has_started: bool,
 }
 
 /// An empty `cluster` is a claim that was given up.
@@ -30,6 +33,8 @@ struct Wire {
     uid: String,
     #[serde(default)]
     status: bool,
+    #[serde(default)]
+    started: bool,
 }
 
 impl Wire {
@@ -48,6 +53,7 @@ impl Claim {
             cluster: wire.cluster.as_str().into(),
             attempt: wire.attempt,
             wants_status: wire.status,
+            has_started: wire.started,
         })
     }
 
@@ -62,9 +68,14 @@ impl Claim {
             cluster,
             attempt,
             wants_status,
+            has_started,
         } = self;
-        json!({ "cluster": cluster.as_str(), "attempt": attempt, "uid": uid, "status": wants_status })
-            .to_string()
+        let mut wire =
+            json!({ "cluster": cluster.as_str(), "attempt": attempt, "uid": uid, "status": wants_status });
+        if *has_started {
+            wire["started"] = json!(true);
+        }
+        wire.to_string()
     }
 
     /// The annotation's value after a claim was given up.
@@ -101,6 +112,7 @@ mod tests {
             cluster: "cluster1".into(),
             attempt: 3,
             wants_status: true,
+            has_started: true,
         };
         assert_eq!(
             Claim::of(&metadata("u1", &claim.to_annotation("u1"))),
@@ -114,6 +126,7 @@ mod tests {
             cluster: "cluster1".into(),
             attempt: 3,
             wants_status: true,
+            has_started: true,
         };
         assert_eq!(Claim::of(&metadata("u2", &claim.to_annotation("u1"))), None);
     }

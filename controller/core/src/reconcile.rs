@@ -15,7 +15,7 @@ pub trait Reconcile {
     /// What a decision is about.
     type Key: Clone + Ord + fmt::Debug + fmt::Display;
     /// One request to one API server, as data.
-    type Action: fmt::Debug;
+    type Action: fmt::Debug + fmt::Display;
 
     /// Learns `input` at `now` and returns the keys whose decision may have changed.
     fn apply(&mut self, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;

@@ -1,5 +1,7 @@
 //! What the agent can do: each one request to the ITS or the WEC, as data.
 
+use std::fmt;
+
 use argosy_api::{AppliedManifestWork, WorkStatus, Workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -61,4 +63,22 @@ pub enum AgentAction {
         /// Guarded by UID and resource version.
         patch: JsonPatch,
     },
+}
+
+impl fmt::Display for AgentAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create(_) => "create the object",
+            Self::Look(_) => "look for the object",
+            Self::Delete { .. } => "delete the object",
+            Self::LetGo { .. } => "let the object go",
+            Self::Record(_) => "record the end",
+            Self::AmendRecord { .. } => "amend the record",
+            Self::DropRecord(_) => "drop the record",
+            Self::Tell { .. } => "tell the hub",
+            Self::Untell(_) => "take the report back",
+            Self::Conditions { .. } => "write the ManifestWork's conditions",
+            Self::Release { .. } => "release the ManifestWork",
+        })
+    }
 }

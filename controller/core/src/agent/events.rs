@@ -117,19 +117,15 @@ impl Agent {
         dirty
     }
 
-    /// Remembers an object that went while we still held it, as far as was known.
+    /// Remembers an object that went without a record: somebody took our finalizer off.
     fn forget_object(&mut self, origin: OriginUid) -> Dirty {
-        let held = self
-            .objects
-            .remove(&origin)
-            .filter(Object::is_held)
-            .map(|object| object.attempt);
+        let known = self.objects.remove(&origin).map(|object| object.attempt);
         let unlisted = match self.doubts.remove(&origin) {
             Some(Doubt::Unlisted(_, attempt)) => Some(attempt),
             Some(Doubt::Creation(_)) | None => None,
         };
         let recorded = self.records.get(&origin).map(|record| record.attempt);
-        if let Some(attempt) = held.max(unlisted).filter(|attempt| recorded < Some(*attempt)) {
+        if let Some(attempt) = known.max(unlisted).filter(|attempt| recorded < Some(*attempt)) {
             self.vanished.insert(origin.clone(), attempt);
         }
         [origin].into()

@@ -73,6 +73,10 @@ impl Agent {
         let Some(released_at) = record.released_at else {
             return self.stamp_release(origin, now).into();
         };
+        // A report whose answer was lost, and which no watch had shown when the ManifestWork was released.
+        if self.told.contains_key(origin) {
+            return AgentAction::Untell(origin.clone()).into();
+        }
         let expiry = released_at
             .saturating_add(RECORD_LIFETIME)
             .unwrap_or(Timestamp::MAX);

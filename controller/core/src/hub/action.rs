@@ -1,5 +1,7 @@
 //! What the controller can do: each one request to one API server, as data.
 
+use std::fmt;
+
 use argosy_api::{BindingPolicyStatus, CustomTransformStatus, ManifestWork};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -80,4 +82,29 @@ pub enum Purpose {
     Explain,
     /// Let a deleted Workflow go.
     LetGo,
+}
+
+impl fmt::Display for HubAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PatchWorkflow { purpose, .. } => write!(f, "patch the Workflow: {purpose}"),
+            Self::CreateWork { cluster, .. } => write!(f, "create the ManifestWork for {cluster}"),
+            Self::WithdrawWork { cluster, .. } => write!(f, "ask {cluster} to withdraw the attempt"),
+            Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
+            Self::PolicyStatus { .. } | Self::TransformStatus { .. } => f.write_str("write the status"),
+            Self::ClusterConditions { .. } => f.write_str("write the conditions"),
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Claim => "claim",
+            Self::Release => "release",
+            Self::Mirror => "mirror",
+            Self::Explain => "explain",
+            Self::LetGo => "let go",
+        })
+    }
 }

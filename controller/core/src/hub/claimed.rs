@@ -73,6 +73,7 @@ impl Hub {
             cluster: cluster.clone(),
             attempt: view.last_attempt,
             wants_status: false,
+            has_started: false,
         };
         let work = Box::new(self.manifest_work(key, view, &claim, true));
         Some(HubAction::CreateWork { cluster, work })

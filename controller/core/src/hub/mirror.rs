@@ -36,6 +36,7 @@ impl Hub {
             cluster: cluster.clone(),
             attempt: view.last_attempt + 1,
             wants_status: view.placement.wants_status,
+            has_started: false,
         };
         self.claim_again(key, view, &claim)
     }
@@ -69,10 +70,11 @@ impl Hub {
         let lost = self
             .lost(view, claim)
             .filter(|_| wants_status && !view.is_final());
+        let has_started = self.has_started(view, claim);
         let phase = match &status {
             Some(status) => workflow::phase(Some(status)),
             None if lost.is_some() => ERROR,
-            None if view.status.phase.is_empty() => PENDING,
+            None if view.status.phase.is_empty() || !has_started => PENDING,
             None => &view.status.phase,
         };
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
@@ -81,7 +83,12 @@ impl Hub {
         if labels != view.labels {
             patch = patch.set("/metadata/labels", json!(labels));
         }
-        let annotations = claimed_annotations(view, claim, shown);
+        // Noted with the first status, or at once where none comes back: no write more for it.
+        let noted = Claim {
+            has_started: claim.has_started || report.is_some() || (has_started && !wants_status),
+            ..claim.clone()
+        };
+        let annotations = claimed_annotations(view, &noted, shown);
         if annotations != view.annotations {
             patch = patch.set("/metadata/annotations", json!(annotations));
         }
@@ -91,6 +98,11 @@ impl Hub {
         }
         patch = match status {
             Some(status) => add_status(patch, view, status),
+            // Whatever stands there is the control cluster's own, from before the claim.
+            None if !has_started && lost.is_none() => {
+                let conditions = self.conditions(view, claim, false);
+                add_status(patch, view, json!({ "phase": PENDING, "conditions": conditions }))
+            }
             None => self.add_conditions(patch, view, claim, lost),
         };
         (patch != guard).then(|| HubAction::PatchWorkflow {

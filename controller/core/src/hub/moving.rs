@@ -30,11 +30,11 @@ impl Hub {
     }
 
     /// Whether the attempt may have been created on its cluster.
-    fn has_started(&self, view: &WorkflowView, claim: &Claim) -> bool {
+    pub(super) fn has_started(&self, view: &WorkflowView, claim: &Claim) -> bool {
         let work = self.work(view, &claim.cluster);
-        work.is_some_and(|work| work.attempt == claim.attempt && work.is_started)
+        claim.has_started
+            || work.is_some_and(|work| work.attempt == claim.attempt && work.is_started)
             || self.report(view, claim).is_some()
-            || !matches!(view.status.phase.as_str(), "" | "Pending")
     }
 
     pub(super) fn decide_move(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Move {

@@ -142,12 +142,14 @@ fn deleting(object: Value) -> Value {
 }
 
 fn report(cluster: &str, attempt: u64, status: Value) -> Value {
-    json!({
+    let mut report = json!({
         "metadata": {
             "namespace": cluster, "name": "argosy-u1", "uid": "r1", "labels": { "argosy.dev/origin-uid": "u1" },
         },
-        "status": status, "reported": { "attempt": attempt },
-    })
+        "reported": { "attempt": attempt },
+    });
+    report["status"] = status;
+    report
 }
 
 fn cluster(name: &str) -> Value {
@@ -168,16 +170,18 @@ fn lease(cluster: &str, renewed: &str) -> Value {
 }
 
 fn policy(name: &str, clusters: Value) -> Value {
-    json!({
+    let mut policy = json!({
         "metadata": { "name": name, "uid": name, "generation": 1 },
         "spec": {
-            "clusterSelectors": [{ "matchLabels": clusters }],
+            "clusterSelectors": [{}],
             "downsync": [{
                 "apiGroup": "argoproj.io", "resources": ["workflows"], "wantSingletonReportedState": true,
                 "objectSelectors": [{ "matchLabels": { "kubestellar.io/cluster": name } }],
             }],
         },
-    })
+    });
+    policy["spec"]["clusterSelectors"][0]["matchLabels"] = clusters;
+    policy
 }
 
 impl Fleet {

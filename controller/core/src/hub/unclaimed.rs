@@ -46,6 +46,7 @@ impl Hub {
             cluster: cluster.clone(),
             attempt: work.attempt,
             wants_status: view.placement.wants_status,
+            has_started: true,
         })
     }
 

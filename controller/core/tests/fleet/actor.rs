@@ -34,6 +34,8 @@ pub(crate) struct Watch<R: Reconcile> {
     pub(crate) selects: fn(&Value, usize) -> bool,
     pub(crate) input: fn(Change<Value>) -> R::Input,
     cursor: usize,
+    /// Nothing arrives while the process catches up.
+    is_lagging: bool,
     /// A list that was taken and has not arrived.
     list: Option<Vec<Value>>,
 }
@@ -78,6 +80,7 @@ impl<R: Reconcile> Watch<R> {
             selects,
             input,
             cursor: 0,
+            is_lagging: false,
             list: None,
         }
     }
@@ -133,6 +136,19 @@ impl<R: Process> Actor<R> {
     pub(crate) fn relist(&mut self, watch: usize, servers: &Servers) {
         let count = self.watches.len();
         self.watches[watch % count].relist(self.number, servers);
+    }
+
+    /// From now on, a watch is slower than everything else; or no longer.
+    pub(crate) fn lag(&mut self, watch: usize) {
+        let count = self.watches.len();
+        let watch = &mut self.watches[watch % count];
+        watch.is_lagging = !watch.is_lagging;
+    }
+
+    pub(crate) fn lag_no_more(&mut self) {
+        for watch in &mut self.watches {
+            watch.is_lagging = false;
+        }
     }
 
     /// The next event of a watch arrives.
@@ -225,16 +241,20 @@ impl<R: Process> Actor<R> {
         is_any
     }
 
-    /// Everything that is there to be done without any fault; whether there was anything.
-    pub(crate) fn catch_up(&mut self, servers: &mut Servers) -> bool {
+    /// Everything that is there to be done, with `fault` for the first request; whether there was anything.
+    pub(crate) fn catch_up(&mut self, mut fault: Fault, servers: &mut Servers) -> bool {
         let mut worked = false;
         for _ in 0..10_000 {
             let mut arrived = false;
             for watch in 0..self.watches.len() {
-                arrived |= self.deliver(watch, servers);
+                arrived |= !self.watches[watch].is_lagging && self.deliver(watch, servers);
             }
-            let went_on =
-                self.settle(0, servers) || self.execute(0, Fault::None, servers) || self.decide(0, servers);
+            let settled = self.settle(0, servers);
+            let executed = !settled && self.execute(0, fault, servers);
+            if executed {
+                fault = Fault::None;
+            }
+            let went_on = settled || executed || self.decide(0, servers);
             if !arrived && !went_on {
                 return worked;
             }

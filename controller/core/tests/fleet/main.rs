@@ -62,12 +62,13 @@ fn step(with_tampering: bool) -> impl Strategy<Value = Step> {
         2 => who().prop_map(Step::Retry),
         1 => (who(), n()).prop_map(|(who, watch)| Step::Relist(who, watch)),
         1 => who().prop_map(Step::Restart),
-        4 => who().prop_map(Step::CatchUp),
+        8 => (who(), fault()).prop_map(|(who, fault)| Step::CatchUp(who, fault)),
+        2 => (who(), n()).prop_map(|(who, watch)| Step::Lag(who, watch)),
         4 => (n(), n()).prop_map(|(cluster, choice)| Step::Argo(cluster, choice)),
         1 => (n(), n()).prop_map(|(cluster, choice)| Step::Expire(cluster, choice)),
         5 => (n(), user_step()).prop_map(|(workflow, what)| Step::User(workflow, what)),
         1 => (n(), n(), tamper()).prop_map(move |(cluster, choice, what)| {
-            if with_tampering { Step::Tamper(cluster, choice, what) } else { Step::CatchUp(cluster) }
+            if with_tampering { Step::Tamper(cluster, choice, what) } else { Step::CatchUp(cluster, Fault::None) }
         }),
     ]
 }

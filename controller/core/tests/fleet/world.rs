@@ -27,8 +27,10 @@ pub(crate) enum Step {
     Retry(Who),
     /// The process loses its memory; its unsent requests with it.
     Restart(Who),
-    /// The process does all it can.
-    CatchUp(Who),
+    /// The process does all it can, but for one fault.
+    CatchUp(Who, Fault),
+    /// A watch is slower than everything else from now on, or no longer.
+    Lag(Who, usize),
     /// A run goes on by one phase.
     Argo(usize, usize),
     /// Argo deletes a finished object.
@@ -52,7 +54,7 @@ pub(crate) enum UserStep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tamper {
     DeleteObject,
-    /// With its finalizers.
+    /// With its finalizers, once anything says that it was created. Before, nobody can know.
     DestroyObject,
     DeleteWork,
 }
@@ -114,9 +116,10 @@ impl World {
                 0 => self.hub = Actor::new(HUB, &self.servers),
                 number => self.agents[number - 1] = Actor::new(number - 1, &self.servers),
             },
-            Step::CatchUp(who) => {
-                on!(self, who, actor => actor.catch_up(&mut self.servers));
+            Step::CatchUp(who, fault) => {
+                on!(self, who, actor => actor.catch_up(fault, &mut self.servers));
             }
+            Step::Lag(who, watch) => on!(self, who, actor => actor.lag(watch)),
             Step::Argo(cluster, choice) => {
                 self.argo(cluster % CLUSTERS.len(), choice);
             }
@@ -129,11 +132,14 @@ impl World {
 
     /// Runs everything, without faults, until nothing happens any more.
     pub(crate) fn settle(&mut self) {
+        for who in 0..=CLUSTERS.len() {
+            on!(self, who, actor => actor.lag_no_more());
+        }
         for _ in 0..200 {
             let mut worked = false;
             for who in 0..=CLUSTERS.len() {
                 worked |= on!(self, who, actor => actor.retry());
-                worked |= on!(self, who, actor => actor.catch_up(&mut self.servers));
+                worked |= on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
             }
             for cluster in 0..CLUSTERS.len() {
                 worked |= self.argo(cluster, 0);
@@ -235,10 +241,27 @@ impl World {
             .expect("is there");
     }
 
+    /// Whether the ManifestWork says that the object was created.
+    fn is_noted(&self, cluster: usize, object: &Value) -> bool {
+        let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
+        let work = self
+            .servers
+            .control
+            .get(Kind::Work, CLUSTERS[cluster], &name)
+            .unwrap_or_default();
+        let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == "Applied" && one["status"] == "True")
+    }
+
     fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {
         let origin = match what {
             Tamper::DeleteObject | Tamper::DestroyObject => {
-                let Some(object) = self.pick(cluster, choice, |_| true) else {
+                let is_fit =
+                    |object: &Value| matches!(what, Tamper::DeleteObject) || self.is_noted(cluster, object);
+                let Some(object) = self.pick(cluster, choice, is_fit) else {
                     return;
                 };
                 if matches!(what, Tamper::DestroyObject) {

@@ -42,6 +42,16 @@ fn a_deleted_object_is_recorded_and_let_go_and_then_the_mailbox_is_cleared() {
 }
 
 #[test]
+fn a_report_that_shows_up_after_the_release_is_taken_back() {
+    let stamp =
+        json!({ "metadata": { "annotations": { "argosy.dev/released-at": "2026-11-21T10:00:00Z" } } });
+    let mut cluster = Cluster::new();
+    cluster.record(with(record(1, "Deleted"), stamp));
+    cluster.told(told(1));
+    assert_eq!(cluster.decide(), Some(AgentAction::Untell(origin())));
+}
+
+#[test]
 fn an_object_that_others_still_hold_is_waited_for() {
     let mut cluster = Cluster::running("Succeeded");
     cluster.record(record(1, "Finished"));

@@ -10,6 +10,17 @@ fn running(status: Value) -> Fleet {
     fleet
 }
 
+/// The metadata that a patch writes.
+fn written_metadata(patch: &JsonPatch) -> Value {
+    let mut metadata = json!({});
+    for field in ["labels", "annotations"] {
+        if let Some(value) = patch.value_at(&format!("/metadata/{field}")) {
+            metadata[field] = value.clone();
+        }
+    }
+    metadata
+}
+
 #[test]
 fn the_status_is_replaced_as_a_whole_with_the_labels() {
     let nodes = json!({ "n": { "type": "Pod" } });
@@ -29,7 +40,7 @@ fn what_was_mirrored_is_not_mirrored_again() {
     let mirrored = with(
         claimed("cluster1", 1),
         json!({
-            "metadata": { "labels": patch.value_at("/metadata/labels").unwrap() }, "status": patch.value_at("/status").unwrap(),
+            "metadata": written_metadata(&patch), "status": patch.value_at("/status").unwrap(),
         }),
     );
     fleet.workflow(mirrored);
@@ -42,8 +53,7 @@ fn a_status_that_the_api_server_prunes_is_not_written_for_ever() {
     let patch = fleet.patch(Purpose::Mirror);
     let mut pruned = patch.value_at("/status").unwrap().clone();
     pruned.as_object_mut().unwrap().remove("fieldOfANewerArgo");
-    let there =
-        json!({ "metadata": { "labels": patch.value_at("/metadata/labels").unwrap() }, "status": pruned });
+    let there = json!({ "metadata": written_metadata(&patch), "status": pruned });
     let answer = fleet.next(with(claimed("cluster1", 1), there.clone()));
     fleet.learn(HubInput::Wrote {
         patch,
@@ -114,12 +124,12 @@ fn a_status_of_another_attempt_is_not_shown() {
 
 #[test]
 fn without_the_wish_for_it_no_status_is_written_back() {
-    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": false }).to_string();
+    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": false });
     let unwished = with(
         claimed("cluster1", 1),
-        json!({ "metadata": { "annotations": { "argosy.dev/claim": claim } } }),
+        json!({ "metadata": { "annotations": { "argosy.dev/claim": claim.to_string() } } }),
     );
-    let mut fleet = Fleet::of(unwished);
+    let mut fleet = Fleet::of(unwished.clone());
     let mut plain = policy("cluster1", json!({ "name": "cluster1" }));
     plain["metadata"]["generation"] = json!(2);
     plain["spec"]["downsync"][0]["wantSingletonReportedState"] = json!(false);
@@ -127,7 +137,23 @@ fn without_the_wish_for_it_no_status_is_written_back() {
     fleet.learn(HubInput::Policy(plain));
     fleet.work(started("cluster1", 1));
     fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
+    // That it has started is noted all the same, and nothing else.
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/status"), None);
+    let noted = with(unwished, json!({ "metadata": written_metadata(&patch) }));
+    fleet.workflow(noted);
     fleet.rests();
+}
+
+#[test]
+fn what_the_control_cluster_s_own_controller_wrote_before_the_claim_is_taken_back() {
+    let own = json!({ "status": { "phase": "Running", "startedAt": "2026-01-01T00:00:00Z" } });
+    let mut fleet = Fleet::of(with(claimed("cluster1", 1), own));
+    fleet.work(work("cluster1", 1));
+    let patch = fleet.patch(Purpose::Mirror);
+    let status = patch.value_at("/status").unwrap();
+    assert_eq!(status["phase"], "Pending");
+    assert_eq!(status.get("startedAt"), None);
 }
 
 #[test]

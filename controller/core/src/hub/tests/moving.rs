@@ -54,11 +54,7 @@ fn while_the_old_cluster_has_not_answered_the_workflow_waits_and_says_so() {
     let mut fleet = Fleet::of(relabelled("cluster2"));
     fleet.work(asked("cluster1", 1, &[]));
     assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=False Moving"]);
-    let told = fleet
-        .patch(Purpose::Mirror)
-        .value_at("/status/conditions")
-        .unwrap()
-        .clone();
+    let told = fleet.patch(Purpose::Mirror).value_at("/status").unwrap()["conditions"].clone();
     assert!(
         told[0]["message"]
             .as_str()
@@ -216,4 +212,28 @@ fn a_second_cluster_for_a_claimed_workflow_changes_nothing() {
     let mut fleet = Fleet::of(relabelled("both"));
     fleet.work(work("cluster1", 1));
     fleet.rests();
+}
+
+#[test]
+fn a_phase_that_the_control_cluster_s_own_controller_wrote_does_not_pin() {
+    let own = json!({ "status": { "phase": "Running" } });
+    let mut fleet = Fleet::of(with(relabelled("cluster2"), own));
+    fleet.work(asked("cluster1", 1, &[]));
+    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=False Moving"]);
+}
+
+#[test]
+fn a_start_that_is_noted_in_the_claim_pins_even_when_the_its_has_lost_everything() {
+    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": true, "started": true });
+    let noted = json!({ "metadata": { "annotations": { "argosy.dev/claim": claim.to_string() } } });
+    let fleet = Fleet::of(with(relabelled("cluster2"), noted));
+    let (cluster, work) = fleet.created();
+    assert_eq!(cluster.as_str(), "cluster1");
+    assert!(
+        !work
+            .metadata
+            .annotations
+            .unwrap()
+            .contains_key("argosy.dev/withdraw")
+    );
 }

@@ -68,11 +68,7 @@ fn a_missing_mailbox_is_told_before_the_next_try() {
         fleet.conditions(Purpose::Mirror),
         ["Dispatched=False MailboxMissing"]
     );
-    let told = fleet
-        .patch(Purpose::Mirror)
-        .value_at("/status/conditions")
-        .unwrap()
-        .clone();
+    let told = fleet.patch(Purpose::Mirror).value_at("/status").unwrap()["conditions"].clone();
     fleet.workflow(with(
         claimed("cluster1", 1),
         json!({ "status": { "conditions": told } }),
