@@ -72,8 +72,8 @@ impl Claim {
         } = self;
         let mut wire =
             json!({ "cluster": cluster.as_str(), "attempt": attempt, "uid": uid, "status": wants_status });
-        if *has_started {
-            wire["started"] = json!(true);
+        if let Some(fields) = wire.as_object_mut().filter(|_| *has_started) {
+            fields.insert("started".to_owned(), json!(true));
         }
         wire.to_string()
     }
