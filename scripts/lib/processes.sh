@@ -29,7 +29,7 @@ process_running() { process_pid "$1" >/dev/null; }
 # process_start NAME LOG COMMAND…: starts it in a session of its own unless it runs. The record is written by the
 # new process before it becomes the command, so a script that is cut off leaves no process without one.
 process_start() {
-  local name=$1 log=$2 record
+  local name=$1 log=$2 record pid
   shift 2
   process_running "$name" && return 0
   record=$(process_record "$name")
@@ -38,7 +38,9 @@ process_start() {
   (
     exec </dev/null >>"$log" 2>&1 3>&- 8>&- 9>&-
     cd /
-    echo "$BASHPID $(process_start_time "$BASHPID") $(</proc/sys/kernel/random/boot_id)" >"$record"
+    # Read once: inside $(…) it would be the pid of the substitution, which started later.
+    pid=$BASHPID
+    echo "$pid $(process_start_time "$pid") $(</proc/sys/kernel/random/boot_id)" >"$record"
     exec setsid "$@"
   ) &
   # The record must be there when the caller asks for the process.

@@ -73,8 +73,13 @@ closing_page() {
   echo "  source .fleet/env                 # addresses, keys and kubeconfigs of this fleet"
   # shellcheck disable=SC2016
   echo '  export PATH=$ARGOSY_TOOLCHAIN:$PATH KUBECONFIG=$KUBECONFIG_CONTROL'
-  [[ $2 == no ]] || echo "  kubectl create -f samples/workflows/cluster1/hello-world.yaml && argo -n argo list"
-  echo "  argo -n argo logs @latest"
+  if [[ $2 == yes ]]; then
+    echo "  kubectl create -f samples/workflows/cluster1/dag.yaml && argo -n $FLEET_ARGO_NAMESPACE watch @latest"
+    echo "  argo -n $FLEET_ARGO_NAMESPACE list && argo -n $FLEET_ARGO_NAMESPACE get @latest"
+    echo "  logs and artifacts of every step, wherever it ran: open the run in the Argo UI"
+  else
+    echo "  argo -n $FLEET_ARGO_NAMESPACE list"
+  fi
   echo "  scripts/fleet.sh status           # clusters, processes, links"
   printf '\nStop\n  scripts/uninstall-all.sh --name %s\n' "$FLEET_NAME"
 }
