@@ -105,7 +105,7 @@ impl Browser {
     /// The texts of the elements that match the selector now.
     pub async fn texts_now(&self, selector: &str) -> Result<Vec<String>> {
         let script = "return Array.from(document.querySelectorAll(arguments[0]))
-            .map(element => (element.innerText ?? element.textContent).trim())";
+            .map(element => (element.innerText ?? element.textContent).replace(/\\s+/g, ' ').trim())";
         let texts = self.client.execute(script, vec![json!(selector)]);
         let texts: Value = timeout(CALL, texts)
             .await

@@ -90,29 +90,8 @@ async fn logs_and_artifacts_of_a_dispatched_dag_are_those_in_s3_and_those_of_a_r
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn the_artifact_that_a_condition_has_chosen_opens_from_the_control_cluster() -> Result<()> {
     let fleet = Fleet::open().await?;
-    for cluster in [PULL, PUSH] {
-        let (name, status) = run(&fleet, cluster, "conditional-artifacts").await?;
-        let contents = contents(&fleet, &name, &status).await?;
-        let side = String::from_utf8(
-            find(&contents, ".flip-coin", "main-logs")
-                .context("no log of the coin")?
-                .to_vec(),
-        )?;
-        let side = side.trim();
-        assert!(["heads", "tails"].contains(&side), "the coin shows {side}");
-        let written = format!("it was {side}\n");
-        assert_eq!(
-            find(&contents, &format!(".{side}"), "result"),
-            Some(written.as_bytes()),
-            "{cluster}"
-        );
-        let root = fleet.argo_server.artifact(&name, &name, "result").await?;
-        assert_eq!(
-            root,
-            written.as_bytes(),
-            "the artifact of the whole, on {cluster}"
-        );
-    }
+    let opens = |cluster| assert_chosen_artifact_opens(&fleet, cluster);
+    tokio::try_join!(opens(PULL), opens(PUSH))?;
     Ok(())
 }
 
@@ -120,42 +99,74 @@ async fn the_artifact_that_a_condition_has_chosen_opens_from_the_control_cluster
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn the_event_stream_of_a_dispatched_run_tells_its_phases_and_lists_filter_by_them() -> Result<()> {
     let fleet = Fleet::open().await?;
-    for cluster in [PULL, PUSH] {
-        let name = fleet
-            .control()?
-            .create(&Sample::find(cluster, "dag-diamond")?.file)
-            .await?;
-        let mut events = fleet.argo_server.events(&name).await?;
-        let (mut phases, mut progress) = (Vec::new(), Vec::new());
-        let last = timeout(LIMIT, async {
-            loop {
-                let object = events.next().await?;
-                let status = &object["status"];
-                let phase = status["phase"].as_str().unwrap_or_default().to_owned();
-                if phases.last() != Some(&phase) {
-                    phases.push(phase.clone());
-                }
-                if phase == "Running" && progress.is_empty() {
-                    assert_listed(&fleet, &name, "Running").await?;
-                }
-                progress.extend(status["progress"].as_str().map(ToOwned::to_owned));
-                if ["Succeeded", "Failed", "Error"].contains(&phase.as_str()) {
-                    return anyhow::Ok(object);
-                }
+    let told = |cluster| assert_stream_tells_all(&fleet, cluster);
+    tokio::try_join!(told(PULL), told(PUSH))?;
+    Ok(())
+}
+
+async fn assert_chosen_artifact_opens(fleet: &Fleet, cluster: &str) -> Result<()> {
+    let (name, status) = run(fleet, cluster, "conditional-artifacts").await?;
+    let contents = contents(fleet, &name, &status).await?;
+    let side = String::from_utf8(
+        find(&contents, ".flip-coin", "main-logs")
+            .context("no log of the coin")?
+            .to_vec(),
+    )?;
+    let side = side.trim();
+    assert!(["heads", "tails"].contains(&side), "the coin shows {side}");
+    let written = format!("it was {side}\n");
+    assert_eq!(
+        find(&contents, &format!(".{side}"), "result"),
+        Some(written.as_bytes()),
+        "{cluster}"
+    );
+    let root = fleet.argo_server.artifact(&name, &name, "result").await?;
+    assert_eq!(
+        root,
+        written.as_bytes(),
+        "the artifact of the whole, on {cluster}"
+    );
+    Ok(())
+}
+
+async fn assert_stream_tells_all(fleet: &Fleet, cluster: &str) -> Result<()> {
+    let name = fleet
+        .control()?
+        .create(&Sample::find(cluster, "dag-diamond")?.file)
+        .await?;
+    let mut events = fleet.argo_server.events(&name).await?;
+    let (mut phases, mut progress) = (Vec::new(), Vec::new());
+    let last = timeout(LIMIT, async {
+        loop {
+            let object = events.next().await?;
+            let status = object.get("status").unwrap_or(&Value::Null);
+            let phase = status["phase"].as_str().unwrap_or_default().to_owned();
+            if phases.last() != Some(&phase) {
+                phases.push(phase.clone());
             }
-        });
-        let last = last.await.with_context(|| format!("{name} has not ended"))??;
-        assert_eq!(
-            phases.iter().rev().take(2).rev().collect::<Vec<_>>(),
-            ["Running", "Succeeded"],
-            "{phases:?}"
-        );
-        progress.dedup();
-        assert_eq!(progress.last().map(String::as_str), Some("4/4"));
-        assert!(progress.len() >= 3, "the stream told no progress: {progress:?}");
-        assert_eq!(last["metadata"]["name"], name.as_str());
-        assert_listed(&fleet, &name, "Succeeded").await?;
-    }
+            if phase == "Running" && progress.is_empty() {
+                assert_listed(fleet, &name, "Running").await?;
+            }
+            progress.extend(status["progress"].as_str().map(ToOwned::to_owned));
+            if ["Succeeded", "Failed", "Error"].contains(&phase.as_str()) {
+                return anyhow::Ok(object);
+            }
+        }
+    });
+    let last = last.await.with_context(|| format!("{name} has not ended"))??;
+    assert_eq!(
+        phases.iter().rev().take(2).rev().collect::<Vec<_>>(),
+        ["Running", "Succeeded"],
+        "{phases:?}"
+    );
+    progress.dedup();
+    assert_eq!(progress.last().map(String::as_str), Some("4/4"));
+    assert!(progress.len() >= 3, "the stream told no progress: {progress:?}");
+    assert_eq!(
+        last.pointer("/metadata/name").and_then(Value::as_str),
+        Some(name.as_str())
+    );
+    assert_listed(fleet, &name, "Succeeded").await?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug, pin::pin, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, NAMESPACE, PULL, PUSH, Sample, steps, until};
 use futures::TryStreamExt as _;
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::sleep;
 
 const LIMIT: Duration = Duration::from_mins(2);
 
@@ -23,8 +23,11 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// the stack that KubeStellar ships.
 const LOOK: Duration = Duration::from_secs(90);
 
-/// The UIDs of all objects that `config` selects and that exist or come into being until `end`.
-async fn uids<K>(api: Api<K>, config: watcher::Config, end: Instant) -> Result<BTreeSet<String>>
+/// The UIDs of all objects of a kind that were there or came into being meanwhile.
+type Seen = BTreeSet<String>;
+
+/// Puts into `seen` what `config` selects, for as long as it is polled.
+async fn collect<K>(api: Api<K>, config: watcher::Config, seen: &mut Seen) -> anyhow::Error
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -33,28 +36,33 @@ where
         + Send
         + 'static,
 {
-    let mut seen = BTreeSet::new();
     let mut events = pin!(watcher(api, config));
-    while let Ok(event) = timeout_at(end, events.try_next()).await {
-        match event? {
-            Some(Event::Apply(object) | Event::InitApply(object)) => seen.extend(object.uid()),
-            Some(_) => {}
-            None => bail!("the watch ended"),
+    loop {
+        match events.try_next().await {
+            Ok(Some(Event::Apply(object) | Event::InitApply(object))) => seen.extend(object.uid()),
+            Ok(Some(_)) => {}
+            Ok(None) => return anyhow!("the watch ended"),
+            Err(error) => return error.into(),
         }
     }
-    Ok(seen)
 }
 
-/// The UIDs of the Workflows of that name and of its pods, from now until `end`.
-async fn watched(
+/// Does `meanwhile`, and watches until its end which Workflows of that name and which pods of theirs the cluster has.
+async fn watching<T>(
     cluster: &Cluster,
     name: &str,
-    end: Instant,
-) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+    meanwhile: impl Future<Output = Result<T>>,
+) -> Result<(T, Seen, Seen)> {
+    let (mut objects, mut seen) = (Seen::new(), Seen::new());
     let by_name = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let by_label = watcher::Config::default().labels(&format!("workflows.argoproj.io/workflow={name}"));
     let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
-    tokio::try_join!(uids(cluster.workflows(), by_name, end), uids(pods, by_label, end))
+    let done = tokio::select! {
+        done = meanwhile => done?,
+        error = collect(cluster.workflows(), by_name, &mut objects) => return Err(error),
+        error = collect(pods, by_label, &mut seen) => return Err(error),
+    };
+    Ok((done, objects, seen))
 }
 
 async fn assert_ttl_ends_it(cluster: &str) -> Result<()> {
@@ -64,22 +72,15 @@ async fn assert_ttl_ends_it(cluster: &str) -> Result<()> {
     let spec = workflow.spec.as_object_mut().context("no spec")?;
     spec.insert("ttlStrategy".to_owned(), json!({ "secondsAfterCompletion": 5 }));
     let name = control.create_workflow(&workflow).await?.name_any();
-    let history = History::follow(control, &name, LIMIT);
     // From its creation on, so that the first run is counted.
-    let ((history, gone), (objects, pods)) = tokio::try_join!(
-        async {
-            let history = history.await?;
-            wec.gone(&name).await?;
-            anyhow::Ok((history, Instant::now()))
-        },
-        watched(wec, &name, Instant::now() + LIMIT + LOOK / 3),
-    )?;
+    let run = async {
+        let history = History::follow(control, &name, LIMIT).await?;
+        wec.gone(&name).await?;
+        sleep(LOOK).await;
+        Ok(history)
+    };
+    let (history, objects, pods) = watching(wec, &name, run).await?;
     assert_eq!(history.end(), "Succeeded");
-    assert!(
-        gone.elapsed() >= LOOK,
-        "it was gone too late to look for another run: {:?}",
-        gone.elapsed()
-    );
     assert_eq!(
         objects.len(),
         1,
@@ -117,7 +118,11 @@ async fn a_finished_run_that_is_deleted_on_its_cluster_keeps_its_status_here_and
         .await?;
     wec.gone(&name).await?;
 
-    let (objects, pods) = watched(wec, &name, Instant::now() + LOOK).await?;
+    let look = async {
+        sleep(LOOK).await;
+        Ok(())
+    };
+    let ((), objects, pods) = watching(wec, &name, look).await?;
 
     assert!(objects.is_empty(), "it was created again: {objects:?}");
     assert!(pods.is_empty(), "it ran again: {pods:?}");

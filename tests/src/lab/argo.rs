@@ -35,7 +35,8 @@ impl Argo {
 
     /// Writes `status` and what goes with it.
     pub async fn report(&self, name: &str, status: Value) -> Result<Workflow> {
-        self.update(name, |workflow| workflow.status = Some(status.clone())).await
+        self.update(name, |workflow| workflow.status = Some(status.clone()))
+            .await
     }
 
     /// Changes a Workflow and writes it whole, with the marks that Argo leaves on every object it has processed.
@@ -51,7 +52,10 @@ impl Argo {
 /// Changes a Workflow and writes it whole, as `kubectl edit` does.
 pub async fn edit(workflows: &Api<Workflow>, name: &str, change: impl Fn(&mut Workflow)) -> Result<Workflow> {
     for _ in 0..TRIES {
-        let mut workflow = workflows.get(name).await.with_context(|| format!("cannot read {name}"))?;
+        let mut workflow = workflows
+            .get(name)
+            .await
+            .with_context(|| format!("cannot read {name}"))?;
         change(&mut workflow);
         match workflows.replace(name, &PostParams::default(), &workflow).await {
             Err(Error::Api(status)) if status.reason == "Conflict" => {

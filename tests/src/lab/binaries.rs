@@ -56,7 +56,10 @@ impl Binary {
     async fn start(launch: Launch) -> Result<Self> {
         let address = format!("127.0.0.1:{}", free_port()?);
         let process = Process::start(launch.flag("--admin-addr", &address))?;
-        let binary = Self { process, readiness: format!("http://{address}/readyz") };
+        let binary = Self {
+            process,
+            readiness: format!("http://{address}/readyz"),
+        };
         binary.wait_until_ready().await?;
         Ok(binary)
     }
@@ -79,7 +82,9 @@ impl Binary {
     }
 
     async fn wait_until_ready(&self) -> Result<()> {
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(5))
+            .build()?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.process.check_running()?;
@@ -117,7 +122,10 @@ fn launch(program: &str, name: &str) -> Result<Launch> {
 fn path(name: &str) -> Result<PathBuf> {
     let own = env::current_exe()?;
     let named = env::var_os("ARGOSY_BINARIES").map(PathBuf::from);
-    let folders = named.iter().map(PathBuf::as_path).chain(own.ancestors().skip(1).take(2));
+    let folders = named
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(own.ancestors().skip(1).take(2));
     folders
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())

@@ -29,7 +29,8 @@ pub async fn install_argo(client: &Client) -> Result<()> {
 }
 
 fn argo_workflow() -> Result<CustomResourceDefinition> {
-    serde_saphyr::from_str(include_str!("../../fixtures/argo-workflow-crd.yaml")).context("Argo's Workflow CRD")
+    serde_saphyr::from_str(include_str!("../../fixtures/argo-workflow-crd.yaml"))
+        .context("Argo's Workflow CRD")
 }
 
 async fn install(client: &Client, definitions: Vec<CustomResourceDefinition>) -> Result<()> {
@@ -37,7 +38,9 @@ async fn install(client: &Client, definitions: Vec<CustomResourceDefinition>) ->
     let params = PatchParams::apply("argosy-lab").force();
     for definition in &definitions {
         let name = definition.metadata.name.as_deref().context("a CRD has a name")?;
-        api.patch(name, &params, &Patch::Apply(definition)).await.with_context(|| format!("CRD {name}"))?;
+        api.patch(name, &params, &Patch::Apply(definition))
+            .await
+            .with_context(|| format!("CRD {name}"))?;
     }
     for definition in &definitions {
         let name = definition.metadata.name.as_deref().unwrap_or_default();
@@ -47,6 +50,12 @@ async fn install(client: &Client, definitions: Vec<CustomResourceDefinition>) ->
 }
 
 fn is_established(definition: &CustomResourceDefinition) -> bool {
-    let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|known| known.type_ == "Established" && known.status == "True")
+    let conditions = definition
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|known| known.type_ == "Established" && known.status == "True")
 }

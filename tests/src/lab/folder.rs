@@ -25,10 +25,14 @@ pub fn create(name: &str) -> Result<PathBuf> {
 
 /// Removes the folders of processes that are gone. One that cannot be removed is in nobody's way.
 fn clear_abandoned() {
-    let Ok(entries) = fs::read_dir(env::temp_dir()) else { return };
+    let Ok(entries) = fs::read_dir(env::temp_dir()) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
         if !Path::new("/proc").join(pid).exists() {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -21,7 +21,9 @@ where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug,
 {
     let name = object.meta().name.clone().unwrap_or_default();
-    api.create(&PostParams::default(), object).await.with_context(|| format!("cannot create {name}"))
+    api.create(&PostParams::default(), object)
+        .await
+        .with_context(|| format!("cannot create {name}"))
 }
 
 /// Creates a namespace.
@@ -33,8 +35,13 @@ pub async fn create_namespace(client: &Client, name: &str) -> Result<()> {
 
 /// A ManagedCluster with the label `name`.
 pub fn managed_cluster(name: &str) -> ManagedCluster {
-    let mut cluster =
-        ManagedCluster::new(name, ManagedClusterSpec { hub_accepts_client: true, lease_duration_seconds: 30 });
+    let mut cluster = ManagedCluster::new(
+        name,
+        ManagedClusterSpec {
+            hub_accepts_client: true,
+            lease_duration_seconds: 30,
+        },
+    );
     cluster.labels_mut().insert("name".to_owned(), name.to_owned());
     cluster
 }
@@ -71,7 +78,9 @@ pub fn workflow(name: &str, cluster: &str) -> Workflow {
         ..Workflow::default()
     };
     workflow.metadata.name = Some(name.to_owned());
-    workflow.labels_mut().insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), cluster.to_owned());
+    workflow
+        .labels_mut()
+        .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), cluster.to_owned());
     workflow
 }
 
@@ -79,7 +88,9 @@ pub fn workflow(name: &str, cluster: &str) -> Workflow {
 pub fn kubeconfig_secret(cluster: &str, kubeconfig: Vec<u8>) -> Secret {
     let mut secret = Secret::default();
     secret.metadata.name = Some(cluster.to_owned());
-    secret.labels_mut().insert(names::WEC_KUBECONFIG_LABEL.to_owned(), cluster.to_owned());
+    secret
+        .labels_mut()
+        .insert(names::WEC_KUBECONFIG_LABEL.to_owned(), cluster.to_owned());
     secret.data = Some([(names::KUBECONFIG_KEY.to_owned(), ByteString(kubeconfig))].into());
     secret
 }
@@ -87,7 +98,9 @@ pub fn kubeconfig_secret(cluster: &str, kubeconfig: Vec<u8>) -> Secret {
 /// The message of the Workflow's condition of `type_` if its status is `status`; a reason is its first word.
 pub fn condition<'a>(workflow: &'a Workflow, type_: &str, status: &str) -> Option<&'a str> {
     let conditions = workflow.status.as_ref()?.get("conditions")?.as_array()?;
-    let known = conditions.iter().find(|known| known["type"] == type_ && known["status"] == status)?;
+    let known = conditions
+        .iter()
+        .find(|known| known["type"] == type_ && known["status"] == status)?;
     known["message"].as_str()
 }
 

@@ -24,7 +24,11 @@ pub struct Launch {
 impl Launch {
     /// `program`, which writes to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: Vec::new(), log: log.into() }
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            log: log.into(),
+        }
     }
 
     /// Adds an argument.
@@ -45,7 +49,10 @@ impl Launch {
         let log = open().with_context(|| format!("cannot write {}", self.log.display()))?;
         // The kernel ends the child with the thread that started it.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program).args(&self.arguments);
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(&self.program)
+            .args(&self.arguments);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         spawn_from_lasting_thread(command).with_context(|| format!("cannot start {}", self.program.display()))
     }
@@ -113,7 +120,12 @@ impl Drop for Process {
 fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n")
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(15))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 type Request = (Command, mpsc::Sender<io::Result<Child>>);
@@ -131,6 +143,8 @@ fn spawn_from_lasting_thread(command: Command) -> Result<Child> {
         sender
     });
     let (answer, started) = mpsc::channel();
-    spawner.send((command, answer)).map_err(|_| anyhow!("the thread that starts processes has ended"))?;
+    spawner
+        .send((command, answer))
+        .map_err(|_| anyhow!("the thread that starts processes has ended"))?;
     Ok(started.recv()??)
 }

@@ -56,7 +56,11 @@ impl Scene {
         for wec in &stage.servers.wecs {
             create_namespace(&wec.client().await?, name).await?;
         }
-        Ok(Self { stage, namespace: name.to_owned(), control })
+        Ok(Self {
+            stage,
+            namespace: name.to_owned(),
+            control,
+        })
     }
 
     /// A cluster on the first WEC server whose agent runs by itself, with mailbox and policy.
@@ -75,8 +79,18 @@ impl Scene {
     pub async fn push(&self) -> Result<Member> {
         let member = self.join("push", &self.stage.servers.wecs[1]).await?;
         let secret = objects::kubeconfig_secret(&member.cluster, fs::read(&member.kubeconfig)?);
-        create(&Api::namespaced(self.control.clone(), objects::CONTROLLER_NAMESPACE), &secret).await?;
-        until(&self.clusters(), &member.cluster, "its hosted agent has joined", is_available).await?;
+        create(
+            &Api::namespaced(self.control.clone(), objects::CONTROLLER_NAMESPACE),
+            &secret,
+        )
+        .await?;
+        until(
+            &self.clusters(),
+            &member.cluster,
+            "its hosted agent has joined",
+            is_available,
+        )
+        .await?;
         Ok(member)
     }
 
@@ -105,10 +119,19 @@ impl Scene {
 
     /// Starts the agent of a cluster that has none.
     pub async fn start_agent(&self, member: &mut Member, lease_seconds: u64) -> Result<()> {
-        let settings = AgentSettings { lease_seconds, artifact_namespace: self.namespace.clone() };
+        let settings = AgentSettings {
+            lease_seconds,
+            artifact_namespace: self.namespace.clone(),
+        };
         let its = self.stage.control.kubeconfig();
         member.agent = Some(Binary::agent(&member.cluster, its, &member.kubeconfig, &settings).await?);
-        until(&self.clusters(), &member.cluster, "its agent has joined", is_available).await?;
+        until(
+            &self.clusters(),
+            &member.cluster,
+            "its agent has joined",
+            is_available,
+        )
+        .await?;
         Ok(())
     }
 
@@ -130,7 +153,10 @@ impl Scene {
     /// Creates a suspended Workflow for `member` and waits until its object is there; returns both.
     pub async fn dispatch(&self, name: &str, member: &Member) -> Result<(Workflow, Workflow)> {
         let workflow = self.submit(name, member).await?;
-        let object = until(&member.workflows(), name, "the object is on the cluster", |_| true).await?;
+        let object = until(&member.workflows(), name, "the object is on the cluster", |_| {
+            true
+        })
+        .await?;
         Ok((workflow, object))
     }
 
@@ -139,9 +165,12 @@ impl Scene {
     pub async fn round_trip(&self, name: &str, member: &Member) -> Result<()> {
         self.dispatch(name, member).await?;
         member.argo().finish(name, "Succeeded").await?;
-        until(&self.workflows(), name, "the sentinel has come back", |workflow| {
-            objects::phase(workflow) == "Succeeded"
-        })
+        until(
+            &self.workflows(),
+            name,
+            "the sentinel has come back",
+            |workflow| objects::phase(workflow) == "Succeeded",
+        )
         .await?;
         Ok(())
     }
@@ -175,7 +204,9 @@ impl Member {
 
     /// Its agent's process.
     pub fn agent(&self) -> Result<&Binary> {
-        self.agent.as_ref().context("this cluster has no agent of its own")
+        self.agent
+            .as_ref()
+            .context("this cluster has no agent of its own")
     }
 }
 
@@ -186,8 +217,15 @@ pub fn work_name(workflow: &Workflow) -> String {
 
 /// Status and reason of the ManagedCluster's conditions, by type.
 pub fn conditions(cluster: &ManagedCluster) -> BTreeMap<String, (String, String)> {
-    let known = cluster.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-    known.into_iter().map(|known| (known.type_, (known.status, known.reason))).collect()
+    let known = cluster
+        .status
+        .as_ref()
+        .map(|status| status.conditions.clone())
+        .unwrap_or_default();
+    known
+        .into_iter()
+        .map(|known| (known.type_, (known.status, known.reason)))
+        .collect()
 }
 
 fn is_available(cluster: &ManagedCluster) -> bool {

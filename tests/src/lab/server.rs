@@ -1,6 +1,7 @@
 //! A kube-apiserver: started, ready, and reachable with a kubeconfig whose user may do anything.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -31,7 +32,7 @@ pub struct Server {
 }
 
 const TOKEN: &str = "lab";
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Tries with another port, should somebody take the one that was free a moment ago.
 const START_TRIES: usize = 3;
 
@@ -80,7 +81,10 @@ impl Server {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("not ready after {} s; /readyz last: {answer:?}", START_TIMEOUT.as_secs());
+                bail!(
+                    "not ready after {} s; /readyz last: {answer:?}",
+                    START_TIMEOUT.as_secs()
+                );
             }
             // There is nothing to watch before it is ready.
             sleep(Duration::from_millis(50)).await;
@@ -96,30 +100,62 @@ pub async fn client_of(path: &Path) -> Result<Client> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(Duration::from_secs(60));
+    config.read_timeout = Some(Duration::from_mins(1));
     Ok(Client::try_from(config)?)
 }
+
+/// How many objects of Argosy's kinds and of Argo's were written through this API server so far, by resource. It counts
+/// requests, so also those that changed nothing. Leases are renewed all the time and not counted.
+pub async fn writes(client: &Client) -> Result<BTreeMap<String, u64>> {
+    let request = Request::new("").get("metrics", &GetParams::default())?;
+    let metrics = client.request_text(request).await?;
+    let mut writes = BTreeMap::new();
+    for line in metrics
+        .lines()
+        .filter(|line| line.starts_with("apiserver_request_total{"))
+    {
+        let label = |name: &str| Some(line.split_once(&format!("{name}=\""))?.1.split_once('"')?.0);
+        let is_write = matches!(label("verb"), Some("POST" | "PUT" | "PATCH" | "APPLY" | "DELETE"));
+        let is_counted =
+            label("group").is_some_and(|group| GROUPS.iter().any(|counted| group.ends_with(counted)));
+        let (true, true, Some(resource)) = (is_write, is_counted, label("resource")) else {
+            continue;
+        };
+        let count = line
+            .rsplit(' ')
+            .next()
+            .and_then(|number| number.parse::<f64>().ok())
+            .unwrap_or_default();
+        // Counters are whole numbers that the format writes as floating point.
+        *writes.entry(resource.to_owned()).or_default() += format!("{count:.0}").parse::<u64>()?;
+    }
+    Ok(writes)
+}
+
+const GROUPS: [&str; 3] = ["kubestellar.io", "open-cluster-management.io", "argoproj.io"];
 
 fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch> {
     let certificate = certificate()?;
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{TOKEN},lab,lab,system:masters\n"))?;
-    Ok(Launch::new(toolchain::binary("kube-apiserver")?, folder.join("log"))
-        .flag("--etcd-servers", store.address())
-        .flag("--etcd-prefix", format!("/{name}"))
-        .flag("--bind-address", "127.0.0.1")
-        .flag("--secure-port", port.to_string())
-        .flag("--tls-cert-file", &certificate.certificate)
-        .flag("--tls-private-key-file", &certificate.key)
-        .flag("--service-account-issuer", "https://kubernetes.default.svc")
-        .flag("--service-account-key-file", &certificate.certificate)
-        .flag("--service-account-signing-key-file", &certificate.key)
-        .flag("--service-cluster-ip-range", "10.96.0.0/24")
-        .flag("--token-auth-file", &tokens)
-        .flag("--authorization-mode", "AlwaysAllow")
-        .flag("--endpoint-reconciler-type", "none")
-        // Nobody makes the service accounts that it would ask for.
-        .flag("--disable-admission-plugins", "ServiceAccount"))
+    Ok(
+        Launch::new(toolchain::binary("kube-apiserver")?, folder.join("log"))
+            .flag("--etcd-servers", store.address())
+            .flag("--etcd-prefix", format!("/{name}"))
+            .flag("--bind-address", "127.0.0.1")
+            .flag("--secure-port", port.to_string())
+            .flag("--tls-cert-file", &certificate.certificate)
+            .flag("--tls-private-key-file", &certificate.key)
+            .flag("--service-account-issuer", "https://kubernetes.default.svc")
+            .flag("--service-account-key-file", &certificate.certificate)
+            .flag("--service-account-signing-key-file", &certificate.key)
+            .flag("--service-cluster-ip-range", "10.96.0.0/24")
+            .flag("--token-auth-file", &tokens)
+            .flag("--authorization-mode", "AlwaysAllow")
+            .flag("--endpoint-reconciler-type", "none")
+            // Nobody makes the service accounts that it would ask for.
+            .flag("--disable-admission-plugins", "ServiceAccount"),
+    )
 }
 
 fn kubeconfig_text(certificate: &Path, port: u16) -> String {
@@ -153,16 +189,38 @@ fn certificate() -> Result<&'static Certificate> {
         return Ok(made);
     }
     let folder = folder::create("certificate")?;
-    let made = Certificate { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
+    let made = Certificate {
+        certificate: folder.join("certificate.pem"),
+        key: folder.join("key.pem"),
+    };
     let output = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=argosy-lab", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ])
+        .args([
+            "-days",
+            "2",
+            "-subj",
+            "/CN=argosy-lab",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ])
         .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
         .arg(&made.key)
         .arg("-out")
         .arg(&made.certificate)
         .output()
         .context("cannot run openssl")?;
-    ensure!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "openssl: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(CERTIFICATE.get_or_init(|| made))
 }

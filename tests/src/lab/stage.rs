@@ -40,7 +40,11 @@ static SHARED: OnceCell<Arc<Stage>> = OnceCell::const_new();
 impl Stage {
     /// The stage of all tests that leave the controller alone.
     pub async fn shared() -> Result<Arc<Self>> {
-        let stage = SHARED.get_or_try_init(async || Self::start(shared_servers().await?, "control").await.map(Arc::new));
+        let stage = SHARED.get_or_try_init(async || {
+            Self::start(shared_servers().await?, "control")
+                .await
+                .map(Arc::new)
+        });
         Ok(stage.await?.clone())
     }
 
@@ -55,8 +59,14 @@ impl Stage {
         let client = control.client().await?;
         definitions::install_on_control(&client).await?;
         objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await?;
-        let controller = Binary::controller(control.kubeconfig(), name).await.context("argosy-controller")?;
-        Ok(Self { servers, control, controller })
+        let controller = Binary::controller(control.kubeconfig(), name)
+            .await
+            .context("argosy-controller")?;
+        Ok(Self {
+            servers,
+            control,
+            controller,
+        })
     }
 }
 
@@ -64,8 +74,11 @@ impl Servers {
     /// Starts etcd and both WECs.
     pub async fn start(durability: Durability) -> Result<Self> {
         let store = Store::start(durability)?;
-        let (one, two) = tokio::try_join!(wec(&store, "wec1"), wec(&store, "wec2"))?;
-        Ok(Self { store, wecs: [one, two] })
+        let (one, two) = tokio::try_join!(Box::pin(wec(&store, "wec1")), Box::pin(wec(&store, "wec2")))?;
+        Ok(Self {
+            store,
+            wecs: [one, two],
+        })
     }
 }
 

@@ -49,7 +49,10 @@ impl Store {
             Durability::Unsynced => launch.argument("--unsafe-no-fsync"),
         };
         fs::create_dir_all(&folder)?;
-        Ok(Self { _process: Process::start(launch)?, folder })
+        Ok(Self {
+            _process: Process::start(launch)?,
+            folder,
+        })
     }
 
     /// What an API server calls it.

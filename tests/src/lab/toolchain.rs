@@ -12,15 +12,16 @@ use anyhow::{Context, Result, ensure};
 /// Path of the binary `name`: in the folder that `ARGOSY_TOOLCHAIN` names, else in the one of `scripts/toolchain.sh`.
 pub fn binary(name: &str) -> Result<PathBuf> {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = match FOLDER.get() {
-        Some(folder) => folder,
-        None => {
-            let found = folder()?;
-            FOLDER.get_or_init(|| found)
-        }
-    };
+    if FOLDER.get().is_none() {
+        let _ = FOLDER.set(folder()?);
+    }
+    let folder = FOLDER.get().context("the folder is known")?;
     let path = folder.join(name);
-    ensure!(path.exists(), "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes", path.display());
+    ensure!(
+        path.exists(),
+        "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes",
+        path.display()
+    );
     Ok(path)
 }
 
@@ -33,6 +34,11 @@ fn folder() -> Result<PathBuf> {
         .arg("path")
         .output()
         .with_context(|| format!("cannot run {}", script.display()))?;
-    ensure!(output.status.success(), "{} path failed: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{} path failed: {}",
+        script.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?.trim().into())
 }

@@ -26,10 +26,17 @@ pub async fn until_gone<K>(api: &Api<K>, name: &str, what: &str) -> Result<()>
 where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
-    watch(api, name, what, |state: Option<&K>| state.is_none()).await.map(|_| ())
+    watch(api, name, what, |state: Option<&K>| state.is_none())
+        .await
+        .map(|_| ())
 }
 
-async fn watch<K>(api: &Api<K>, name: &str, what: &str, test: impl Fn(Option<&K>) -> bool) -> Result<Option<K>>
+async fn watch<K>(
+    api: &Api<K>,
+    name: &str,
+    what: &str,
+    test: impl Fn(Option<&K>) -> bool,
+) -> Result<Option<K>>
 where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {

@@ -15,12 +15,22 @@ use serde_json::json;
 async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
     let mut workflow = objects::workflow("hello", &member.cluster);
     workflow.labels_mut().insert("team".to_owned(), "blue".to_owned());
-    workflow.labels_mut().insert(names::ARGO_PHASE_LABEL.to_owned(), "Running".to_owned());
-    workflow.annotations_mut().insert(names::ARGO_LAST_SEEN_ANNOTATION.to_owned(), "7".to_owned());
+    workflow
+        .labels_mut()
+        .insert(names::ARGO_PHASE_LABEL.to_owned(), "Running".to_owned());
+    workflow
+        .annotations_mut()
+        .insert(names::ARGO_LAST_SEEN_ANNOTATION.to_owned(), "7".to_owned());
     let created = create(&scene.workflows(), &workflow).await?;
     let uid = created.uid().unwrap_or_default();
 
-    let object = until(&member.workflows(), "hello", "the object is on the cluster", |_| true).await?;
+    let object = until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
     assert_eq!(object.spec["suspend"], json!(null), "the hold went along");
     assert_eq!(object.spec["entrypoint"], "main");
     assert_eq!(object.labels()["team"], "blue");
@@ -28,7 +38,11 @@ async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
     assert_eq!(object.labels()[names::ORIGIN_UID_LABEL], uid);
     assert!(!object.labels().contains_key(names::ARGO_PHASE_LABEL));
     assert!(!object.labels().contains_key(names::ARGO_COMPLETED_LABEL));
-    assert!(!object.annotations().contains_key(names::ARGO_LAST_SEEN_ANNOTATION));
+    assert!(
+        !object
+            .annotations()
+            .contains_key(names::ARGO_LAST_SEEN_ANNOTATION)
+    );
     assert!(!object.annotations().contains_key(names::CLAIM_ANNOTATION));
     assert_eq!(object.annotations()[names::ATTEMPT_ANNOTATION], "1");
     assert_eq!(object.finalizers(), [names::AGENT_FINALIZER]);
@@ -46,13 +60,22 @@ async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
     assert_eq!(held.labels()[names::ARGO_PHASE_LABEL], "Pending");
     assert_eq!(held.labels()[names::CLUSTER_LABEL], member.cluster);
     assert_eq!(held.spec["suspend"], true);
-    assert!(held.finalizers().contains(&names::CONTROLLER_FINALIZER.to_owned()));
+    assert!(
+        held.finalizers()
+            .contains(&names::CONTROLLER_FINALIZER.to_owned())
+    );
 
     let work = until(&member.works(), &work_name(&created), "it is applied", |work| {
-        let conditions = work.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        ["Applied", "Available"]
-            .iter()
-            .all(|type_| conditions.iter().any(|known| known.type_ == *type_ && known.status == "True"))
+        let conditions = work
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
+        ["Applied", "Available"].iter().all(|type_| {
+            conditions
+                .iter()
+                .any(|known| known.type_ == *type_ && known.status == "True")
+        })
     })
     .await?;
     assert_eq!(work.labels()[names::ORIGIN_WDS_LABEL], "control");

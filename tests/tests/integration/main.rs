@@ -1,5 +1,19 @@
 //! Controller and agent against real API servers, one file per behaviour. Argo is played (`argosy_tests::lab::argo`); what
 //! only a real Argo can show is in the tests of the fleet.
 
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod claims;
+mod clusters;
+mod crashes;
+mod deletion;
 mod dispatch;
+mod moving;
+mod once;
+mod pinned;
+mod policies;
+mod refusals;
+mod release;
+mod restarts;
 mod status;
+mod transforms;

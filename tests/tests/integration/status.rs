@@ -27,33 +27,65 @@ fn shown(workflow: &Workflow) -> Value {
 async fn comes_back_from(scene: &Scene, member: &Member) -> Result<()> {
     scene.dispatch("hello", member).await?;
     member.argo().start("hello").await?;
-    let there = until(&scene.workflows(), "hello", "it is shown as running", |workflow| {
-        phase(workflow) == "Running"
-    })
+    let there = until(
+        &scene.workflows(),
+        "hello",
+        "it is shown as running",
+        |workflow| phase(workflow) == "Running",
+    )
     .await?;
     assert_eq!(shown(&there), comparable(argo::running("hello")));
     let conditions = &there.status.as_ref().unwrap_or(&Value::Null)["conditions"];
-    assert_eq!(conditions[0], json!({ "type": "PodRunning", "status": "True" }), "Argo's conditions stay");
+    assert_eq!(
+        conditions[0],
+        json!({ "type": "PodRunning", "status": "True" }),
+        "Argo's conditions stay"
+    );
     assert_eq!(there.labels()[names::ARGO_PHASE_LABEL], "Running");
-    assert_eq!(there.labels()[names::ARGO_COMPLETED_LABEL], "true", "the hold is gone");
+    assert_eq!(
+        there.labels()[names::ARGO_COMPLETED_LABEL],
+        "true",
+        "the hold is gone"
+    );
     assert_eq!(there.annotations()[names::ARGO_POD_NAME_FORMAT_ANNOTATION], "v2");
     assert!(!there.annotations().contains_key(names::ARGO_LAST_SEEN_ANNOTATION));
-    assert!(there.status.as_ref().is_some_and(|status| status.get("synchronization").is_none()));
+    assert!(
+        there
+            .status
+            .as_ref()
+            .is_some_and(|status| status.get("synchronization").is_none())
+    );
 
     member.argo().finish("hello", "Succeeded").await?;
-    let ended = until(&scene.workflows(), "hello", "it has ended as it ended there", |workflow| {
-        phase(workflow) == "Succeeded"
-    })
+    let ended = until(
+        &scene.workflows(),
+        "hello",
+        "it has ended as it ended there",
+        |workflow| phase(workflow) == "Succeeded",
+    )
     .await?;
-    assert_eq!(shown(&ended), comparable(argo::ended("hello", "Succeeded")), "nodes that are gone there are gone here");
+    assert_eq!(
+        shown(&ended),
+        comparable(argo::ended("hello", "Succeeded")),
+        "nodes that are gone there are gone here"
+    );
     assert_eq!(ended.labels()[names::ARGO_PHASE_LABEL], "Succeeded");
 
-    let released = until(&member.workflows(), "hello", "the agent lets an ended object go", |object| {
-        object.finalizers().is_empty()
-    })
+    let released = until(
+        &member.workflows(),
+        "hello",
+        "the agent lets an ended object go",
+        |object| object.finalizers().is_empty(),
+    )
     .await?;
     assert_eq!(phase(&released), "Succeeded");
-    let record = until(&member.records(), &work_name(&ended), "the end is recorded", |_| true).await?;
+    let record = until(
+        &member.records(),
+        &work_name(&ended),
+        "the end is recorded",
+        |_| true,
+    )
+    .await?;
     assert_eq!(record.annotations()[names::OUTCOME_ANNOTATION], "Finished");
     Ok(())
 }
@@ -78,34 +110,56 @@ async fn a_failed_run_ends_failed_with_its_message() -> Result<()> {
     let member = scene.pull().await?;
     scene.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Failed").await?;
-    let ended = until(&scene.workflows(), "hello", "it has failed", |workflow| phase(workflow) == "Failed").await?;
+    let ended = until(&scene.workflows(), "hello", "it has failed", |workflow| {
+        phase(workflow) == "Failed"
+    })
+    .await?;
     assert_eq!(ended.status.unwrap_or_default()["message"], "child failed");
     Ok(())
 }
 
 #[tokio::test]
-async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_user_are_not_undone() -> Result<()> {
+async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_user_are_not_undone()
+-> Result<()> {
     let scene = Scene::new("status-labels").await?;
     let member = scene.pull().await?;
     let mut submitted = workflow("hello", &member.cluster);
-    submitted.labels_mut().insert("mine".to_owned(), "before".to_owned());
+    submitted
+        .labels_mut()
+        .insert("mine".to_owned(), "before".to_owned());
     create(&scene.workflows(), &submitted).await?;
-    until(&member.workflows(), "hello", "the object is on the cluster", |_| true).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
     argo::edit(&scene.workflows(), "hello", |workflow| {
-        workflow.labels_mut().insert("mine".to_owned(), "after".to_owned());
+        workflow
+            .labels_mut()
+            .insert("mine".to_owned(), "after".to_owned());
     })
     .await?;
     member
         .argo()
         .update("hello", |workflow| {
             workflow.status = Some(argo::running("hello"));
-            workflow.labels_mut().insert("workflows.argoproj.io/cron-workflow".to_owned(), "nightly".to_owned());
-            workflow.annotations_mut().insert("added".to_owned(), "there".to_owned());
+            workflow.labels_mut().insert(
+                "workflows.argoproj.io/cron-workflow".to_owned(),
+                "nightly".to_owned(),
+            );
+            workflow
+                .annotations_mut()
+                .insert("added".to_owned(), "there".to_owned());
         })
         .await?;
-    let shown = until(&scene.workflows(), "hello", "it is shown as running", |workflow| {
-        phase(workflow) == "Running"
-    })
+    let shown = until(
+        &scene.workflows(),
+        "hello",
+        "it is shown as running",
+        |workflow| phase(workflow) == "Running",
+    )
     .await?;
     assert_eq!(shown.labels()["workflows.argoproj.io/cron-workflow"], "nightly");
     assert_eq!(shown.annotations()["added"], "there");

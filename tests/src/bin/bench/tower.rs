@@ -1,0 +1,101 @@
+//! A watch of one namespace's Workflows that notes when it learns of each state.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use argosy_api::Workflow;
+use futures::{StreamExt, pin_mut};
+use kube::{
+    Api, ResourceExt,
+    runtime::watcher::{self, Event, watcher},
+};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+/// The longest that one step may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What was seen, and when.
+pub(crate) struct Tower {
+    sightings: mpsc::UnboundedReceiver<(Instant, Sighting)>,
+    _watch: JoinSet<()>,
+}
+
+enum Sighting {
+    Ready,
+    There(Box<Workflow>),
+    Gone(String),
+}
+
+impl Tower {
+    /// Watches and waits until the watch has begun.
+    pub(crate) async fn build(api: Api<Workflow>) -> Result<Self> {
+        let (sender, sightings) = mpsc::unbounded_channel();
+        let mut watch = JoinSet::new();
+        watch.spawn(look_out(api, sender));
+        let mut tower = Self {
+            sightings,
+            _watch: watch,
+        };
+        tower
+            .next(|sighting| matches!(sighting, Sighting::Ready))
+            .await
+            .context("the watch begins")?;
+        Ok(tower)
+    }
+
+    /// When `test` first held for the Workflow `name`, from the last call on.
+    pub(crate) async fn saw(
+        &mut self,
+        name: &str,
+        what: &str,
+        test: impl Fn(&Workflow) -> bool,
+    ) -> Result<Instant> {
+        let is_it = |sighting: &Sighting| match sighting {
+            Sighting::There(workflow) => workflow.name_any() == name && test(workflow),
+            Sighting::Gone(_) | Sighting::Ready => false,
+        };
+        self.next(is_it).await.with_context(|| format!("{name}: {what}"))
+    }
+
+    /// When the Workflow `name` was gone.
+    pub(crate) async fn saw_gone(&mut self, name: &str) -> Result<Instant> {
+        let is_it = |sighting: &Sighting| matches!(sighting, Sighting::Gone(gone) if gone == name);
+        self.next(is_it).await.with_context(|| format!("{name} is gone"))
+    }
+
+    async fn next(&mut self, test: impl Fn(&Sighting) -> bool) -> Result<Instant> {
+        let search = async {
+            while let Some((at, sighting)) = self.sightings.recv().await {
+                if test(&sighting) {
+                    return Ok(at);
+                }
+            }
+            bail!("the watch has ended")
+        };
+        timeout(PATIENCE, search)
+            .await
+            .with_context(|| format!("not within {} s", PATIENCE.as_secs()))?
+    }
+}
+
+async fn look_out(api: Api<Workflow>, sender: mpsc::UnboundedSender<(Instant, Sighting)>) {
+    let events = watcher(api, watcher::Config::default());
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let at = Instant::now();
+        let sighting = match event {
+            Ok(Event::InitDone) => Sighting::Ready,
+            Ok(Event::Apply(workflow) | Event::InitApply(workflow)) => Sighting::There(Box::new(workflow)),
+            Ok(Event::Delete(workflow)) => Sighting::Gone(workflow.name_any()),
+            // The next try lists anew.
+            Ok(Event::Init) | Err(_) => continue,
+        };
+        if sender.send((at, sighting)).is_err() {
+            return;
+        }
+    }
+}

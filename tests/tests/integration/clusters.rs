@@ -1,0 +1,323 @@
+//! Clusters that lack something or are away: a condition says so, and the run goes on when it comes.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use argosy_tests::lab::{
+    Scene, definitions,
+    objects::{CONTROLLER_NAMESPACE, condition, create, create_namespace, kubeconfig_secret, phase, says},
+    scene::{conditions, work_name},
+    server::Server,
+    store::free_port,
+    waiting::until,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, api::DeleteParams};
+
+#[tokio::test]
+async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() -> Result<()> {
+    let scene = Scene::new("clusters-away").await?;
+    let member = scene.join_pull("pull", 3).await?;
+    scene.dispatch("hello", &member).await?;
+    member.agent()?.kill()?;
+    until(
+        &scene.clusters(),
+        &member.cluster,
+        "it is unavailable",
+        |cluster| {
+            conditions(cluster).get("ManagedClusterConditionAvailable")
+                == Some(&("Unknown".to_owned(), "LeaseExpired".to_owned()))
+        },
+    )
+    .await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that its cluster is away",
+        |workflow| says(workflow, "ClusterReachable", "False", "LeaseExpired"),
+    )
+    .await?;
+    member.argo().finish("hello", "Succeeded").await?;
+    member.agent()?.start_again().await?;
+    let ended = until(&scene.workflows(), "hello", "it ends", |workflow| {
+        phase(workflow) == "Succeeded"
+    })
+    .await?;
+    assert_eq!(condition(&ended, "ClusterReachable", "False"), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_for_a_cluster_that_never_joined_waits_and_says_so() -> Result<()> {
+    let scene = Scene::new("clusters-never").await?;
+    let mut member = scene.join("pull", &scene.stage.servers.wecs[0]).await?;
+    scene.submit("hello", &member).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that its cluster never joined",
+        |workflow| says(workflow, "ClusterReachable", "False", "NeverJoined"),
+    )
+    .await?;
+    scene.start_agent(&mut member, 30).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
+    until(&scene.workflows(), "hello", "it no longer says so", |workflow| {
+        condition(workflow, "ClusterReachable", "False").is_none()
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_without_argo_is_reported_and_served_once_argo_is_there() -> Result<()> {
+    let scene = Scene::new("clusters-bare").await?;
+    let server = Server::start(&scene.stage.servers.store, "bare").await?;
+    let client = server.client().await?;
+    definitions::install_for_agent(&client).await?;
+    create_namespace(&client, &scene.namespace).await?;
+    let mut member = scene.join("pull", &server).await?;
+    scene.start_agent(&mut member, 3).await?;
+    scene.submit("hello", &member).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that Argo is missing",
+        |workflow| says(workflow, "Dispatched", "False", "ArgoMissing"),
+    )
+    .await?;
+    until(
+        &scene.clusters(),
+        &member.cluster,
+        "it says that Argo is missing",
+        |cluster| {
+            conditions(cluster).get("ArgoReady") == Some(&("False".to_owned(), "ArgoMissing".to_owned()))
+        },
+    )
+    .await?;
+    definitions::install_argo(&client).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that it is sent",
+        |workflow| says(workflow, "Dispatched", "True", "Claimed"),
+    )
+    .await?;
+    until(
+        &scene.clusters(),
+        &member.cluster,
+        "it says that Argo is there",
+        |cluster| {
+            conditions(cluster).get("ArgoReady") == Some(&("True".to_owned(), "ArgoPresent".to_owned()))
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_mailbox_is_reported_and_used_once_it_is_there() -> Result<()> {
+    let scene = Scene::new("clusters-mailbox").await?;
+    let mut member = scene
+        .register("pull", scene.stage.servers.wecs[0].kubeconfig())
+        .await?;
+    let other = scene.push().await?;
+    scene.submit("hello", &member).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that the mailbox is missing",
+        |workflow| says(workflow, "Dispatched", "False", "MailboxMissing"),
+    )
+    .await?;
+    scene.round_trip("meanwhile", &other).await?;
+    create_namespace(&scene.control, &member.cluster).await?;
+    scene.start_agent(&mut member, 30).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that it is sent",
+        |workflow| says(workflow, "Dispatched", "True", "Claimed"),
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_namespace_that_the_cluster_lacks_is_reported_and_used_once_it_is_there() -> Result<()> {
+    let scene = Scene::new("clusters-namespace").await?;
+    let server = Server::start(&scene.stage.servers.store, "no-namespace").await?;
+    let client = server.client().await?;
+    definitions::install_for_agent(&client).await?;
+    definitions::install_argo(&client).await?;
+    let mut member = scene.join("pull", &server).await?;
+    scene.start_agent(&mut member, 30).await?;
+    scene.submit("hello", &member).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that the namespace is missing",
+        |workflow| says(workflow, "Dispatched", "False", "NamespaceMissing"),
+    )
+    .await?;
+    create_namespace(&client, &scene.namespace).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_s3_that_does_not_answer_is_reported_on_the_cluster_and_workflows_go_on() -> Result<()> {
+    let scene = Scene::new("clusters-s3").await?;
+    let mut member = scene.join("pull", &scene.stage.servers.wecs[0]).await?;
+    let endpoint = format!("127.0.0.1:{}", free_port()?);
+    let repository = format!(
+        "s3: {{endpoint: '{endpoint}', bucket: b, insecure: true, accessKeySecret: {{name: s3, key: k}}, secretKeySecret: {{name: s3, key: k}}}}"
+    );
+    let mut config = ConfigMap {
+        data: Some([("artifactRepository".to_owned(), repository)].into()),
+        ..ConfigMap::default()
+    };
+    config.metadata.name = Some("workflow-controller-configmap".to_owned());
+    create(&Api::namespaced(member.wec.clone(), &scene.namespace), &config).await?;
+    let mut secret = Secret {
+        string_data: Some(BTreeMap::from([("k".to_owned(), "v".to_owned())])),
+        ..Secret::default()
+    };
+    secret.metadata.name = Some("s3".to_owned());
+    create(&Api::namespaced(member.wec.clone(), &scene.namespace), &secret).await?;
+    scene.start_agent(&mut member, 30).await?;
+    let cluster = until(
+        &scene.clusters(),
+        &member.cluster,
+        "it says that the bucket does not answer",
+        |cluster| {
+            conditions(cluster).get("ArtifactRepositoryReady")
+                == Some(&("False".to_owned(), "Unreachable".to_owned()))
+        },
+    )
+    .await?;
+    let message = cluster
+        .status
+        .unwrap_or_default()
+        .conditions
+        .into_iter()
+        .find(|known| known.reason == "Unreachable");
+    assert!(
+        message.is_some_and(|known| known.message.contains(&endpoint)),
+        "the message names the address"
+    );
+    scene.round_trip("hello", &member).await
+}
+
+#[tokio::test]
+async fn a_cluster_without_an_artifact_repository_is_reported() -> Result<()> {
+    let scene = Scene::new("clusters-no-s3").await?;
+    let member = scene.pull().await?;
+    until(
+        &scene.clusters(),
+        &member.cluster,
+        "it says that there is none",
+        |cluster| {
+            conditions(cluster).get("ArtifactRepositoryReady")
+                == Some(&("False".to_owned(), "NotConfigured".to_owned()))
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_whose_cluster_leaves_the_inventory_says_so_and_goes_on() -> Result<()> {
+    let scene = Scene::new("clusters-gone").await?;
+    let member = scene.pull().await?;
+    scene.dispatch("hello", &member).await?;
+    member.argo().start("hello").await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it is shown as running",
+        |workflow| phase(workflow) == "Running",
+    )
+    .await?;
+    scene
+        .clusters()
+        .delete(&member.cluster, &DeleteParams::default())
+        .await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that its cluster is gone",
+        |workflow| says(workflow, "ClusterReachable", "False", "ClusterGone"),
+    )
+    .await?;
+    member.argo().finish("hello", "Succeeded").await?;
+    until(&scene.workflows(), "hello", "its end is shown", |workflow| {
+        phase(workflow) == "Succeeded"
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hosted_agent_whose_secret_goes_stops_and_comes_back_with_it() -> Result<()> {
+    let scene = Scene::new("clusters-secret").await?;
+    let member = scene.push().await?;
+    let secrets: Api<Secret> = Api::namespaced(scene.control.clone(), CONTROLLER_NAMESPACE);
+    let secret = secrets.get(&member.cluster).await?;
+    secrets.delete(&member.cluster, &DeleteParams::default()).await?;
+    // Another cluster's Secret, handled after the deletion.
+    let other = scene.join("other", &scene.stage.servers.wecs[1]).await?;
+    create(
+        &secrets,
+        &kubeconfig_secret(&other.cluster, std::fs::read(&other.kubeconfig)?),
+    )
+    .await?;
+    scene.round_trip("sentinel", &other).await?;
+    scene.submit("hello", &member).await?;
+    let work = work_name(&scene.workflows().get("hello").await?);
+    until(&member.works(), &work, "it waits in the mailbox", |_| true).await?;
+    scene.round_trip("second-sentinel", &other).await?;
+    assert!(
+        member.workflows().get_opt("hello").await?.is_none(),
+        "the agent has not stopped"
+    );
+    let kubeconfig = secret
+        .data
+        .unwrap_or_default()
+        .remove("kubeconfig")
+        .unwrap_or_default();
+    create(&secrets, &kubeconfig_secret(&member.cluster, kubeconfig.0)).await?;
+    until(
+        &member.workflows(),
+        "hello",
+        "the object is on the cluster",
+        |_| true,
+    )
+    .await?;
+    Ok(())
+}
