@@ -35,8 +35,10 @@ case " $* " in
   *' --fleet '*) load_fleet ;;
   *) load_toolchain ;;
 esac
-echo 'building (release)'
-# The same command as in the installation, so that neither undoes the other's work.
+target=${CARGO_TARGET_DIR:-target}
+echo 'building'
+# The same command as in the installation, so that neither undoes the other's work. What measures need not be fast: it
+# looks at both ends with the same code.
 cargo build --quiet --release --locked --package argosy --bins
-cargo build --quiet --release --locked --package argosy-tests --bin bench
-exec "${CARGO_TARGET_DIR:-target}/release/bench" "$@"
+cargo build --quiet --locked --package argosy-tests --bin bench
+ARGOSY_BINARIES=$target/release exec "$target/debug/bench" "$@"

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, stream::BoxStream};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Response, Url, header::ACCEPT};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -76,7 +76,11 @@ impl ArgoServer {
         let path = format!("api/v1/workflow-events/{NAMESPACE}");
         let response = timeout(
             CALL,
-            self.send(&path, &[("listOptions.fieldSelector", &selector)]),
+            self.send(
+                &path,
+                &[("listOptions.fieldSelector", &selector)],
+                "text/event-stream",
+            ),
         )
         .await;
         let response = response.context("no answer")??;
@@ -97,18 +101,18 @@ impl ArgoServer {
     }
 
     async fn bytes(&self, path: &str, query: &[(&str, &str)]) -> Result<Vec<u8>> {
-        let answer = async { anyhow::Ok(self.send(path, query).await?.bytes().await?.to_vec()) };
+        let answer = async { anyhow::Ok(self.send(path, query, "*/*").await?.bytes().await?.to_vec()) };
         timeout(CALL, answer)
             .await
             .with_context(|| format!("{path}: no answer"))?
     }
 
-    async fn send(&self, path: &str, query: &[(&str, &str)]) -> Result<Response> {
+    async fn send(&self, path: &str, query: &[(&str, &str)], accept: &str) -> Result<Response> {
         let mut url = self.url.join(path)?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let response = self.client.get(url.clone()).send().await?;
+        let response = self.client.get(url.clone()).header(ACCEPT, accept).send().await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
