@@ -11,7 +11,8 @@ check:
 
 # Unit and property tests
 test:
-    cargo test --locked
+    cargo test --workspace --exclude argosy-tests --locked
+    cargo test --package argosy-tests --lib --locked
 
 # Tests against real API servers
 integration:

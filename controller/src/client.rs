@@ -80,6 +80,9 @@ async fn from_kubeconfig(kubeconfig: Kubeconfig, origin: String) -> Result<Confi
 fn build(mut config: Config) -> Result<Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
+    // Longer than a silent watch lasts; it bounds a list or the start of a watch that is never answered, too.
+    config.read_timeout = Some(Duration::from_secs(40));
+    config.reset_reader_on_write = true;
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| Error::Client { server, source })

@@ -35,11 +35,14 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         its,
         namespace: args.common.artifact_namespace,
     };
-    let hosted = Box::pin(fleet::run(host, stop.clone()));
-    let controller = Box::pin(hub::run(spaces, readiness.clone(), stop.clone()));
-    let work = async {
+    let mut hosted = Box::pin(fleet::run(host, stop.clone()));
+    let mut controller = Box::pin(hub::run(spaces, readiness.clone(), stop.clone()));
+    let stopping = stop.clone();
+    // The first to end ends the others, unless it was asked to.
+    let work = async move {
         tokio::select! {
-            ((), ()) = async { tokio::join!(controller, hosted) } => {}
+            () = &mut controller => if stopping.is_cancelled() { hosted.await },
+            () = &mut hosted => if stopping.is_cancelled() { controller.await },
             () = Box::pin(watchdog.run()) => {}
         }
     };

@@ -1,7 +1,8 @@
 //! The loop that drives an index: inputs in, decisions out, outcomes back in.
 //!
 //! One task owns the index. At most one action per key is under way; actions of different keys run side by side up to
-//! a limit. A failed key waits with growing delay, but any news about it is looked at at once. Not here: what an input
+//! a limit. A failed key waits with growing delay, but any news about it is looked at at once. A key that does not settle
+//! is held back. Not here: what an input
 //! means (`argosy-core`) or how an action is carried out ([`Execute`]).
 
 use std::{
@@ -128,6 +129,14 @@ where
     }
 
     fn enqueue(&mut self, key: R::Key) {
+        let is_held_back = self
+            .streaks
+            .get(&key)
+            .is_some_and(|streak| *streak > LONGEST_STREAK);
+        if is_held_back && self.timer_of.contains_key(&key) {
+            // Only its timer lets it go on, not the echo of its own write.
+            return;
+        }
         if let Some(learnt) = self.running.get_mut(&key) {
             *learnt = true;
         } else if self.queued.insert(key.clone()) {
@@ -188,8 +197,8 @@ where
         }
     }
 
-    /// After a success the key is decided anew. One that never comes to rest, because somebody undoes each write, is
-    /// slowed down rather than fought at full speed.
+    /// After a success the key is decided anew. One that never comes to rest, because its writes do not bring what was
+    /// asked, is slowed down.
     fn go_on(&mut self, key: R::Key) {
         let streak = self.streaks.entry(key.clone()).or_default();
         *streak += 1;
@@ -199,7 +208,12 @@ where
             }
             self.queued.remove(&key);
             self.queue.retain(|queued| *queued != key);
-            self.postpone(&key);
+            self.set_timer(
+                &key,
+                Timestamp::now()
+                    .saturating_add(HELD_BACK)
+                    .unwrap_or(Timestamp::MAX),
+            );
         } else {
             self.enqueue(key);
         }
@@ -254,6 +268,9 @@ where
         }
     }
 }
+
+/// Between two writes of a key that does not settle.
+const HELD_BACK: Duration = Duration::from_secs(1);
 
 const MAX_DELAY: Duration = Duration::from_secs(10);
 

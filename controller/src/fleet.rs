@@ -38,6 +38,8 @@ pub struct Host {
 const RESTART_AFTER: Duration = Duration::from_secs(5);
 
 struct Hosted {
+    /// Name of the Secret.
+    secret: String,
     kubeconfig: Vec<u8>,
     stop: CancellationToken,
 }
@@ -62,8 +64,10 @@ pub async fn run(host: Host, stop: CancellationToken) {
                 Some(change) => change,
                 None => break,
             },
-            Some(Err(error)) = tasks.join_next() => {
-                if error.is_panic() {
+            Some(ended) = tasks.join_next() => {
+                if let Err(error) = ended
+                    && error.is_panic()
+                {
                     std::panic::resume_unwind(error.into_panic());
                 }
                 continue;
@@ -84,7 +88,12 @@ fn apply(
     match change {
         Change::Apply(secret) => ensure(host, hosted, tasks, &secret, stop),
         Change::Delete(secret) => {
-            if let Some(agent) = cluster_of(&secret).and_then(|cluster| hosted.remove(&cluster)) {
+            // A cluster whose kubeconfig has moved to another Secret stays.
+            let is_from = |agent: &Hosted| agent.secret == secret.name_any();
+            if let Some(cluster) = cluster_of(&secret)
+                && hosted.get(&cluster).is_some_and(is_from)
+                && let Some(agent) = hosted.remove(&cluster)
+            {
                 agent.stop.cancel();
             }
         }
@@ -129,26 +138,29 @@ fn ensure(
     };
     if hosted
         .get(&cluster)
-        .is_some_and(|agent| agent.kubeconfig == kubeconfig)
+        .is_some_and(|agent| agent.kubeconfig == kubeconfig && agent.secret == secret.name_any())
     {
         return;
     }
     let agent = Hosted {
+        secret: secret.name_any(),
         kubeconfig: kubeconfig.clone(),
         stop: stop.child_token(),
     };
-    tasks.spawn(host_agent(
-        host.clone(),
-        cluster.clone(),
-        secret.name_any(),
-        kubeconfig,
-        agent.stop.clone(),
-    ));
-    if let Some(former) = hosted.insert(cluster, agent) {
+    let stop = agent.stop.clone();
+    if let Some(former) = hosted.insert(cluster.clone(), agent) {
         former.stop.cancel();
     }
+    tasks.spawn(host_agent(
+        host.clone(),
+        cluster,
+        secret.name_any(),
+        kubeconfig,
+        stop,
+    ));
 }
 
+/// Runs the agent of one cluster until `stop`, and starts it again when it ends or cannot be started.
 async fn host_agent(
     host: Host,
     cluster: ClusterName,
@@ -156,40 +168,31 @@ async fn host_agent(
     kubeconfig: Vec<u8>,
     stop: CancellationToken,
 ) {
-    let text = String::from_utf8_lossy(&kubeconfig).into_owned();
-    let origin = format!("in Secret {}/{secret}", host.namespace);
-    // Off the runtime's threads: an exec plugin of the kubeconfig is run in the act.
-    let handle = tokio::runtime::Handle::current();
-    let connected =
-        tokio::task::spawn_blocking(move || handle.block_on(client::connect_with(&text, &origin))).await;
-    let wec = match connected {
-        Ok(Ok(wec)) => wec,
-        Ok(Err(error)) => {
-            tracing::error!(%cluster, error = crate::outcome::with_sources(&error), "cannot host the cluster's agent");
-            return;
-        }
-        Err(error) => {
-            tracing::error!(%cluster, %error, "connecting to the cluster failed");
-            return;
-        }
-    };
-    tracing::info!(%cluster, "hosting the cluster's agent");
-    let Host {
-        its,
-        artifact_namespace,
-        lease_duration,
-        ..
-    } = host;
-    let member = Member {
-        cluster,
-        its,
-        wec,
-        artifact_namespace,
-        lease_duration,
-    };
     while !stop.is_cancelled() {
-        agent::run(member.clone(), Readiness::default(), stop.clone()).await;
-        // Reached only when the agent was stopped, or one of its watches ended.
+        match connect(&host, &secret, &kubeconfig).await {
+            Ok(wec) => {
+                tracing::info!(%cluster, "hosting the cluster's agent");
+                let member = Member {
+                    cluster: cluster.clone(),
+                    its: host.its.clone(),
+                    wec,
+                    artifact_namespace: host.artifact_namespace.clone(),
+                    lease_duration: host.lease_duration,
+                };
+                agent::run(member, Readiness::default(), stop.clone()).await;
+            }
+            Err(error) => tracing::error!(%cluster, "cannot host the cluster's agent: {error:#}"),
+        }
         let _ = tokio::time::timeout(RESTART_AFTER, stop.cancelled()).await;
     }
+}
+
+/// Off the runtime's threads: an exec plugin of the kubeconfig is run in the act.
+async fn connect(host: &Host, secret: &str, kubeconfig: &[u8]) -> anyhow::Result<Client> {
+    let text = String::from_utf8_lossy(kubeconfig).into_owned();
+    let origin = format!("in Secret {}/{secret}", host.namespace);
+    let handle = tokio::runtime::Handle::current();
+    let connected =
+        tokio::task::spawn_blocking(move || handle.block_on(client::connect_with(&text, &origin)));
+    Ok(connected.await??)
 }

@@ -18,6 +18,9 @@ PACKAGES_NEEDED=(
   mount:mount
   sysctl:procps
   tar:tar
+  cc:gcc
+  make:make
+  /usr/include/stdio.h:libc6-dev
   /etc/ssl/certs/ca-certificates.crt:ca-certificates
 )
 

@@ -21,7 +21,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::Member;
 use crate::{artifacts, outcome::call, outcome::patching};
@@ -38,19 +38,24 @@ pub(super) async fn run(member: Member) {
 
 /// Three renewals within the lease's duration, so that one lost request does not end it.
 async fn renew_lease(member: &Member) {
-    let mut ticks = interval(member.lease_duration / 3);
+    let slice = member.lease_duration / 3;
+    let mut ticks = interval(slice);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(failure) = call(member.wec.apiserver_version()).await {
-            tracing::warn!(
-                %failure,
-                "this cluster's API server does not answer, so the lease is not renewed"
-            );
-            continue;
+        match timeout(slice, call(member.wec.apiserver_version())).await {
+            Ok(Ok(_)) => {}
+            answer => {
+                tracing::warn!(
+                    ?answer,
+                    "this cluster's API server does not answer, so the lease is not renewed"
+                );
+                continue;
+            }
         }
-        if let Err(failure) = write_lease(member).await {
-            tracing::warn!(%failure, "cannot renew the lease in the mailbox");
+        match timeout(slice, write_lease(member)).await {
+            Ok(Ok(())) => {}
+            answer => tracing::warn!(?answer, "cannot renew the lease in the mailbox"),
         }
     }
 }
@@ -88,10 +93,12 @@ async fn describe(member: &Member) {
                 };
             repository = Some(checked);
         }
-        let (Ok(argo), Some(repository)) = (serves_argo(member).await, &repository) else {
-            continue;
+        let Some(repository) = &repository else { continue };
+        let written = match serves_argo(member).await {
+            Ok(argo) => write_conditions(member, argo, repository).await,
+            Err(failure) => Err(failure),
         };
-        if let Err(failure) = write_conditions(member, argo, repository).await {
+        if let Err(failure) = written {
             tracing::warn!(%failure, "cannot write the ManagedCluster's conditions");
         }
     }

@@ -36,12 +36,17 @@ pub(crate) async fn ends_only_on_signal(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     tokio::pin!(work, endpoints);
-    tokio::select! {
-        () = &mut work => {}
-        served = &mut endpoints => served.context("cannot serve the health endpoints")?,
-    }
+    let has_ended = tokio::select! {
+        () = &mut work => true,
+        served = &mut endpoints => {
+            served.context("cannot serve the health endpoints")?;
+            false
+        }
+    };
     if stop.is_cancelled() {
-        work.await;
+        if !has_ended {
+            work.await;
+        }
         return Ok(());
     }
     bail!("a part of this process ended by itself; the log says which")
@@ -50,9 +55,18 @@ pub(crate) async fn ends_only_on_signal(
 /// Releases every Workflow of the cluster.
 pub async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
     let wec = client::connect(args.wec_kubeconfig.as_deref()).await?;
-    let released = release_wec(&wec, &args.cluster_name.as_str().into())
-        .await
-        .map_err(|failure| anyhow!("cannot release the Workflows of {}: {failure}", args.cluster_name))?;
+    let cluster = args.cluster_name.as_str().into();
+    let mut released = 0;
+    // Until a pass finds none: the agent may have been creating one during the pass before.
+    loop {
+        let count = release_wec(&wec, &cluster)
+            .await
+            .map_err(|failure| anyhow!("cannot release the Workflows of {cluster}: {failure}"))?;
+        released += count;
+        if count == 0 {
+            break;
+        }
+    }
     tracing::info!(
         released,
         "Workflows released; those that run go on running and are no longer reported"

@@ -36,8 +36,10 @@ pub(super) async fn probe(settings: &Settings, cluster: &str) -> Result<(), Prob
 async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
     let client = connect(settings);
     let bucket = &settings.repository.bucket;
-    let key = format!(".argosy/check-{cluster}");
-    let content = format!("written by Argosy for {cluster} at {}", jiff::Timestamp::now());
+    let now = jiff::Timestamp::now();
+    // A key of its own, because two checks of one cluster may meet.
+    let key = format!(".argosy/check-{cluster}-{}", now.as_nanosecond());
+    let content = format!("written by Argosy for {cluster} at {now}");
     let body = ByteStream::from(content.clone().into_bytes());
     let written = client
         .put_object()
@@ -55,13 +57,13 @@ async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
         .await
         .map_err(|error| format!("cannot read {key}: {error}"))?
         .into_bytes();
+    let deleted = client.delete_object().bucket(bucket).key(&key).send().await;
+    deleted.map_err(|error| format!("cannot delete {key}: {}", DisplayErrorContext(&error)))?;
     if bytes != content.as_bytes() {
         return Err(format!(
             "{key} does not read as it was written; do two fleets share the bucket?"
         ));
     }
-    let deleted = client.delete_object().bucket(bucket).key(&key).send().await;
-    deleted.map_err(|error| format!("cannot delete {key}: {}", DisplayErrorContext(&error)))?;
     Ok(())
 }
 

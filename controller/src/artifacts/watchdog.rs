@@ -84,7 +84,9 @@ impl Watchdog {
             match call(api.patch_status(&cluster.name_any(), &patching(names::CONTROLLER), &patch)).await {
                 // Somebody has written at the same moment; the next round decides on what they wrote.
                 Ok(_) | Err(Failure::Conflict | Failure::NotFound { .. }) => {}
-                Err(failure) => return Err(failure),
+                Err(failure) => {
+                    tracing::warn!(cluster = cluster.name_any(), %failure, "cannot write the ManagedCluster's conditions");
+                }
             }
         }
         Ok(())
