@@ -3,6 +3,7 @@
 use std::{
     env,
     path::{Path, PathBuf},
+    process::ExitStatus,
     time::Duration,
 };
 
@@ -67,6 +68,11 @@ impl Binary {
     /// Ends it with SIGKILL.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()
+    }
+
+    /// Asks it to end with SIGTERM and returns how it ended.
+    pub fn terminate(&self) -> Result<ExitStatus> {
+        self.process.terminate()
     }
 
     /// Starts it again and waits until it has listed everything.

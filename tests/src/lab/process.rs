@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// A program with its arguments, which can be started any number of times.
 #[derive(Clone, Debug)]
@@ -78,6 +78,16 @@ impl Process {
         child.kill()?;
         child.wait()?;
         Ok(())
+    }
+
+    /// Asks it to end with SIGTERM, as a kubelet does, and waits until it has.
+    pub fn terminate(&self) -> Result<ExitStatus> {
+        let mut child = self.child();
+        let asked = Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()?;
+        ensure!(asked.success(), "cannot send SIGTERM: {asked}");
+        Ok(child.wait()?)
     }
 
     /// Starts it again after [`Process::kill`].

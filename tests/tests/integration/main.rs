@@ -16,4 +16,5 @@ mod refusals;
 mod release;
 mod restarts;
 mod status;
+mod stopping;
 mod transforms;
