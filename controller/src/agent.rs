@@ -53,7 +53,7 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
         cluster: member.cluster.clone(),
     });
     let mut orphans = OrphanLog::default();
-    let observe = |index: &Agent| {
+    let observe = |index: &mut Agent| {
         readiness.set(index.is_synced());
         orphans.look(
             index.is_synced(),

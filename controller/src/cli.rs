@@ -1,6 +1,7 @@
 //! The `argosy` command: definitions for installers and checks for operators.
 
 mod s3;
+mod suspend;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -24,20 +25,41 @@ pub struct Cli {
 pub enum Command {
     /// Print CustomResourceDefinitions as YAML, by default those of the KubeStellar group
     Crds(CrdsArgs),
-    /// Take Argosy's finalizer off every Workflow of the control cluster, before the controller is uninstalled
+    /// Take Argosy's finalizer off every Workflow of the control cluster, after the controller was stopped
     ///
+    /// The admission webhook's configuration, the admission policies and the webhook's Secret go first.
     /// Workflows that run on other clusters go on running; they are no longer reported.
     Release {
         /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
+        /// Namespace of the controller
+        #[arg(long, default_value = "argosy")]
+        namespace: String,
     },
+    /// Suspend a run on its cluster: no step starts until it is resumed
+    Suspend(RunArgs),
+    /// Resume a run that was suspended; `argo resume` does the same
+    Resume(RunArgs),
     /// Look at the shared S3
     S3 {
         /// What to do.
         #[command(subcommand)]
         command: S3Command,
     },
+}
+
+/// A Workflow of the control cluster.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Name of the Workflow
+    pub name: String,
+    /// Its namespace
+    #[arg(long, short, default_value = "argo")]
+    pub namespace: String,
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Which definitions to print.
@@ -72,7 +94,16 @@ pub enum S3Command {
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
-        Command::Release { kubeconfig } => release(kubeconfig).await.map(|()| ExitCode::SUCCESS),
+        Command::Release {
+            kubeconfig,
+            namespace,
+        } => release(kubeconfig, &namespace).await.map(|()| ExitCode::SUCCESS),
+        Command::Suspend(args) => suspend::set(args.kubeconfig, &args.namespace, &args.name, true)
+            .await
+            .map(|()| ExitCode::SUCCESS),
+        Command::Resume(args) => suspend::set(args.kubeconfig, &args.namespace, &args.name, false)
+            .await
+            .map(|()| ExitCode::SUCCESS),
         Command::S3 {
             command: S3Command::Check {
                 kubeconfig,
@@ -83,9 +114,9 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
-async fn release(kubeconfig: Option<PathBuf>) -> anyhow::Result<()> {
+async fn release(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result<()> {
     let client = client::connect_as_user(kubeconfig.as_deref()).await?;
-    let released = release_wds(&client)
+    let released = release_wds(&client, namespace)
         .await
         .map_err(|failure| anyhow!("cannot release the Workflows: {failure}"))?;
     println!("{released} Workflows released; those that run go on running and are no longer reported");

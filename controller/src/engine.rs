@@ -58,13 +58,13 @@ struct Finished<R: Reconcile> {
     result: Result<R::Input, Failure>,
 }
 
-/// Drives `index` until `stop` or until nobody can send inputs any more. `observe` sees the index after each batch.
+/// Drives `index` until `stop` or until nobody can send inputs any more. `observe` gets the index after each batch.
 pub async fn drive<R, E>(
     index: R,
     executor: E,
     mut inputs: mpsc::Receiver<R::Input>,
     stop: CancellationToken,
-    mut observe: impl FnMut(&R) + Send,
+    mut observe: impl FnMut(&mut R) + Send,
 ) where
     R: Reconcile + Send + 'static,
     R::Key: Hash + Send + Sync,
@@ -94,7 +94,7 @@ pub async fn drive<R, E>(
             () = tokio::time::sleep_until(timer) => engine.ring(),
         }
         engine.dispatch();
-        observe(&engine.index);
+        observe(&mut engine.index);
     }
     engine.actions.shutdown().await;
 }

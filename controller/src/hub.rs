@@ -1,11 +1,23 @@
 //! The controller's life: its watches of WDS and ITS, and the engine over its index.
 
+mod announce;
 mod execute;
+mod local_argo;
+
+use std::sync::Arc;
 
 use argosy_api::names;
-use argosy_core::hub::{Hub, HubConfig, HubInput};
+use argosy_core::{
+    Reconcile,
+    admission::Admission,
+    hub::{Hub, HubConfig, HubInput},
+};
+use jiff::Timestamp;
 use kube::{Api, Client};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,32 +36,73 @@ pub struct Spaces {
     pub its: Client,
     /// Name of the WDS.
     pub wds_name: String,
+    /// The admission webhook and the admission policies are in use.
+    pub is_guarded: bool,
+    /// Namespace of the WDS's own Argo.
+    pub argo_namespace: String,
 }
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
 const QUEUE: usize = 1024;
 
-/// Runs the controller until `stop`.
-pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) {
+/// Runs the controller until `stop`. The newest snapshot for the webhook goes to `snapshots` once everything was listed.
+pub async fn run(
+    spaces: Spaces,
+    readiness: Readiness,
+    snapshots: watch::Sender<Option<Arc<Admission>>>,
+    stop: CancellationToken,
+) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
     watch_wds(&spaces.wds, &sender, &mut watches);
     watch_its(&spaces, &sender, &mut watches);
+    let local = local_argo::api(&spaces.wds, &spaces.argo_namespace);
+    watches.spawn(follow(
+        local.clone(),
+        local_argo::selected(selecting("")),
+        sender.clone(),
+        |change| HubInput::LocalArgo(local_argo::learn(change)),
+        |_| None,
+    ));
     drop(sender);
-    let index = Hub::new(HubConfig {
+    let mut index = Hub::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
+        is_guarded: spaces.is_guarded,
     });
+    // Before anything is decided: an answer that came later would take needless writes.
+    index.apply(
+        HubInput::LocalArgo(local_argo::read(&local).await),
+        Timestamp::now(),
+    );
     let mut orphans = OrphanLog::default();
-    let observe = |index: &Hub| {
+    let (events, announcer) = announce::Events::new(&spaces.wds);
+    watches.spawn(announcer);
+    let observe = |index: &mut Hub| {
         readiness.set(index.is_synced());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),
             "ManifestWorks without their Workflow in the WDS",
         );
+        publish(index, &snapshots);
+        events.announce(index.take_notices());
     };
     let executor = execute::Executor::new(&spaces);
     supervise(engine::drive(index, executor, receiver, stop, observe), watches).await;
+}
+
+fn publish(index: &Hub, snapshots: &watch::Sender<Option<Arc<Admission>>>) {
+    if !index.is_synced() {
+        return;
+    }
+    snapshots.send_if_modified(|known| {
+        let newest = index.admission();
+        let is_new = !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, newest));
+        if is_new {
+            *known = Some(newest.clone());
+        }
+        is_new
+    });
 }
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {

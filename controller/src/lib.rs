@@ -19,3 +19,4 @@ pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;
 pub mod watch;
+pub mod webhook;

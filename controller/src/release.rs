@@ -2,11 +2,23 @@
 //!
 //! Workflows that run go on running; they are no longer reported. ManifestWorks are left for their agents.
 
+use std::time::Duration;
+
 use argosy_api::{Workflow, names};
 use argosy_core::{ClusterName, Failure, patch::JsonPatch};
 use kube::{Api, Client, ResourceExt, api::ListParams};
+use tokio::time::{Instant, sleep};
 
-use crate::outcome::{call, found, json_patch, patching};
+use crate::{
+    outcome::{call, found, json_patch, patching},
+    webhook::{is_refusal_of_guard, unregister},
+};
+
+/// How long API servers may take to notice that webhook and admission policies are gone.
+const UNREGISTERED_WITHIN: Duration = Duration::from_mins(1);
+
+/// Between two tries while they have not.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Releases every Workflow of a WEC that `cluster`'s agent holds and returns how many those were.
 pub async fn release_wec(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
@@ -14,9 +26,16 @@ pub async fn release_wec(wec: &Client, cluster: &ClusterName) -> Result<usize, F
     release_all(wec, &own, names::AGENT_FINALIZER, names::AGENT).await
 }
 
-/// Releases every Workflow of the WDS that the controller holds and returns how many those were.
-pub async fn release_wds(wds: &Client) -> Result<usize, Failure> {
-    release_all(wds, "", names::CONTROLLER_FINALIZER, names::CONTROLLER).await
+/// Takes away the webhook and the admission policies, which would keep the finalizers where they are, and the webhook's Secret
+/// in `namespace`; then releases every Workflow of the WDS that the controller holds and returns how many those were.
+pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure> {
+    unregister(wds, namespace).await?;
+    let released = release_all(wds, "", names::CONTROLLER_FINALIZER, names::CONTROLLER).await?;
+    if unregister(wds, namespace).await? > 0 {
+        let message = "argosy-controller runs and registers its webhook again; stop it, then release again";
+        return Err(Failure::Refused(message.to_owned()));
+    }
+    Ok(released)
 }
 
 async fn release_all(
@@ -36,7 +55,8 @@ async fn release_all(
     Ok(released)
 }
 
-/// Tries again while somebody else, such as Argo, writes the object at the same time.
+/// Tries again while somebody else, such as Argo, writes the object at the same time, and while an API server still asks the
+/// webhook or the policies that were taken away.
 async fn release(
     client: &Client,
     workflow: &Workflow,
@@ -45,24 +65,41 @@ async fn release(
 ) -> Result<bool, Failure> {
     let api: Api<Workflow> = Api::namespaced(client.clone(), &workflow.namespace().unwrap_or_default());
     let name = workflow.name_any();
+    let deadline = Instant::now() + UNREGISTERED_WITHIN;
     let mut known = Some(workflow.clone());
     while let Some(workflow) = known {
-        let (ours, others): (Vec<_>, Vec<_>) = workflow
-            .finalizers()
-            .iter()
-            .cloned()
-            .partition(|known| known == finalizer);
-        if ours.is_empty() {
+        let Some(patch) = without(&workflow, finalizer) else {
             return Ok(false);
-        }
-        let version = workflow.resource_version().unwrap_or_default();
-        let patch = JsonPatch::guarded(&workflow.uid().unwrap_or_default(), &version)
-            .set("/metadata/finalizers", others);
+        };
         match found(call(api.patch(&name, &patching(manager), &json_patch(&patch)?)).await) {
-            Err(Failure::Conflict) => known = found(call(api.get(&name)).await)?,
+            Err(Failure::Conflict) => {}
+            Err(Failure::Refused(message)) if is_refusal_of_guard(&message) && Instant::now() < deadline => {
+                sleep(AGAIN).await;
+            }
             Err(failure) => return Err(failure),
+            // The webhook puts the finalizer back while it is still asked.
+            Ok(Some(written)) if without(&written, finalizer).is_some() => {
+                if Instant::now() >= deadline {
+                    let message = format!("{name}: something puts the finalizer {finalizer} back");
+                    return Err(Failure::Refused(message));
+                }
+                sleep(AGAIN).await;
+            }
             Ok(_) => return Ok(true),
         }
+        known = found(call(api.get(&name)).await)?;
     }
     Ok(false)
+}
+
+/// The patch that takes `finalizer` off; none where it does not stand.
+fn without(workflow: &Workflow, finalizer: &str) -> Option<JsonPatch> {
+    let (ours, others): (Vec<_>, Vec<_>) = workflow
+        .finalizers()
+        .iter()
+        .cloned()
+        .partition(|known| known == finalizer);
+    let version = workflow.resource_version().unwrap_or_default();
+    let patch = JsonPatch::guarded(&workflow.uid().unwrap_or_default(), &version);
+    (!ours.is_empty()).then(|| patch.set("/metadata/finalizers", others))
 }

@@ -22,13 +22,17 @@ pub mod workflow {
     /// Whether the whole status of the run can be shown.
     pub const STATUS_COMPLETE: &str = "StatusComplete";
 
+    /// Whether what the user asked of the run could be done.
+    pub const CONTROL_APPLIED: &str = "ControlApplied";
+
     /// All types that Argosy owns on a Workflow.
-    pub const ALL: [&str; 5] = [
+    pub const ALL: [&str; 6] = [
         DISPATCHED,
         NOT_DISPATCHABLE,
         AMBIGUOUS,
         CLUSTER_REACHABLE,
         STATUS_COMPLETE,
+        CONTROL_APPLIED,
     ];
 }
 
@@ -60,6 +64,10 @@ pub mod managed_cluster {
 pub mod reason {
     /// The claim stands; the ManifestWork is in the mailbox or about to be.
     pub const CLAIMED: &str = "Claimed";
+    /// The Workflow was sent to a cluster.
+    pub const DISPATCHED: &str = "Dispatched";
+    /// The run is reported for the first time.
+    pub const STARTED: &str = "Started";
     /// The object is on the cluster.
     pub const CREATED: &str = "Created";
     /// The attempt ended and its outcome is recorded.
@@ -118,6 +126,8 @@ pub mod reason {
     pub const UNREACHABLE: &str = "Unreachable";
     /// The artifact repository of a cluster is not the one of the control cluster.
     pub const DIFFERENT_BUCKET: &str = "DifferentBucket";
+    /// The run had gone on before what was asked of it arrived.
+    pub const OVERTAKEN: &str = "Overtaken";
     /// The node status lies in the cluster's SQL database and cannot be read from here.
     pub const NODES_OFFLOADED: &str = "NodesOffloaded";
 }

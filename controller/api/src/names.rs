@@ -17,12 +17,26 @@ pub const ORIGIN_NAME_ANNOTATION: &str = "argosy.dev/origin-name";
 /// Label on a ManifestWork: the WDS it comes from, as KubeStellar's transport writes it.
 pub const ORIGIN_WDS_LABEL: &str = "transport.kubestellar.io/originWdsName";
 
-/// Annotation on the WDS Workflow: the claim as JSON (`cluster`, `attempt`, `uid`).
+/// Annotation on the WDS Workflow: the claim as JSON (`cluster`, `attempt`, `uid` …).
 pub const CLAIM_ANNOTATION: &str = "argosy.dev/claim";
+
+/// Annotation on a BindingPolicy: `"true"` makes the admission webhook set `spec.archiveLogs` of the Workflows it selects,
+/// where their users have not said otherwise.
+pub const ARCHIVE_LOGS_ANNOTATION: &str = "argosy.dev/archive-logs";
 
 /// Annotation: the attempt, a decimal number from 1 up. On ManifestWork, WorkStatus, AppliedManifestWork and
 /// the object in the WEC.
 pub const ATTEMPT_ANNOTATION: &str = "argosy.dev/attempt";
+
+/// Annotation on a WDS Workflow, written by its user: `"true"` suspends the run on its cluster, as `spec.suspend` does where
+/// webhook and admission policies guard the hold.
+pub const SUSPEND_ANNOTATION: &str = "argosy.dev/suspend";
+
+/// Annotation on a WDS Workflow: the verbs that the webhook has recorded (JSON).
+pub const VERBS_ANNOTATION: &str = "argosy.dev/verbs";
+
+/// Annotation on a ManifestWork: what is asked of the run; on the object in the WEC: what was carried out (JSON).
+pub const CONTROL_ANNOTATION: &str = "argosy.dev/control";
 
 /// Annotation on a ManifestWork: the controller asks the agent never to create this attempt (its number). The
 /// agent answers with the condition `Withdrawn`.
@@ -90,6 +104,15 @@ pub const ARGO_LAST_SEEN_ANNOTATION: &str = "workflows.argoproj.io/last-seen-ver
 
 /// Argo's annotation with the way pod names are made; its UI and CLI compute pod names from it.
 pub const ARGO_POD_NAME_FORMAT_ANNOTATION: &str = "workflows.argoproj.io/pod-name-format";
+
+/// Argo's label on a Workflow that `argo resubmit` has made of another one.
+pub const ARGO_RESUBMITTED_LABEL: &str = "workflows.argoproj.io/resubmitted-from-workflow";
+
+/// Argo's label on a pod: name of its Workflow.
+pub const ARGO_WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
+
+/// Argo's annotation on a pod: ID of its node.
+pub const ARGO_NODE_ID_ANNOTATION: &str = "workflows.argoproj.io/node-id";
 
 /// Argo's finalizer for artifact garbage collection; makes the local controller process a held object.
 pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc";

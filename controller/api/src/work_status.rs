@@ -93,6 +93,12 @@ pub struct Reported {
     /// Annotations of the object that the control cluster shows too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Number of the last verb of the control cluster's user that was carried out, or found to be too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verb: Option<u64>,
+    /// Why that verb had no effect, if it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overtaken: Option<String>,
     /// Set when this is the last report of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,

@@ -4,6 +4,7 @@
 //! has been told. Owned here: create once, report, record, let go. Not here: which Workflow goes where (`hub`).
 
 mod action;
+mod control;
 mod decide;
 mod events;
 mod report;
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey};
 
 pub use action::AgentAction;
+use control::Refusal;
 use views::{Known, Object, Record, Work};
 
 /// What the agent can learn.
@@ -90,8 +92,12 @@ pub struct Agent {
     records: HashMap<OriginUid, Record>,
     /// Attempts whose object was seen to go without a record: somebody took the finalizer off. Never made again.
     vanished: HashMap<OriginUid, u64>,
+    /// UIDs of objects that were seen to be gone before the watch told so: what it tells of them until then is past.
+    gone: HashMap<OriginUid, String>,
     /// Objects that may be there although none is known.
     doubts: HashMap<OriginUid, Doubt>,
+    /// What was asked of a run and refused by its API server.
+    refusals: HashMap<OriginUid, Refusal>,
     /// Why an object could not be created: reason and message.
     obstacles: HashMap<OriginUid, (&'static str, String)>,
 }
@@ -108,7 +114,9 @@ impl Agent {
             objects: HashMap::new(),
             records: HashMap::new(),
             vanished: HashMap::new(),
+            gone: HashMap::new(),
             doubts: HashMap::new(),
+            refusals: HashMap::new(),
             obstacles: HashMap::new(),
         }
     }

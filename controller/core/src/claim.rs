@@ -8,10 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::ClusterName;
+use crate::{ClusterName, held::has_hold_label};
 
 /// A claim as it stands in the annotation [`names::CLAIM_ANNOTATION`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Claim {
     /// The cluster.
     pub cluster: ClusterName,
@@ -23,25 +24,60 @@ pub struct Claim {
     /// The cluster has reported the attempt. Kept, because the ITS may lose what else says so; the phase in the status
     /// does not say so, because the control cluster's own workflow-controller may have written it.
     pub has_started: bool,
+    /// Webhook and admission policies guarded the hold when the claim was made, so that `spec.suspend` was taken off with
+    /// it and is a verb from then on.
+    pub is_guarded: bool,
+    /// Written by the webhook in the request that created the object, which had no UID yet.
+    pub is_born: bool,
+    /// The attempt is the retry of one that has ended, so it stays on its cluster like any that has started.
+    pub is_retry: bool,
 }
 
-/// An empty `cluster` is a claim that was given up.
-#[derive(Serialize, Deserialize)]
+/// An empty `cluster` is a claim that was given up, or one yet to come.
+#[derive(Default, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Wire {
     cluster: String,
     attempt: u64,
     uid: String,
     #[serde(default)]
     status: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     started: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    guarded: bool,
+    /// The webhook has held the object since its creation.
+    #[serde(default, skip_serializing_if = "is_false")]
+    held: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    retry: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Wire {
+    /// A claim without UID was written at the creation of its object, together with the hold and our finalizer. On a copy
+    /// by `argo resubmit`, which has neither, it means nothing; one that has both has been held since its creation too.
     fn of(metadata: &ObjectMeta) -> Option<Self> {
         let text = metadata.annotations.as_ref()?.get(names::CLAIM_ANNOTATION)?;
         let wire: Self = serde_json::from_str(text).ok()?;
-        (Some(wire.uid.as_str()) == metadata.uid.as_deref()).then_some(wire)
+        let is_own = Some(wire.uid.as_str()) == metadata.uid.as_deref();
+        let is_held = || metadata.labels.as_ref().is_some_and(has_hold_label);
+        let is_kept = || {
+            let mut finalizers = metadata.finalizers.iter().flatten();
+            finalizers.any(|name| name == names::CONTROLLER_FINALIZER)
+        };
+        (is_own || (wire.uid.is_empty() && is_held() && is_kept())).then_some(wire)
+    }
+
+    fn to_text(&self) -> String {
+        json!(self).to_string()
     }
 }
 
@@ -54,6 +90,9 @@ impl Claim {
             attempt: wire.attempt,
             wants_status: wire.status,
             has_started: wire.started,
+            is_guarded: wire.guarded,
+            is_born: wire.uid.is_empty(),
+            is_retry: wire.retry,
         })
     }
 
@@ -64,24 +103,44 @@ impl Claim {
 
     /// The annotation's value for the object with `uid`.
     pub fn to_annotation(&self, uid: &str) -> String {
-        let Self {
-            cluster,
-            attempt,
-            wants_status,
-            has_started,
-        } = self;
-        let mut wire =
-            json!({ "cluster": cluster.as_str(), "attempt": attempt, "uid": uid, "status": wants_status });
-        if let Some(fields) = wire.as_object_mut().filter(|_| *has_started) {
-            fields.insert("started".to_owned(), json!(true));
-        }
-        wire.to_string()
+        let uid = if self.is_born { "" } else { uid };
+        let wire = Wire {
+            cluster: self.cluster.to_string(),
+            attempt: self.attempt,
+            uid: uid.to_owned(),
+            status: self.wants_status,
+            started: self.has_started,
+            guarded: self.is_guarded,
+            held: false,
+            retry: self.is_retry,
+        };
+        wire.to_text()
     }
 
     /// The annotation's value after a claim was given up.
     pub fn released_annotation(uid: &str, last_attempt: u64) -> String {
-        json!({ "cluster": "", "attempt": last_attempt, "uid": uid }).to_string()
+        let wire = Wire {
+            attempt: last_attempt,
+            uid: uid.to_owned(),
+            ..Wire::default()
+        };
+        wire.to_text()
     }
+
+    /// The annotation's value of an object that is held from its creation on and claimed later.
+    pub fn held_annotation() -> String {
+        let wire = Wire {
+            held: true,
+            ..Wire::default()
+        };
+        wire.to_text()
+    }
+}
+
+/// Whether the webhook has held an object without a claim since its creation, so that it cannot have run.
+pub fn is_held_from_birth(metadata: &ObjectMeta) -> bool {
+    let is_held = metadata.labels.as_ref().is_some_and(has_hold_label);
+    is_held && Wire::of(metadata).is_some_and(|wire| wire.held && wire.cluster.is_empty())
 }
 
 /// The attempt that an object of the ITS or a WEC belongs to; 0 where none is written.
@@ -113,6 +172,9 @@ mod tests {
             attempt: 3,
             wants_status: true,
             has_started: true,
+            is_guarded: false,
+            is_born: false,
+            is_retry: false,
         };
         assert_eq!(
             Claim::of(&metadata("u1", &claim.to_annotation("u1"))),
@@ -127,6 +189,9 @@ mod tests {
             attempt: 3,
             wants_status: true,
             has_started: true,
+            is_guarded: false,
+            is_born: false,
+            is_retry: false,
         };
         assert_eq!(Claim::of(&metadata("u2", &claim.to_annotation("u1"))), None);
     }

@@ -7,30 +7,36 @@
 mod action;
 mod claimed;
 mod cluster;
+mod control;
 mod decide;
 mod events;
 mod manifest;
 mod mirror;
 mod moving;
+mod notice;
 mod placement;
 mod policy;
 mod unclaimed;
 mod work;
 mod workflow_view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, patch::JsonPatch,
-    transforms::Transforms,
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
+    patch::JsonPatch, transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
 use cluster::{Cluster, Pulse};
+pub use notice::Notice;
 use policy::Policy;
 use work::{Report, Work};
 use workflow_view::WorkflowView;
@@ -76,6 +82,9 @@ pub enum HubInput {
     Work(Change<ManifestWork>),
     /// WorkStatuses in the ITS.
     Report(Change<WorkStatus>),
+    /// Whether the WDS's own workflow-controller limits how many Workflows it runs at a time. Not waited for: until it is
+    /// told, it does not.
+    LocalArgo(bool),
     /// A Workflow of the WDS as it is after our own patch.
     Wrote {
         /// The patch.
@@ -92,6 +101,8 @@ pub enum HubInput {
 pub struct HubConfig {
     /// Name of the WDS, written on every ManifestWork.
     pub wds_name: String,
+    /// The admission webhook and the admission policies guard the hold, so that `spec.suspend` is not needed for it.
+    pub is_guarded: bool,
 }
 
 /// The first listing of each kind has arrived. Before all have, nothing is decided: an object that is not listed
@@ -116,7 +127,11 @@ pub struct Hub {
     workflows: HashMap<WorkflowKey, WorkflowView>,
     by_uid: HashMap<OriginUid, WorkflowKey>,
     policies: BTreeMap<String, Policy>,
+    /// What placement depends on, as the webhook has it too.
+    admission: Arc<Admission>,
     transforms: Transforms,
+    /// The WDS's own workflow-controller counts Workflows by their phase label.
+    limits_parallelism: bool,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Leases by cluster; one may be seen before its ManagedCluster.
     pulses: BTreeMap<ClusterName, Pulse>,
@@ -124,6 +139,8 @@ pub struct Hub {
     works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
     /// WorkStatuses by origin, then cluster.
     reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
+    /// What is worth an Event and was not taken yet.
+    notices: Vec<Notice>,
     /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
     claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
 }
@@ -137,11 +154,14 @@ impl Hub {
             workflows: HashMap::new(),
             by_uid: HashMap::new(),
             policies: BTreeMap::new(),
+            admission: Arc::default(),
             transforms: Transforms::default(),
+            limits_parallelism: false,
             clusters: BTreeMap::new(),
             pulses: BTreeMap::new(),
             works: HashMap::new(),
             reports: HashMap::new(),
+            notices: Vec::new(),
             claimed: BTreeMap::new(),
         }
     }
@@ -167,6 +187,11 @@ impl Hub {
             .iter()
             .filter(|(uid, _)| !self.by_uid.contains_key(*uid))
             .flat_map(|(uid, works)| works.keys().map(move |cluster| (uid, cluster)))
+    }
+
+    /// What the admission webhook needs to know: another one whenever it has changed.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     fn every_key(&self) -> BTreeSet<HubKey> {

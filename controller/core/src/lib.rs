@@ -4,12 +4,16 @@
 //! sent, the status that comes back. Everything is synchronous and does no I/O; time is an argument. Not here:
 //! watches, requests, retries (`argosy`), and wire types (`argosy-api`).
 
+pub mod admission;
 pub mod agent;
 pub mod claim;
+pub mod control;
 pub mod digest;
+mod held;
 pub mod hub;
 pub mod ids;
 pub mod patch;
+mod placement;
 pub mod reconcile;
 pub mod transforms;
 

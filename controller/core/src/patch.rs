@@ -2,6 +2,14 @@
 
 use serde_json::{Value, json};
 
+/// The path of an annotation (RFC 6901).
+pub(crate) fn annotation_path(annotation: &str) -> String {
+    format!(
+        "/metadata/annotations/{}",
+        annotation.replace('~', "~0").replace('/', "~1")
+    )
+}
+
 /// Operations of a JSON patch, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch(Vec<Value>);

@@ -10,10 +10,13 @@ use argosy_core::{
     patch::JsonPatch,
 };
 use either::Either;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
+};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch},
+    api::{DeleteParams, ListParams, Patch},
     core::PartialObjectMeta,
 };
 use serde_json::json;
@@ -106,6 +109,44 @@ impl Executor {
         })
     }
 
+    /// The pods go first: a node that is to run again would find its former pod, and take that one's end for its own.
+    async fn control(
+        &self,
+        origin: OriginUid,
+        key: &WorkflowKey,
+        pods: &[String],
+        patch: &JsonPatch,
+    ) -> Result<AgentInput, Failure> {
+        self.delete_pods(key, pods).await?;
+        let patch = json_patch(patch)?;
+        let api = self.workflows(&key.namespace);
+        Ok(
+            match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
+                Some(object) => AgentInput::Object(Change::Apply(Box::new(object))),
+                None => AgentInput::ObjectGone(origin),
+            },
+        )
+    }
+
+    /// Deletes the pods of these nodes, found by the marks that Argo puts on them, whatever their names are made of.
+    async fn delete_pods(&self, key: &WorkflowKey, nodes: &[String]) -> Result<(), Failure> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.wec.clone(), &key.namespace);
+        let of_workflow =
+            ListParams::default().labels(&format!("{}={}", names::ARGO_WORKFLOW_LABEL, key.name));
+        let pods = found(call(api.list_metadata(&of_workflow)).await)?;
+        for pod in pods.into_iter().flatten() {
+            let node = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION);
+            if node.is_some_and(|node| nodes.contains(node)) {
+                let uid = pod.uid().unwrap_or_default();
+                found(call(api.delete(&pod.name_any(), &deleting(&uid))).await)?;
+            }
+        }
+        Ok(())
+    }
+
     async fn let_go(
         &self,
         origin: OriginUid,
@@ -183,9 +224,16 @@ impl Executor {
         Ok(AgentInput::ToldGone(origin.clone()))
     }
 
-    async fn conditions(&self, origin: &OriginUid, conditions: &[Condition]) -> Result<AgentInput, Failure> {
+    async fn conditions(
+        &self,
+        origin: &OriginUid,
+        conditions: &[Condition],
+        resource_version: &str,
+    ) -> Result<AgentInput, Failure> {
         let name = names::work_name(origin.as_str());
-        let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": resource_version }, "status": { "conditions": conditions },
+        }));
         let patched = call(self.works.patch_status(&name, &patching(names::AGENT), &patch)).await;
         Ok(match found(patched)? {
             Some(work) => AgentInput::Work(Change::Apply(Box::new(work))),
@@ -216,13 +264,18 @@ impl Execute<Agent> for Executor {
             AgentAction::Create(object) => self.create(object).await,
             AgentAction::Look(key) => self.look(origin, key).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
+            AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,
             AgentAction::LetGo { key, patch } => self.let_go(origin.clone(), key, patch).await,
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,
             AgentAction::DropRecord(origin) => self.drop_record(origin).await,
             AgentAction::Tell { status, is_known } => self.tell(status, *is_known).await,
             AgentAction::Untell(origin) => self.untell(origin).await,
-            AgentAction::Conditions { origin, conditions } => self.conditions(origin, conditions).await,
+            AgentAction::Conditions {
+                origin,
+                conditions,
+                resource_version,
+            } => self.conditions(origin, conditions, resource_version).await,
             AgentAction::Release { origin, patch } => self.release(origin, patch).await,
         }
     }

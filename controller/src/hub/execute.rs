@@ -65,7 +65,7 @@ impl Executor {
         Ok(HubInput::Work(Change::Apply(Box::new(created))))
     }
 
-    async fn withdraw_work(
+    async fn patch_work(
         &self,
         cluster: &ClusterName,
         origin: &OriginUid,
@@ -151,7 +151,12 @@ impl Execute<Hub> for Executor {
                 cluster,
                 origin,
                 patch,
-            } => self.withdraw_work(cluster, origin, patch).await,
+            }
+            | HubAction::ControlWork {
+                cluster,
+                origin,
+                patch,
+            } => self.patch_work(cluster, origin, patch).await,
             HubAction::DeleteWork { cluster, origin, uid } => self.delete_work(cluster, origin, uid).await,
             HubAction::PolicyStatus { name, status } => self.policy_status(name, status).await,
             HubAction::TransformStatus { name, status } => self.transform_status(name, status).await,

@@ -22,6 +22,15 @@ pub enum AgentAction {
     /// WEC: read the object. Whether it is there is in doubt; the answer is an object of this origin and cluster, or that
     /// there is none ([`super::AgentInput::ObjectGone`]).
     Look(WorkflowKey),
+    /// WEC: carry out what is asked of the run.
+    Control {
+        /// Which object.
+        key: WorkflowKey,
+        /// IDs of the nodes whose pods are deleted first.
+        pods: Vec<String>,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
     /// WEC: take the agent's finalizer off.
     LetGo {
         /// Which object.
@@ -55,6 +64,8 @@ pub enum AgentAction {
         origin: OriginUid,
         /// All of them.
         conditions: Vec<Condition>,
+        /// The version of the ManifestWork that they were decided on: whoever knows less must not say more.
+        resource_version: String,
     },
     /// ITS: take the agent's finalizer off the ManifestWork.
     Release {
@@ -71,6 +82,7 @@ impl fmt::Display for AgentAction {
             Self::Create(_) => "create the object",
             Self::Look(_) => "look for the object",
             Self::Delete { .. } => "delete the object",
+            Self::Control { .. } => "carry out what is asked of the run",
             Self::LetGo { .. } => "let the object go",
             Self::Record(_) => "record the end",
             Self::AmendRecord { .. } => "amend the record",

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     Agent, AgentAction, ArgoApi, Doubt,
+    control::begin_with,
     views::{Object, Work},
 };
 use crate::{Decision, OriginUid};
@@ -41,7 +42,7 @@ impl Agent {
         if self
             .records
             .get(origin)
-            .is_some_and(|record| record.attempt >= attempt)
+            .is_some_and(|record| record.attempt >= attempt && record.outcome.is_some())
         {
             return None;
         }
@@ -78,7 +79,9 @@ impl Agent {
                 [applied(false, reason::OTHER_ATTEMPT, &message, now)],
             );
         }
-        self.tell(origin, object, work.manifest.as_deref())
+        self.carry_out(origin, work, object)
+            .or_else(|| self.reopen_record(origin, object))
+            .or_else(|| self.tell(origin, object, work.manifest.as_deref()))
             .or_else(|| {
                 let outcome = object.outcome()?;
                 self.record(origin, object.attempt, outcome)
@@ -188,6 +191,7 @@ impl Agent {
         labels.insert(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string());
         let annotations = object.metadata.annotations.get_or_insert_default();
         annotations.insert(names::ATTEMPT_ANNOTATION.to_owned(), work.attempt.to_string());
+        begin_with(&mut object, work);
         // Born with the finalizer, so that whatever crashes the object is still there to be found.
         object.metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
         Some(AgentAction::Create(Box::new(object)))
@@ -246,5 +250,6 @@ fn conditions(
     changed.then(|| AgentAction::Conditions {
         origin: origin.clone(),
         conditions,
+        resource_version: work.resource_version.clone(),
     })
 }

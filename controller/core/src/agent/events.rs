@@ -9,7 +9,9 @@ use argosy_api::{ManifestWork, Workflow, conditions::reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use super::{Agent, AgentAction, AgentInput, ArgoApi, Doubt, Known, Object, Record, Work, views::origin_of};
+use super::{
+    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Known, Object, Record, Refusal, Work, views::origin_of,
+};
 use crate::{
     Change, Failure, OriginUid, WorkflowKey,
     reconcile::{is_gone, is_newer},
@@ -72,18 +74,21 @@ impl Agent {
 
     fn learn_objects(&mut self, change: Change<Workflow>) -> Dirty {
         match change {
-            Change::Apply(object) if is_gone(&object.metadata) => self.learn_objects(Change::Delete(object)),
+            Change::Apply(object) if is_gone(&object.metadata) => self.learn_end(&object.metadata),
+            Change::Apply(object) if self.is_past(&object.metadata) => Dirty::new(),
             Change::Apply(_) => self.learn_live(change),
             Change::Delete(object) => {
-                let Some(origin) = origin_of(&object.metadata) else {
-                    return Dirty::new();
-                };
-                if is_stale(&self.objects, &origin, &object.metadata) {
-                    return Dirty::new();
+                let dirty = self.learn_end(&object.metadata);
+                // It is the last that the watch tells of it.
+                if self.is_past(&object.metadata)
+                    && let Some(origin) = origin_of(&object.metadata)
+                {
+                    self.gone.remove(&origin);
                 }
-                self.forget_object(origin)
+                dirty
             }
-            Change::Reset(live) => {
+            Change::Reset(mut live) => {
+                live.retain(|object| !self.is_past(&object.metadata));
                 let was_served = self.argo == Some(ArgoApi::Served);
                 self.synced.objects = true;
                 self.argo = Some(ArgoApi::Served);
@@ -108,6 +113,21 @@ impl Agent {
         }
     }
 
+    /// The object is gone.
+    fn learn_end(&mut self, metadata: &ObjectMeta) -> Dirty {
+        match origin_of(metadata) {
+            Some(origin) if !is_stale(&self.objects, &origin, metadata) => self.forget_object(origin),
+            _ => Dirty::new(),
+        }
+    }
+
+    /// Whether this is of an object that is known to be gone. A UID never comes back.
+    fn is_past(&self, metadata: &ObjectMeta) -> bool {
+        origin_of(metadata)
+            .and_then(|origin| self.gone.get(&origin))
+            .is_some_and(|uid| Some(uid) == metadata.uid.as_ref())
+    }
+
     fn learn_live(&mut self, change: Change<Workflow>) -> Dirty {
         let dirty = learn_into(&mut self.objects, change, Object::new);
         for origin in dirty.iter().filter(|origin| self.objects.contains_key(*origin)) {
@@ -119,7 +139,11 @@ impl Agent {
 
     /// Remembers an object that went without a record: somebody took our finalizer off.
     fn forget_object(&mut self, origin: OriginUid) -> Dirty {
-        let known = self.objects.remove(&origin).map(|object| object.attempt);
+        let object = self.objects.remove(&origin);
+        let known = object.as_ref().map(|object| object.attempt);
+        if let Some(object) = object {
+            self.gone.insert(origin.clone(), object.uid);
+        }
         let unlisted = match self.doubts.remove(&origin) {
             Some(Doubt::Unlisted(_, attempt)) => Some(attempt),
             Some(Doubt::Creation(_)) | None => None,
@@ -137,6 +161,17 @@ impl Agent {
         action: &AgentAction,
         failure: &Failure,
     ) -> Dirty {
+        if let (AgentAction::Control { .. }, Failure::Refused(message)) = (action, failure)
+            && let Some(work) = self.works.get(key)
+        {
+            let known = self.refusals.get(key);
+            let refusal = Refusal {
+                is_again: known.is_some_and(|known| known.control == work.control),
+                control: work.control.clone(),
+                message: message.clone(),
+            };
+            self.refusals.insert(key.clone(), refusal);
+        }
         if let AgentAction::Create(object) = action {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
             let obstacle = match failure {

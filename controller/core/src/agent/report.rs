@@ -36,6 +36,8 @@ impl Agent {
                 &object.annotations,
                 sent.and_then(|sent| sent.annotations.as_ref()),
             ),
+            verb: (object.applied.verb > 0).then_some(object.applied.verb),
+            overtaken: object.applied.overtaken.clone(),
             outcome,
         };
         let digest = Digest::of(&json!([status, reported]));

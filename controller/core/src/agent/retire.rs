@@ -11,7 +11,10 @@ use super::{
     Agent, AgentAction,
     views::{Object, Work},
 };
-use crate::{Decision, OriginUid, patch::JsonPatch};
+use crate::{
+    Decision, OriginUid,
+    patch::{JsonPatch, annotation_path},
+};
 
 /// How long a record outlives its ManifestWork: long enough for an ITS to be restored from yesterday's backup.
 const RECORD_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
@@ -87,14 +90,15 @@ impl Agent {
         }
     }
 
-    /// Writes the record of an attempt, unless it is there.
+    /// Writes the record of how an attempt ended, unless it is there.
     pub(super) fn record(&self, origin: &OriginUid, attempt: u64, outcome: Outcome) -> Option<AgentAction> {
         let Some(known) = self.records.get(origin) else {
             return Some(AgentAction::Record(Box::new(
                 self.new_record(origin, attempt, outcome),
             )));
         };
-        (known.attempt < attempt).then(|| AgentAction::AmendRecord {
+        let is_older = known.attempt < attempt || (known.attempt == attempt && known.outcome.is_none());
+        is_older.then(|| AgentAction::AmendRecord {
             origin: origin.clone(),
             patch: JsonPatch::guarded(&known.uid, &known.resource_version).set(
                 "/metadata/annotations",
@@ -130,10 +134,7 @@ impl Agent {
             .records
             .get(origin)
             .filter(|record| record.released_at.is_none())?;
-        let path = format!(
-            "/metadata/annotations/{}",
-            names::RELEASED_ANNOTATION.replace('/', "~1")
-        );
+        let path = annotation_path(names::RELEASED_ANNOTATION);
         Some(AgentAction::AmendRecord {
             origin: origin.clone(),
             patch: JsonPatch::guarded(&record.uid, &record.resource_version).set(&path, now.to_string()),

@@ -2,6 +2,7 @@
 //!
 //! The agent of cluster1, and the WDS object with UID `u1`, which is `argo/w` on the cluster.
 
+mod control;
 mod creating;
 mod deleting;
 mod doubting;

@@ -7,7 +7,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::Value;
 
-use crate::{OriginUid, WorkflowKey, claim::attempt_of, digest::Digest};
+use crate::{
+    OriginUid, WorkflowKey,
+    claim::attempt_of,
+    control::{Applied, Control},
+    digest::Digest,
+};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(super) struct Work {
     pub(super) is_deleting: bool,
     /// The attempt that is asked to be withdrawn.
     pub(super) withdraw: Option<u64>,
+    /// What is asked of the run.
+    pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
     pub(super) conditions: Vec<Condition>,
     /// The one manifest, if it is a Workflow.
@@ -36,14 +43,17 @@ pub(super) struct Object {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) status: Option<Arc<Value>>,
+    /// What was carried out of what was asked.
+    pub(super) applied: Applied,
 }
 
-/// The record that an attempt is over.
+/// The record that an attempt was started, and how it ended.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) attempt: u64,
+    /// `None` while the run goes on again after a retry.
     pub(super) outcome: Option<Outcome>,
     pub(super) released_at: Option<Timestamp>,
 }
@@ -94,6 +104,7 @@ impl Work {
             attempt: attempt_of(&work.metadata),
             withdraw: annotation(&work.metadata, names::WITHDRAW_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
+            control: Control::of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),
@@ -108,6 +119,7 @@ impl Object {
     /// The view of an object.
     pub(super) fn new(object: Workflow) -> Self {
         let attempt = attempt_of(&object.metadata);
+        let applied = Applied::of(&object.metadata);
         let metadata = object.metadata;
         Self {
             key: WorkflowKey::new(
@@ -115,6 +127,7 @@ impl Object {
                 metadata.name.as_deref().unwrap_or_default(),
             ),
             attempt,
+            applied,
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),

@@ -35,6 +35,15 @@ pub enum HubAction {
         /// Guarded by UID and resource version.
         patch: JsonPatch,
     },
+    /// Tell the agent of a cluster what is asked of the run.
+    ControlWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
     /// Delete a ManifestWork.
     DeleteWork {
         /// Whose mailbox.
@@ -80,6 +89,8 @@ pub enum Purpose {
     Mirror,
     /// Say why a Workflow is not sent.
     Explain,
+    /// Start a new attempt of a run whose object is gone.
+    Restart,
     /// Let a deleted Workflow go.
     LetGo,
 }
@@ -90,6 +101,7 @@ impl fmt::Display for HubAction {
             Self::PatchWorkflow { purpose, .. } => write!(f, "patch the Workflow: {purpose}"),
             Self::CreateWork { cluster, .. } => write!(f, "create the ManifestWork for {cluster}"),
             Self::WithdrawWork { cluster, .. } => write!(f, "ask {cluster} to withdraw the attempt"),
+            Self::ControlWork { cluster, .. } => write!(f, "pass on to {cluster} what is asked of the run"),
             Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
             Self::PolicyStatus { .. } | Self::TransformStatus { .. } => f.write_str("write the status"),
             Self::ClusterConditions { .. } => f.write_str("write the conditions"),
@@ -104,6 +116,7 @@ impl fmt::Display for Purpose {
             Self::Release => "release",
             Self::Mirror => "mirror",
             Self::Explain => "explain",
+            Self::Restart => "restart",
             Self::LetGo => "let go",
         })
     }

@@ -4,7 +4,7 @@ use argosy_api::names;
 use serde_json::json;
 
 use super::{Hub, HubAction, action::Purpose, moving::Move, work::Work, workflow_view::WorkflowView};
-use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
+use crate::{ClusterName, WorkflowKey, claim::Claim, held::has_hold_label, patch::JsonPatch};
 
 impl Hub {
     pub(super) fn decide_claimed(
@@ -24,12 +24,21 @@ impl Hub {
                 Move::Wait => self.mirror(key, view, claim),
             };
         }
-        let explanation = view
-            .send_failure
-            .as_ref()
-            .and_then(|_| self.mirror(key, view, claim));
-        explanation
+        // Without our finalizer it could be gone before anything that is sent now is taken back.
+        let is_kept = view
+            .finalizers
+            .iter()
+            .any(|name| name == names::CONTROLLER_FINALIZER);
+        // Nor is the hold to wait for anything that the ITS does not answer.
+        let is_held = has_hold_label(&view.labels);
+        let first = if is_kept && is_held && view.send_failure.is_none() {
+            None
+        } else {
+            self.mirror(key, view, claim)
+        };
+        first
             .or_else(|| self.send(key, view, claim))
+            .or_else(|| self.pass_on(key, view, claim))
             .or_else(|| self.mirror(key, view, claim))
             .or_else(|| self.clear_leftovers(view, Some(claim)))
     }
@@ -41,8 +50,9 @@ impl Hub {
             || self
                 .report(view, claim)
                 .is_some_and(|report| report.outcome.is_some());
+        let is_retried = self.is_retry_pending(view, claim);
         match self.work(view, &claim.cluster) {
-            None if has_ended => None,
+            None if has_ended && !is_retried => None,
             None => Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),
                 work: Box::new(self.manifest_work(key, view, claim, false)),
@@ -74,6 +84,9 @@ impl Hub {
             attempt: view.last_attempt,
             wants_status: false,
             has_started: false,
+            is_guarded: false,
+            is_born: false,
+            is_retry: false,
         };
         let work = Box::new(self.manifest_work(key, view, &claim, true));
         Some(HubAction::CreateWork { cluster, work })

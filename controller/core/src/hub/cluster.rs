@@ -4,7 +4,7 @@
 //! need not agree. The verdict is written to the ManagedCluster as OCM does, and read from there by the decisions
 //! about Workflows, so that it survives restarts and can be seen.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{
     ManagedCluster,
@@ -23,7 +23,7 @@ use crate::{ClusterName, Decision};
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) resource_version: String,
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
     conditions: Vec<Condition>,
 }
 
@@ -45,7 +45,7 @@ impl Cluster {
     pub(super) fn new(cluster: ManagedCluster) -> Self {
         Self {
             resource_version: cluster.metadata.resource_version.unwrap_or_default(),
-            labels: cluster.metadata.labels.unwrap_or_default(),
+            labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
             conditions: cluster.status.unwrap_or_default().conditions,
         }
     }

@@ -19,7 +19,7 @@ impl Hub {
         let clusters = self
             .clusters
             .values()
-            .filter(|cluster| policy.selects_cluster(&cluster.labels))
+            .filter(|cluster| policy.rules.selects_cluster(&cluster.labels))
             .count();
         let status = policy.wanted_status(clusters, now)?;
         Some(HubAction::PolicyStatus {

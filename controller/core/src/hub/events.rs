@@ -29,6 +29,7 @@ impl Hub {
             HubInput::Wrote { patch, object } => self.learn_answer(&patch, *object),
             HubInput::Policy(change) => self.learn_policies(change),
             HubInput::Transform(change) => self.learn_transforms(change),
+            HubInput::LocalArgo(limits_parallelism) => self.learn_local_argo(limits_parallelism),
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),
             HubInput::Work(change) => self.learn_works(change),
@@ -138,6 +139,10 @@ impl Hub {
                 .or_default()
                 .insert(key.clone());
         }
+        let before = self.workflows.remove(&key);
+        let of_same = before.as_ref().filter(|before| before.uid == view.uid);
+        self.notice(&key, of_same, &view);
+        self.workflows.extend(before.map(|before| (key.clone(), before)));
         self.by_uid.insert(view.uid.clone(), key.clone());
         let mut dirty = self.place_and_insert(key.clone(), view);
         dirty.insert(HubKey::Workflow(key));

@@ -56,6 +56,11 @@ impl Hub {
             (names::ORIGIN_NAME_ANNOTATION, &*key.name),
             (names::ATTEMPT_ANNOTATION, &attempt),
         ]);
+        annotations.extend(
+            self.control(view, claim)
+                .to_annotation()
+                .map(|control| (names::CONTROL_ANNOTATION.to_owned(), control)),
+        );
         if is_withdrawal {
             annotations.insert(names::WITHDRAW_ANNOTATION.to_owned(), attempt);
         }
@@ -76,6 +81,9 @@ impl Hub {
             "spec": &*view.spec,
         });
         self.transforms.apply_to_workflow(&mut object);
+        if let Some(fields) = object.as_object_mut().filter(|_| !view.initial_status.is_empty()) {
+            fields.insert("status".to_owned(), Value::Object(view.initial_status.clone()));
+        }
         let attempt = claim.attempt.to_string();
         add(
             &mut object,

@@ -18,11 +18,13 @@ use super::{
     action::Purpose,
     workflow_view::{WorkflowView, is_ours},
 };
-use crate::{ClusterName, WorkflowKey, claim::Claim, digest::Digest, patch::JsonPatch};
-
-/// The phase of a claimed Workflow whose cluster has not reported yet. Argo's controller counts objects without a
-/// phase as stuck and restarts itself over them.
-const PENDING: &str = "Pending";
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    digest::Digest,
+    held::{PENDING, dispatched, hold, unreported_status},
+    patch::JsonPatch,
+};
 
 /// The phase of a run that will never go on, because its object is gone.
 const ERROR: &str = "Error";
@@ -37,6 +39,9 @@ impl Hub {
             attempt: view.last_attempt + 1,
             wants_status: view.placement.wants_status,
             has_started: false,
+            is_guarded: self.config.is_guarded,
+            is_born: false,
+            is_retry: false,
         };
         self.claim_again(key, view, &claim)
     }
@@ -44,8 +49,7 @@ impl Hub {
     /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet.
     #[expect(clippy::unused_self, reason = "reads as its siblings do")]
     pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
-        let conditions = vec![dispatched(claim)];
-        let status = json!({ "phase": PENDING, "conditions": conditions });
+        let status = unreported_status(&view.initial_status, &[dispatched(claim)]);
         let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
             .set("/metadata/labels", json!(held_labels(view, claim, PENDING, None)))
             .set(
@@ -54,6 +58,13 @@ impl Hub {
             )
             .set("/metadata/finalizers", json!(claimed_finalizers(view)))
             .set("/status", status);
+        // The ticket by which it was picked up; from now on it is a verb.
+        let is_ticket = claim.is_guarded && !view.keeps_suspend && view.spec.get("suspend").is_some();
+        let patch = if is_ticket {
+            patch.remove("/spec/suspend")
+        } else {
+            patch
+        };
         HubAction::PatchWorkflow {
             key: key.clone(),
             patch,
@@ -65,7 +76,9 @@ impl Hub {
     pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
         let report = self.report(view, claim);
         let wants_status = claim.wants_status || view.placement.wants_status;
-        let shown = report.filter(|report| wants_status && report.status.is_some());
+        // What stands there is what the retry has made of the former end; the report is older.
+        let is_retried = self.is_retry_pending(view, claim);
+        let shown = report.filter(|report| wants_status && report.status.is_some() && !is_retried);
         let status = shown.map(|report| self.shown_status(view, claim, report));
         let lost = self
             .lost(view, claim)
@@ -79,16 +92,19 @@ impl Hub {
         };
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let mut patch = guard.clone();
-        let labels = held_labels(view, claim, phase, shown);
+        let labels = held_labels(view, claim, self.phase_label(phase), shown);
         if labels != view.labels {
             patch = patch.set("/metadata/labels", json!(labels));
         }
         // Noted with the first status, or at once where none comes back: no write more for it.
+        let is_noted = claim.has_started || report.is_some() || (has_started && !wants_status);
         let noted = Claim {
-            has_started: claim.has_started || report.is_some() || (has_started && !wants_status),
+            has_started: is_noted,
+            is_born: claim.is_born && !is_noted,
             ..claim.clone()
         };
-        let annotations = claimed_annotations(view, &noted, shown);
+        let mut annotations = claimed_annotations(view, &noted, shown);
+        self.drop_verbs(view, claim, &mut annotations);
         if annotations != view.annotations {
             patch = patch.set("/metadata/annotations", json!(annotations));
         }
@@ -101,7 +117,7 @@ impl Hub {
             // Whatever stands there is the control cluster's own, from before the claim.
             None if !has_started && lost.is_none() => {
                 let conditions = self.conditions(view, claim, false);
-                add_status(patch, view, json!({ "phase": PENDING, "conditions": conditions }))
+                add_status(patch, view, unreported_status(&view.initial_status, &conditions))
             }
             None => self.add_conditions(patch, view, claim, lost),
         };
@@ -110,6 +126,16 @@ impl Hub {
             patch,
             purpose: Purpose::Mirror,
         })
+    }
+
+    /// The phase as the label has it. A workflow-controller that limits parallelism counts what the label calls running when it
+    /// starts (`initManagers`), and would never count down for a run that is not its own.
+    fn phase_label<'a>(&self, phase: &'a str) -> &'a str {
+        if self.limits_parallelism && !workflow::is_final(phase) {
+            PENDING
+        } else {
+            phase
+        }
     }
 
     /// The WorkStatus of the claimed attempt.
@@ -209,6 +235,7 @@ impl Hub {
         if !ended {
             conditions.extend(self.reachability(claim));
         }
+        conditions.extend(self.overtaken(view, claim));
         let work = self
             .works
             .get(&view.uid)
@@ -246,11 +273,6 @@ impl Hub {
             &message,
         ))
     }
-}
-
-fn dispatched(claim: &Claim) -> WorkflowCondition {
-    let message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
-    WorkflowCondition::new(types::DISPATCHED, true, reason::CLAIMED, &message)
 }
 
 fn moving(view: &WorkflowView, claim: &Claim) -> String {
@@ -313,9 +335,7 @@ fn held_labels(
         labels.extend(report.labels.clone());
         labels.insert(names::SINGLETON_STATUS_LABEL.to_owned(), "true".to_owned());
     }
-    labels.insert(names::CLUSTER_LABEL.to_owned(), claim.cluster.to_string());
-    labels.insert(names::ARGO_COMPLETED_LABEL.to_owned(), "true".to_owned());
-    labels.insert(names::ARGO_PHASE_LABEL.to_owned(), phase.to_owned());
+    hold(&mut labels, Some(&claim.cluster), phase);
     labels
 }
 

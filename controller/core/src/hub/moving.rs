@@ -9,7 +9,11 @@ use argosy_api::{conditions::reason, names};
 use serde_json::json;
 
 use super::{Hub, HubAction, action::Purpose, work::Work, workflow_view::WorkflowView};
-use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    patch::{JsonPatch, annotation_path},
+};
 
 /// The next step of a move.
 pub(super) enum Move {
@@ -19,14 +23,14 @@ pub(super) enum Move {
 }
 
 impl Hub {
-    /// Whether the claim is to be given up: the placement has changed and nothing has started. Once the agent has been
+    /// Whether the claim is to be given up: the placement has changed and nothing has started, no earlier attempt either. Once the agent has been
     /// asked, there is no way back, because it may have promised already; the same cluster then gets a new attempt.
     pub(super) fn is_leaving(&self, view: &WorkflowView, claim: &Claim) -> bool {
         let was_asked = self
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         let is_unwanted = was_asked || !view.placement.clusters.contains(&claim.cluster);
-        is_unwanted && !self.has_started(view, claim) && !view.is_deleting
+        is_unwanted && !claim.is_retry && !self.has_started(view, claim) && !view.is_deleting
     }
 
     /// Whether the attempt may have been created on its cluster.
@@ -87,13 +91,13 @@ impl Hub {
             .find_map(|(cluster, work)| self.clear(view, cluster, work))
     }
 
-    /// Deletes the ManifestWork of an earlier claim, once the agent has promised never to create it.
+    /// Deletes the ManifestWork of an earlier claim, once the agent has promised never to create it or says that it is over.
     #[expect(clippy::unused_self, reason = "reads as its siblings do")]
     pub(super) fn clear(&self, view: &WorkflowView, cluster: &ClusterName, work: &Work) -> Option<HubAction> {
         if work.is_deleting {
             return None;
         }
-        if work.is_withdrawn {
+        if work.is_withdrawn || work.is_over {
             return Some(HubAction::DeleteWork {
                 cluster: cluster.clone(),
                 origin: view.uid.clone(),
@@ -108,11 +112,7 @@ fn withdraw(view: &WorkflowView, cluster: &ClusterName, work: &Work) -> HubActio
     let attempt = work.attempt.to_string();
     let guard = JsonPatch::guarded(&work.uid, &work.resource_version);
     let patch = if work.has_annotations {
-        let path = format!(
-            "/metadata/annotations/{}",
-            names::WITHDRAW_ANNOTATION.replace('/', "~1")
-        );
-        guard.set(&path, attempt)
+        guard.set(&annotation_path(names::WITHDRAW_ANNOTATION), attempt)
     } else {
         guard.set(
             "/metadata/annotations",
@@ -128,7 +128,7 @@ fn withdraw(view: &WorkflowView, cluster: &ClusterName, work: &Work) -> HubActio
 
 /// Takes claim and hold off. The attempt stays remembered, so that the next claim has a higher one; `spec.suspend`, set
 /// again where a verb has taken it off, keeps the local controller from starting it.
-fn release(key: &WorkflowKey, view: &WorkflowView) -> HubAction {
+pub(super) fn release(key: &WorkflowKey, view: &WorkflowView) -> HubAction {
     let mut labels = view.labels.clone();
     for label in [
         names::CLUSTER_LABEL,

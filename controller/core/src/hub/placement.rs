@@ -1,51 +1,33 @@
-//! Placement: which clusters a Workflow could go to, and by whose will.
-//!
-//! Kept per Workflow and renewed when the Workflow, a policy or a cluster's labels change. What follows from it is
-//! decided in `unclaimed` and `moving`.
+//! The placement of every Workflow that the index knows, renewed when the Workflow, a policy or a cluster's labels change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Hub, HubKey, workflow_view::WorkflowView};
-use crate::{ClusterName, WorkflowKey};
-
-/// Where a Workflow could go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Placement {
-    /// The policies that select it.
-    pub(super) policies: BTreeSet<String>,
-    /// The clusters that any of those matches.
-    pub(super) clusters: BTreeSet<ClusterName>,
-    /// Whether any of those wants its status back.
-    pub(super) wants_status: bool,
-}
-
-impl Placement {
-    /// The one cluster, if it is one.
-    pub(super) fn only(&self) -> Option<&ClusterName> {
-        let mut clusters = self.clusters.iter();
-        clusters.next().filter(|_| clusters.next().is_none())
-    }
-}
+use crate::{
+    WorkflowKey,
+    admission::Admission,
+    placement::{Placement, Table},
+};
 
 impl Hub {
-    /// The placement of a Workflow with these labels.
-    pub(super) fn place(&self, key: &WorkflowKey, labels: &BTreeMap<String, String>) -> Placement {
-        let mut placement = Placement::default();
-        for (name, policy) in &self.policies {
-            let Some(wants_status) = policy.select(key, labels) else {
-                continue;
-            };
-            placement.policies.insert(name.clone());
-            placement.wants_status |= wants_status;
-            let matching = self
-                .clusters
-                .iter()
-                .filter(|(_, cluster)| policy.selects_cluster(&cluster.labels));
-            placement
-                .clusters
-                .extend(matching.map(|(cluster, _)| cluster.clone()));
-        }
-        placement
+    fn place(&self, key: &WorkflowKey, labels: &BTreeMap<String, String>) -> Placement {
+        self.admission.table().place(key, labels)
+    }
+
+    /// Makes the table anew: a policy or a cluster's labels have changed.
+    fn renew_table(&mut self) {
+        let policies = self
+            .policies
+            .iter()
+            .map(|(name, policy)| (name.clone(), Arc::clone(&policy.rules)));
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|(name, cluster)| (name.clone(), Arc::clone(&cluster.labels)));
+        self.admission = Arc::new(Admission::new(Table::new(policies, clusters)));
     }
 
     /// Puts `view` under `key` with its placement, and returns the policies whose count has changed with it.
@@ -63,6 +45,7 @@ impl Hub {
     /// Renews the placement of every Workflow and returns those for which it differs. A policy or a cluster's labels
     /// have changed, which is rare; testing a Workflow in memory takes about a microsecond.
     pub(super) fn replace_all(&mut self) -> BTreeSet<HubKey> {
+        self.renew_table();
         let mut dirty = BTreeSet::new();
         let keys: Vec<WorkflowKey> = self.workflows.keys().cloned().collect();
         for key in keys {

@@ -3,11 +3,14 @@
 //! Two clusters, a policy for each and one for both, and the Workflow `argo/w` with UID `u1`.
 
 mod answers;
+mod born;
 mod claiming;
 mod clusters;
+mod control;
 mod deleting;
 mod mirroring;
 mod moving;
+mod notices;
 mod order;
 mod policies;
 mod refusing;
@@ -186,9 +189,14 @@ fn policy(name: &str, clusters: Value) -> Value {
 
 impl Fleet {
     fn new() -> Self {
+        Self::with_guard(false)
+    }
+
+    fn with_guard(is_guarded: bool) -> Self {
         let mut fleet = Self {
             hub: Hub::new(HubConfig {
                 wds_name: "wds1".to_owned(),
+                is_guarded,
             }),
             version: 100,
         };

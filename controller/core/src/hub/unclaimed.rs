@@ -1,7 +1,7 @@
 //! The next step for a Workflow that is not claimed: claim it, or say why not.
 //!
-//! Only what was held at first sight may be claimed: suspended, and without a Pod node. Anything else may have run on
-//! the control cluster already.
+//! Only what was held at first sight may be claimed: by the webhook since its creation, or suspended and without a Pod node.
+//! Anything else may have run on the control cluster already.
 
 use argosy_api::{
     conditions::{WorkflowCondition, reason, workflow as types},
@@ -9,7 +9,8 @@ use argosy_api::{
 };
 
 use super::{
-    Hub, HubAction, action::Purpose, claimed::let_go, mirror::with_conditions, workflow_view::WorkflowView,
+    Hub, HubAction, action::Purpose, claimed::let_go, mirror::with_conditions, moving::release,
+    workflow_view::WorkflowView,
 };
 use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
 
@@ -21,6 +22,9 @@ impl Hub {
         if let Some(lost) = self.lost_claim(view) {
             return Some(self.claim_again(key, view, &lost));
         }
+        if view.is_held && view.placement.policies.is_empty() {
+            return Some(release(key, view));
+        }
         if let Some(leftover) = self.clear_leftovers(view, None) {
             return Some(leftover);
         }
@@ -31,7 +35,8 @@ impl Hub {
             (None, None) => explain(key, view, &[]),
         };
         let is_rid_of_works = !self.works.contains_key(&view.uid) && view.unsure_of.is_none();
-        explanation.or_else(|| let_go(key, view).filter(|_| is_rid_of_works))
+        // The finalizer is part of what says that it has been held since its creation.
+        explanation.or_else(|| let_go(key, view).filter(|_| is_rid_of_works && !view.is_held))
     }
 
     /// The claim of a Workflow that has started, after its annotation was taken off, as `kubectl replace` does. The
@@ -47,6 +52,9 @@ impl Hub {
             attempt: work.attempt,
             wants_status: view.placement.wants_status,
             has_started: true,
+            is_guarded: self.config.is_guarded,
+            is_born: false,
+            is_retry: false,
         })
     }
 
@@ -59,6 +67,7 @@ impl Hub {
         if let Some(condition) = not_dispatchable(view) {
             return Some(condition);
         }
+        let hold = view.hold().unwrap_or_default();
         let policies = placement
             .policies
             .iter()
@@ -66,8 +75,7 @@ impl Hub {
             .collect::<Vec<_>>()
             .join(", ");
         if placement.clusters.is_empty() {
-            let message =
-                format!("selected by {policies}, which match no ManagedCluster; it waits, suspended");
+            let message = format!("selected by {policies}, which match no ManagedCluster; it waits, {hold}");
             return Some(WorkflowCondition::new(
                 types::DISPATCHED,
                 false,
@@ -83,7 +91,7 @@ impl Hub {
                 .collect::<Vec<_>>()
                 .join(", ");
             let message = format!(
-                "selected by {policies} for {clusters}; one run has one cluster, so it waits, suspended"
+                "selected by {policies} for {clusters}; one run has one cluster, so it waits, {hold}"
             );
             return Some(WorkflowCondition::new(
                 types::AMBIGUOUS,
@@ -118,12 +126,12 @@ fn no_policy(view: &WorkflowView) -> Option<WorkflowCondition> {
 }
 
 fn not_dispatchable(view: &WorkflowView) -> Option<WorkflowCondition> {
-    let (why, message) = if view.is_final() || view.status.has_pod_nodes {
+    let (why, message) = if view.is_final() || (view.status.has_pod_nodes && !view.is_held) {
         (
             reason::ALREADY_STARTED,
             "it has run on the control cluster, and runs once; create it anew with spec.suspend: true",
         )
-    } else if !view.is_suspended() {
+    } else if view.hold().is_none() {
         (
             reason::NOT_HELD,
             "it was not suspended when it was first seen, so it may run here; create it anew with spec.suspend: true",

@@ -24,10 +24,14 @@ pub(super) struct Work {
     /// The attempt that is asked to be withdrawn.
     pub(super) withdraw: Option<u64>,
     pub(super) has_annotations: bool,
+    /// What is asked of the run.
+    pub(super) control: Option<String>,
     /// The agent has promised never to create the attempt.
     pub(super) is_withdrawn: bool,
     /// The agent has created the attempt, or found it created.
     pub(super) is_started: bool,
+    /// The object is gone from the cluster, and the agent remembers that it was there.
+    pub(super) is_over: bool,
     /// When the agent found the object gone before its end, without a last report.
     pub(super) lost_at: Option<Timestamp>,
     /// What the agent says stands in the way: reason and message.
@@ -43,6 +47,10 @@ pub(super) struct Report {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) outcome: Option<Outcome>,
+    /// Number of the last verb that was carried out.
+    pub(super) verb: u64,
+    /// Why it had no effect.
+    pub(super) overtaken: Option<String>,
 }
 
 /// Whose state an object of the ITS is: the UID of the WDS object and the cluster of the mailbox.
@@ -63,6 +71,10 @@ impl Work {
         let lost_at = find(types::APPLIED)
             .filter(|condition| condition.status == "True" && condition.reason == reason::DELETED_ON_CLUSTER)
             .map(|condition| condition.last_transition_time.0);
+        let is_over = find(types::APPLIED).is_some_and(|condition| {
+            condition.status == "True"
+                && [reason::FINISHED, reason::DELETED_ON_CLUSTER].contains(&condition.reason.as_str())
+        });
         let already_created =
             find(types::WITHDRAWN).is_some_and(|condition| condition.reason == reason::ALREADY_CREATED);
         Self {
@@ -73,6 +85,12 @@ impl Work {
                 .annotations
                 .as_ref()
                 .and_then(|annotations| annotations.get(names::WITHDRAW_ANNOTATION)?.parse().ok()),
+            control: work
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(names::CONTROL_ANNOTATION).cloned()),
+            is_over,
             has_annotations: work.metadata.annotations.is_some(),
             is_withdrawn: is_true(types::WITHDRAWN),
             is_started: is_true(types::APPLIED) || already_created,
@@ -95,6 +113,8 @@ impl Report {
             labels: reported.labels,
             annotations: reported.annotations,
             outcome: reported.outcome,
+            verb: reported.verb.unwrap_or_default(),
+            overtaken: reported.overtaken,
         }
     }
 }

@@ -5,10 +5,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::placement::Placement;
-use crate::{ClusterName, OriginUid, WorkflowKey, claim::Claim, digest::Digest};
+use crate::{
+    ClusterName, OriginUid, WorkflowKey,
+    admission::is_asked_to_suspend,
+    claim::{Claim, is_held_from_birth},
+    control::{Control, Verbs},
+    digest::Digest,
+    held::{initial_status, keeps_suspend},
+    placement::Placement,
+};
 
 /// A Workflow of the WDS.
 #[derive(Debug)]
@@ -21,6 +28,16 @@ pub(super) struct WorkflowView {
     pub(super) is_deleting: bool,
     pub(super) spec: Arc<Value>,
     pub(super) claim: Option<Claim>,
+    /// The webhook has held it since its creation and it is not claimed yet.
+    pub(super) is_held: bool,
+    /// Somebody keeps `spec.suspend` as it was written, so that after the claim it means nothing.
+    pub(super) keeps_suspend: bool,
+    /// What its user asks of the run, as far as it is on the object.
+    pub(super) control: Control,
+    /// Why the last verb had no effect, where it never came to the cluster.
+    pub(super) overtaken: Option<String>,
+    /// What the status brings along to the cluster, until the run has started.
+    pub(super) initial_status: Map<String, Value>,
     /// The attempt of the last claim, also after its release; 0 before the first.
     pub(super) last_attempt: u64,
     pub(super) status: Status,
@@ -69,6 +86,29 @@ impl WorkflowView {
     pub(super) fn new(object: Workflow) -> Self {
         let claim = Claim::of(&object.metadata);
         let last_attempt = Claim::last_attempt(&object.metadata);
+        // A copy that has run here looks held in the end, too.
+        let is_over = workflow::is_final(workflow::phase(object.status.as_ref()));
+        let is_held = is_held_from_birth(&object.metadata) && !is_over;
+        let is_unstarted = |claim: &Claim| (claim.is_guarded || claim.is_retry) && !claim.has_started;
+        let initial_status = if is_held || claim.as_ref().is_some_and(is_unstarted) {
+            initial_status(object.status.as_ref())
+        } else {
+            Map::new()
+        };
+        let keeps_suspend = keeps_suspend(&object.metadata);
+        let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
+        let verbs = Verbs::of(&object.metadata);
+        let control = Control {
+            suspend: (is_verb && object.spec.get("suspend") == Some(&Value::Bool(true)))
+                || is_asked_to_suspend(object.metadata.annotations.as_ref()),
+            shutdown: object
+                .spec
+                .get("shutdown")
+                .and_then(Value::as_str)
+                .filter(|shutdown| !shutdown.is_empty())
+                .map(ToOwned::to_owned),
+            verbs: verbs.pending,
+        };
         let metadata = object.metadata;
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
@@ -79,6 +119,11 @@ impl WorkflowView {
             is_deleting: metadata.deletion_timestamp.is_some(),
             spec: Arc::new(object.spec),
             claim,
+            is_held,
+            keeps_suspend,
+            control,
+            overtaken: verbs.overtaken,
+            initial_status,
             last_attempt,
             status: Status::new(object.status.as_ref()),
             placement: Placement::default(),
@@ -94,6 +139,15 @@ impl WorkflowView {
             .get("suspend")
             .and_then(Value::as_bool)
             .unwrap_or_default()
+    }
+
+    /// What keeps the Workflow from running on the control cluster, if anything does.
+    pub(super) fn hold(&self) -> Option<&'static str> {
+        if self.is_held {
+            Some("held")
+        } else {
+            self.is_suspended().then_some("suspended")
+        }
     }
 
     /// Whether Argo calls the Workflow done.

@@ -6,19 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_core::{Change, Failure, Reconcile};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    api_server::{ApiServer, Kind},
-    servers::Servers,
-};
+use crate::{api_server::Kind, script::Space, servers::Servers};
 
 /// What a process is made of besides its index.
 pub(crate) trait Process: Reconcile + Sized {
-    fn start(number: usize) -> Self;
+    fn start(number: usize, servers: &Servers) -> Self;
     fn watches(number: usize) -> Vec<Watch<Self>>;
+    /// Where an action is carried out.
+    fn space(action: &Self::Action) -> Space;
     fn execute(
         key: &Self::Key,
         action: &Self::Action,
@@ -30,10 +29,12 @@ pub(crate) trait Process: Reconcile + Sized {
 /// A watch: where it looks, and what its changes mean.
 pub(crate) struct Watch<R: Reconcile> {
     pub(crate) kind: Kind,
-    pub(crate) server: fn(&Servers, usize) -> &ApiServer,
+    pub(crate) space: Space,
     pub(crate) selects: fn(&Value, usize) -> bool,
     pub(crate) input: fn(Change<Value>) -> R::Input,
-    cursor: usize,
+    pub(crate) cursor: usize,
+    /// The next thing to arrive is a list that is still to be taken.
+    is_lost: bool,
     /// Nothing arrives while the process catches up.
     is_lagging: bool,
     /// A list that was taken and has not arrived.
@@ -65,28 +66,33 @@ pub(crate) struct Actor<R: Process> {
     /// Keys whose last request failed.
     delayed: BTreeSet<R::Key>,
     timers: BTreeMap<R::Key, Timestamp>,
+    cuts: BTreeSet<Space>,
+    /// How far its clock is ahead.
+    pub(crate) skew: SignedDuration,
 }
 
 impl<R: Reconcile> Watch<R> {
     pub(crate) fn new(
         kind: Kind,
-        server: fn(&Servers, usize) -> &ApiServer,
+        space: Space,
         selects: fn(&Value, usize) -> bool,
         input: fn(Change<Value>) -> R::Input,
     ) -> Self {
         Self {
             kind,
-            server,
+            space,
             selects,
             input,
             cursor: 0,
+            is_lost: true,
             is_lagging: false,
             list: None,
         }
     }
 
     fn relist(&mut self, number: usize, servers: &Servers) {
-        let server = (self.server)(servers, number);
+        let server = servers.at(self.space, number);
+        self.is_lost = false;
         self.list = Some(
             server
                 .list(self.kind)
@@ -98,10 +104,13 @@ impl<R: Reconcile> Watch<R> {
     }
 
     fn next(&mut self, number: usize, servers: &Servers) -> Option<R::Input> {
+        if self.is_lost {
+            self.relist(number, servers);
+        }
         if let Some(list) = self.list.take() {
             return Some((self.input)(Change::Reset(list)));
         }
-        while let Some(event) = (self.server)(servers, number).log.get(self.cursor) {
+        while let Some(event) = servers.at(self.space, number).log.get(self.cursor) {
             self.cursor += 1;
             if event.kind == self.kind && (self.selects)(&event.object, number) {
                 let object = Box::new(event.object.clone());
@@ -118,24 +127,86 @@ impl<R: Reconcile> Watch<R> {
 
 impl<R: Process> Actor<R> {
     pub(crate) fn new(number: usize, servers: &Servers) -> Self {
-        let mut watches = R::watches(number);
-        for watch in &mut watches {
-            watch.relist(number, servers);
-        }
-        Self {
+        let mut actor = Self {
             number,
-            index: R::start(number),
-            watches,
+            index: R::start(number, servers),
+            watches: R::watches(number),
             dirty: BTreeSet::new(),
             under_way: Vec::new(),
             delayed: BTreeSet::new(),
             timers: BTreeMap::new(),
+            cuts: BTreeSet::new(),
+            skew: SignedDuration::ZERO,
+        };
+        actor.list_all(servers);
+        actor
+    }
+
+    fn list_all(&mut self, servers: &Servers) {
+        for watch in &mut self.watches {
+            if !self.cuts.contains(&watch.space) {
+                watch.relist(self.number, servers);
+            }
+        }
+    }
+
+    /// The same process with its memory lost; where it runs, what it reaches and its clock stay.
+    pub(crate) fn restart(&mut self, servers: &Servers) {
+        let (cuts, skew) = (std::mem::take(&mut self.cuts), self.skew);
+        *self = Self {
+            cuts: cuts.clone(),
+            skew,
+            ..Self::new(self.number, servers)
+        };
+        for space in cuts {
+            self.lose_watches(space);
         }
     }
 
     pub(crate) fn relist(&mut self, watch: usize, servers: &Servers) {
         let count = self.watches.len();
-        self.watches[watch % count].relist(self.number, servers);
+        let watch = &mut self.watches[watch % count];
+        if !self.cuts.contains(&watch.space) {
+            watch.relist(self.number, servers);
+        }
+    }
+
+    /// The process cannot reach a space any more, or can again.
+    pub(crate) fn cut(&mut self, space: Space) {
+        if !self.cuts.remove(&space) {
+            self.cuts.insert(space);
+        }
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.cuts.clear();
+    }
+
+    pub(crate) fn reaches(&self, space: Space) -> bool {
+        !self.cuts.contains(&space)
+    }
+
+    /// A space has become another one: its watches begin anew.
+    pub(crate) fn lose_watches(&mut self, space: Space) {
+        for watch in self.watches.iter_mut().filter(|watch| watch.space == space) {
+            watch.list = None;
+            watch.is_lost = true;
+        }
+    }
+
+    /// Whether it may still act on a state of `key` before event `event` of a watch.
+    pub(crate) fn is_before(&self, key: &R::Key, kind: Kind, space: Space, event: usize) -> bool {
+        let is_behind = |watch: &Watch<R>| {
+            watch.kind == kind
+                && watch.space == space
+                && (watch.is_lost || watch.list.is_some() || watch.cursor <= event)
+        };
+        let is_open = |one: &Request<R>| one.key == *key && one.outcome.is_none();
+        self.watches.iter().any(is_behind) || self.under_way.iter().any(is_open)
+    }
+
+    pub(crate) fn now(&self, servers: &Servers) -> Timestamp {
+        servers.now + self.skew
     }
 
     /// From now on, a watch is slower than everything else; or no longer.
@@ -154,18 +225,23 @@ impl<R: Process> Actor<R> {
     /// The next event of a watch arrives.
     pub(crate) fn deliver(&mut self, watch: usize, servers: &Servers) -> bool {
         let count = self.watches.len();
-        let input = self.watches[watch % count].next(self.number, servers);
+        let watch = &mut self.watches[watch % count];
+        if self.cuts.contains(&watch.space) {
+            return false;
+        }
+        let input = watch.next(self.number, servers);
         input.map(|input| self.learn(input, servers)).is_some()
     }
 
     fn learn(&mut self, input: R::Input, servers: &Servers) {
-        self.dirty.extend(self.index.apply(input, servers.now));
+        self.dirty.extend(self.index.apply(input, self.now(servers)));
     }
 
     /// A decision is made about one of the dirty keys that have no request under way.
     pub(crate) fn decide(&mut self, choice: usize, servers: &Servers) -> bool {
+        let now = self.now(servers);
         self.timers
-            .extract_if(.., |_, at| *at <= servers.now)
+            .extract_if(.., |_, at| *at <= now)
             .for_each(|(key, _)| {
                 self.dirty.insert(key);
             });
@@ -175,7 +251,7 @@ impl<R: Process> Actor<R> {
             return false;
         };
         self.dirty.remove(&key);
-        let decision = self.index.decide(&key, servers.now);
+        let decision = self.index.decide(&key, now);
         if let Some(at) = decision.recheck_at {
             self.timers.insert(key.clone(), at);
         }
@@ -191,6 +267,7 @@ impl<R: Process> Actor<R> {
 
     /// One request reaches its server.
     pub(crate) fn execute(&mut self, choice: usize, fault: Fault, servers: &mut Servers) -> bool {
+        let cuts = &self.cuts;
         let open: Vec<&mut Request<R>> = self
             .under_way
             .iter_mut()
@@ -201,7 +278,9 @@ impl<R: Process> Actor<R> {
             return false;
         };
         let lost = || Err(Failure::Unreachable("no answer".to_owned()));
+        let is_cut = cuts.contains(&R::space(&request.action));
         request.outcome = Some(match fault {
+            _ if is_cut => lost(),
             Fault::None => R::execute(&request.key, &request.action, self.number, servers),
             Fault::Request => lost(),
             Fault::Answer => {
@@ -244,7 +323,7 @@ impl<R: Process> Actor<R> {
     /// Everything that is there to be done, with `fault` for the first request; whether there was anything.
     pub(crate) fn catch_up(&mut self, mut fault: Fault, servers: &mut Servers) -> bool {
         let mut worked = false;
-        for _ in 0..10_000 {
+        for _ in 0..2_000 {
             let mut arrived = false;
             for watch in 0..self.watches.len() {
                 arrived |= !self.watches[watch].is_lagging && self.deliver(watch, servers);
@@ -259,6 +338,10 @@ impl<R: Process> Actor<R> {
                 return worked;
             }
             worked = true;
+        }
+        // What is known is newer than what is there now, until the process is restarted.
+        if servers.ledger.was_restored {
+            return worked;
         }
         panic!(
             "process {} never comes to rest; its requests: {:?}",
@@ -280,4 +363,22 @@ pub(crate) fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
         Change::Delete(object) => Change::Delete(Box::new(read(*object))),
         Change::Reset(live) => Change::Reset(live.into_iter().map(read).collect()),
     }
+}
+
+/// The change that an object of the model's answer is.
+pub(crate) fn apply<K: DeserializeOwned>(object: Value) -> Change<K> {
+    typed(Change::Apply(Box::new(object)))
+}
+
+/// What is not there is no failure.
+pub(crate) fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::NotFound { .. }) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+pub(crate) fn json_of(object: &impl serde::Serialize) -> Value {
+    serde_json::to_value(object).expect("an object encodes")
 }

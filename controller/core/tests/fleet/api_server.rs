@@ -31,7 +31,9 @@ type Key = (Kind, String, String);
 pub(crate) struct ApiServer {
     name: &'static str,
     version: u64,
+    uids: u64,
     objects: BTreeMap<Key, Value>,
+    backup: Option<(u64, BTreeMap<Key, Value>)>,
     pub(crate) log: Vec<Event>,
 }
 
@@ -73,7 +75,9 @@ impl ApiServer {
         Self {
             name,
             version: 100,
+            uids: 0,
             objects: BTreeMap::new(),
+            backup: None,
             log: Vec::new(),
         }
     }
@@ -95,7 +99,8 @@ impl ApiServer {
         if self.objects.contains_key(&key) {
             return Err(Failure::Foreign(format!("{key:?} already exists")));
         }
-        object["metadata"]["uid"] = json!(format!("{}-{}", self.name, self.version));
+        self.uids += 1;
+        object["metadata"]["uid"] = json!(format!("{}-{}", self.name, self.uids));
         object["metadata"]["generation"] = json!(1);
         Ok(self.store(key, object))
     }
@@ -111,6 +116,33 @@ impl ApiServer {
         let mut edited = self.objects.get(&key).cloned().ok_or_else(|| missing(&key))?;
         change(&mut edited);
         Ok(self.store(key, edited))
+    }
+
+    /// Replaces an object, which must be as it was read.
+    pub(crate) fn update(&mut self, kind: Kind, object: Value) -> Result<Value, Failure> {
+        let key = key_of(kind, &object);
+        let there = self.objects.get(&key).ok_or_else(|| missing(&key))?;
+        let same = |pointer: &str| there.pointer(pointer) == object.pointer(pointer);
+        if !same("/metadata/uid") || !same("/metadata/resourceVersion") {
+            return Err(Failure::Conflict);
+        }
+        Ok(self.store(key, object))
+    }
+
+    pub(crate) fn back_up(&mut self) {
+        self.backup = Some((self.version, self.objects.clone()));
+    }
+
+    /// Puts the backup back; whether there was one.
+    pub(crate) fn restore(&mut self, numbers_go_on: bool) -> bool {
+        let Some((version, objects)) = self.backup.clone() else {
+            return false;
+        };
+        self.objects = objects;
+        if !numbers_go_on {
+            self.version = version;
+        }
+        true
     }
 
     /// Applies a JSON patch with the guards of a real one.
@@ -168,6 +200,11 @@ impl ApiServer {
         if self.objects.get(&key) == Some(&object) {
             return object;
         }
+        let is_new_spec = |there: &Value| there.get("spec") != object.get("spec");
+        if self.objects.get(&key).is_some_and(is_new_spec) {
+            let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+            object["metadata"]["generation"] = json!(generation + 1);
+        }
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_deletion = is_deleting(&object) && !has_finalizers(&object);
@@ -185,7 +222,7 @@ impl ApiServer {
     }
 }
 
-fn apply(object: &mut Value, operation: &Value) -> Result<(), &'static str> {
+pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), &'static str> {
     let (parent, field) = text(operation, "/path").rsplit_once('/').ok_or("no path")?;
     let fields = object
         .pointer_mut(parent)

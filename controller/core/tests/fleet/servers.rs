@@ -1,25 +1,33 @@
-//! The API servers of the fleet, and what must never happen on them.
+//! The API servers of the fleet, and what each write on them means for the promises.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use argosy_api::{names, workflow};
+use argosy_api::names;
+use argosy_core::admission::Admission;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::api_server::{ApiServer, Kind, is_deleting, text};
+use crate::{
+    api_server::{ApiServer, Kind},
+    ledger::Ledger,
+    script::Space,
+};
 
 pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
 
+pub(crate) const POLICIES: [&str; 3] = ["cluster1", "cluster2", "any"];
+
 pub(crate) struct Servers {
-    /// WDS and ITS.
-    pub(crate) control: ApiServer,
+    pub(crate) wds: ApiServer,
+    pub(crate) its: ApiServer,
     pub(crate) wecs: Vec<ApiServer>,
     pub(crate) now: Timestamp,
-    /// Creations on WECs by origin: cluster and attempt.
-    pub(crate) starts: BTreeMap<String, Vec<(&'static str, String)>>,
-    /// Origins that a person has tampered with in a WEC or a mailbox.
-    pub(crate) tampered: BTreeSet<String>,
-    checked: usize,
+    /// Webhook and admission policies stand in front of the WDS.
+    pub(crate) is_guarded: bool,
+    pub(crate) is_webhook_down: bool,
+    /// What webhook and policies know; the latest that the controller has published, or an older one.
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) ledger: Ledger,
 }
 
 pub(crate) fn label<'a>(object: &'a Value, key: &str) -> &'a str {
@@ -36,100 +44,91 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-impl Servers {
-    pub(crate) fn new() -> Self {
-        let mut control = ApiServer::new("control");
-        for name in CLUSTERS {
-            let cluster = json!({ "metadata": { "name": name, "labels": { "name": name } }, "spec": {} });
-            let lease = json!({
-                "metadata": { "namespace": name, "name": names::CLUSTER_LEASE },
-                "spec": { "renewTime": "2026-11-21T10:00:00.000000Z", "leaseDurationSeconds": 30 },
-            });
-            control.create(Kind::Cluster, cluster).expect("is new");
-            control.create(Kind::Lease, lease).expect("is new");
-        }
-        for (policy, clusters) in [
-            ("cluster1", json!({ "name": "cluster1" })),
-            ("cluster2", json!({ "name": "cluster2" })),
-            ("any", json!({})),
-        ] {
-            let policy = json!({
-                "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": { "name": policy },
-                "spec": {
-                    "clusterSelectors": [{ "matchLabels": clusters }],
-                    "downsync": [{
-                        "apiGroup": "argoproj.io", "resources": ["workflows"], "wantSingletonReportedState": true,
-                        "objectSelectors": [{ "matchLabels": { names::KUBESTELLAR_CLUSTER_LABEL: policy } }],
-                    }],
-                },
-            });
-            control.create(Kind::Policy, policy).expect("is new");
-        }
-        let wecs = CLUSTERS.iter().map(|name| ApiServer::new(name)).collect();
-        let now = "2026-11-21T10:00:00Z".parse().expect("is a time");
-        Self {
-            control,
-            wecs,
-            now,
-            starts: BTreeMap::new(),
-            tampered: BTreeSet::new(),
-            checked: 0,
-        }
-    }
+/// The policy of a name selects Workflows whose label has that value.
+pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
+    json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": { "name": name },
+        "spec": {
+            "clusterSelectors": [{ "matchLabels": clusters }],
+            "downsync": [{
+                "apiGroup": "argoproj.io", "resources": ["workflows"], "wantSingletonReportedState": true,
+                "objectSelectors": [{ "matchLabels": { names::KUBESTELLAR_CLUSTER_LABEL: name } }],
+            }],
+        },
+    })
+}
 
-    /// An object is created on a WEC: the first and only time for its origin, because nothing moves that has started.
-    pub(crate) fn note_start(&mut self, object: &Value, wec: usize) {
-        let starts = self
-            .starts
-            .entry(label(object, names::ORIGIN_UID_LABEL).to_owned())
-            .or_default();
-        starts.push((
-            CLUSTERS[wec],
-            annotation(object, names::ATTEMPT_ANNOTATION).to_owned(),
-        ));
-        assert_eq!(
-            starts.len(),
-            1,
-            "{} was started more than once: {starts:?}",
-            text(object, "/metadata/name")
-        );
-    }
-
-    /// Checks every version that a Workflow of the WDS has had since the last check.
-    pub(crate) fn check_holds(&mut self) {
-        for event in &self.control.log[self.checked..] {
-            if event.kind == Kind::Workflow && !is_deleting(&event.object) {
-                check_hold(&event.object);
-            }
-        }
-        self.checked = self.control.log.len();
+/// The clusters that a policy means by its name.
+pub(crate) fn clusters_of(policy: &str) -> Value {
+    if policy == "any" {
+        json!({})
+    } else {
+        json!({ "name": policy })
     }
 }
 
-/// A claimed Workflow is held by the label from its claim on; one whose claim was given up by `spec.suspend`.
-fn check_hold(object: &Value) {
-    let claim = annotation(object, names::CLAIM_ANNOTATION);
-    let is_claimed = !label(object, names::CLUSTER_LABEL).is_empty();
-    if is_claimed {
-        assert_eq!(
-            label(object, names::ARGO_COMPLETED_LABEL),
-            "true",
-            "claimed and not held: {object:#}"
-        );
-        assert_ne!(
-            text(object, "/status/phase"),
-            "",
-            "held and without a phase: {object:#}"
-        );
-        assert!(!claim.is_empty(), "held and without a claim: {object:#}");
-    } else if !claim.is_empty() {
-        assert_eq!(
-            object["spec"]["suspend"], true,
-            "released and not suspended: {object:#}"
-        );
-        assert!(
-            !workflow::is_final(text(object, "/status/phase")),
-            "released after its end: {object:#}"
-        );
+pub(crate) fn lease(cluster: &str, now: Timestamp) -> Value {
+    json!({
+        "metadata": { "namespace": cluster, "name": names::CLUSTER_LEASE },
+        "spec": { "renewTime": format!("{now:.6}"), "leaseDurationSeconds": 30 },
+    })
+}
+
+impl Servers {
+    pub(crate) fn new(is_guarded: bool) -> Self {
+        let (mut wds, mut its) = (ApiServer::new("wds"), ApiServer::new("its"));
+        let now = "2026-11-21T10:00:00Z".parse().expect("is a time");
+        for name in CLUSTERS {
+            let cluster = json!({ "metadata": { "name": name, "labels": { "name": name } }, "spec": {} });
+            its.create(Kind::Cluster, cluster).expect("is new");
+            its.create(Kind::Lease, lease(name, now)).expect("is new");
+        }
+        for name in POLICIES {
+            wds.create(Kind::Policy, policy(name, &clusters_of(name)))
+                .expect("is new");
+        }
+        Self {
+            wds,
+            its,
+            wecs: CLUSTERS.iter().map(|name| ApiServer::new(name)).collect(),
+            now,
+            is_guarded,
+            is_webhook_down: false,
+            admission: Arc::default(),
+            ledger: Ledger::default(),
+        }
+    }
+
+    pub(crate) fn at(&self, space: Space, number: usize) -> &ApiServer {
+        match space {
+            Space::Wds => &self.wds,
+            Space::Its => &self.its,
+            Space::Wec => &self.wecs[number],
+        }
+    }
+
+    pub(crate) fn at_mut(&mut self, space: Space, number: usize) -> &mut ApiServer {
+        match space {
+            Space::Wds => &mut self.wds,
+            Space::Its => &mut self.its,
+            Space::Wec => &mut self.wecs[number],
+        }
+    }
+
+    /// Checks every version that any Workflow has had since the last check.
+    pub(crate) fn check(&mut self) {
+        self.ledger.read_wds(&self.wds, self.is_guarded);
+        for (number, wec) in self.wecs.iter().enumerate() {
+            self.ledger.read_wec(number, wec);
+        }
+    }
+
+    /// The agent of a cluster says that it is alive.
+    pub(crate) fn renew_lease(&mut self, cluster: &str, now: Timestamp) {
+        let there = self.its.get(Kind::Lease, cluster, names::CLUSTER_LEASE);
+        if let Ok(there) = there {
+            let change = |there: &mut Value| there["spec"] = lease(cluster, now)["spec"].clone();
+            self.its.edit(Kind::Lease, &there, change).expect("is there");
+        }
     }
 }

@@ -1,97 +1,78 @@
-//! The whole fleet: servers, processes, Argo and users; and the steps that a script is made of.
+//! The whole fleet: servers and processes, step by step, and how it comes to rest.
 
-use argosy_api::{names, workflow};
-use argosy_core::{agent::Agent, hub::Hub};
+use std::sync::Arc;
+
+use argosy_api::names;
+use argosy_core::{OriginUid, agent::Agent, hub::Hub};
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     actor::{Actor, Fault},
     api_server::{Kind, is_deleting, text},
-    processes::HUB,
+    hub_process::HUB,
+    script::{Space, Step, Who},
     servers::{CLUSTERS, Servers, label},
 };
-
-/// Which process: 0 is the controller, the others are the agents.
-pub(crate) type Who = usize;
-
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// The next event of a watch arrives.
-    Deliver(Who, usize),
-    /// A list is taken; it arrives as the watch's next event.
-    Relist(Who, usize),
-    Decide(Who, usize),
-    Execute(Who, usize, Fault),
-    Settle(Who, usize),
-    Retry(Who),
-    /// The process loses its memory; its unsent requests with it.
-    Restart(Who),
-    /// The process does all it can, but for one fault.
-    CatchUp(Who, Fault),
-    /// A watch is slower than everything else from now on, or no longer.
-    Lag(Who, usize),
-    /// A run goes on by one phase.
-    Argo(usize, usize),
-    /// Argo deletes a finished object.
-    Expire(usize, usize),
-    User(usize, UserStep),
-    Tamper(usize, usize, Tamper),
-}
-
-/// What a user does to one of three Workflows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum UserStep {
-    /// With the label's value.
-    Create(&'static str),
-    Relabel(&'static str),
-    /// `argo resume`: `spec.suspend` is taken off.
-    Resume,
-    Delete,
-}
-
-/// What somebody does who should not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tamper {
-    DeleteObject,
-    /// With its finalizers, once anything says that it was created. Before, nobody can know.
-    DestroyObject,
-    DeleteWork,
-}
 
 pub(crate) struct World {
     pub(crate) servers: Servers,
     pub(crate) hub: Actor<Hub>,
     pub(crate) agents: Vec<Actor<Agent>>,
+    /// A second agent for the same cluster, which may have slept.
+    pub(crate) seconds: Vec<Option<Actor<Agent>>>,
+    /// The webhook gets no newer knowledge.
+    is_stale: bool,
+    /// How many events of each WEC, and of the ITS, were looked at.
+    seen: [[usize; 2]; CLUSTERS.len()],
 }
 
-/// Calls a method of the process `who`, whatever its type.
+fn is_withdrawn(work: &Value) -> bool {
+    let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one["type"] == "Withdrawn" && one["status"] == "True")
+}
+
+/// Calls a method of the process `who`, whatever its type; of none, the default is the answer.
 macro_rules! on {
     ($world:expr, $who:expr, $actor:ident => $call:expr) => {
-        match $who % (CLUSTERS.len() + 1) {
+        match $who % (2 * CLUSTERS.len() + 1) {
             0 => {
                 let $actor = &mut $world.hub;
                 $call
             }
-            number => {
+            number if number <= CLUSTERS.len() => {
                 let $actor = &mut $world.agents[number - 1];
                 $call
             }
+            number => match &mut $world.seconds[number - 1 - CLUSTERS.len()] {
+                Some($actor) => $call,
+                None => Default::default(),
+            },
         }
     };
 }
 
 impl World {
-    pub(crate) fn new() -> Self {
-        let servers = Servers::new();
+    pub(crate) fn new(is_guarded: bool) -> Self {
+        let servers = Servers::new(is_guarded);
         let agents = (0..CLUSTERS.len())
             .map(|number| Actor::new(number, &servers))
             .collect();
-        Self {
+        let mut world = Self {
             hub: Actor::new(HUB, &servers),
             agents,
+            seconds: CLUSTERS.iter().map(|_| None).collect(),
             servers,
+            is_stale: false,
+            seen: [[0; 2]; CLUSTERS.len()],
+        };
+        if is_guarded {
+            // The webhook is registered when the controller has listed everything.
+            world.hub.catch_up(Fault::None, &mut world.servers);
+            world.publish();
         }
+        world
     }
 
     pub(crate) fn step(&mut self, step: &Step) {
@@ -112,40 +93,178 @@ impl World {
             Step::Retry(who) => {
                 on!(self, who, actor => actor.retry());
             }
-            Step::Restart(who) => match who % (CLUSTERS.len() + 1) {
-                0 => self.hub = Actor::new(HUB, &self.servers),
-                number => self.agents[number - 1] = Actor::new(number - 1, &self.servers),
-            },
+            Step::Restart(who) => on!(self, who, actor => actor.restart(&self.servers)),
             Step::CatchUp(who, fault) => {
+                self.beat(who);
                 on!(self, who, actor => actor.catch_up(fault, &mut self.servers));
             }
             Step::Lag(who, watch) => on!(self, who, actor => actor.lag(watch)),
+            Step::Cut(who, space) => on!(self, who, actor => actor.cut(space)),
+            Step::Second(cluster) => self.second(cluster % CLUSTERS.len()),
+            Step::Skew(who, minutes) => {
+                let skew = SignedDuration::from_mins(i64::from(minutes));
+                on!(self, who, actor => actor.skew = skew);
+            }
+            Step::Wait(minutes) => self.servers.now += SignedDuration::from_mins(i64::from(minutes)),
             Step::Argo(cluster, choice) => {
                 self.argo(cluster % CLUSTERS.len(), choice);
             }
             Step::Expire(cluster, choice) => self.expire(cluster % CLUSTERS.len(), choice),
-            Step::User(number, what) => self.user(number % 3, what),
+            Step::Local(choice, age) => self.local_argo(choice, age),
+            Step::LocalExpire(choice) => self.local_expire(choice),
+            Step::Foreign(cluster, number) => self.foreign(cluster % CLUSTERS.len(), number % 3),
+            Step::Webhook => self.servers.is_webhook_down ^= true,
+            Step::Stale => self.is_stale ^= true,
+            Step::Policy(choice, what) => self.policy(choice, what),
+            Step::User(number, what) => {
+                self.user(number % 3, what);
+            }
             Step::Tamper(cluster, choice, what) => self.tamper(cluster % CLUSTERS.len(), choice, what),
+            Step::Backup(space) => self.back_up(space),
+            Step::Restore(space, numbers_go_on) => self.restore(space, numbers_go_on),
         }
-        self.servers.check_holds();
+        self.after_step();
     }
 
-    /// Runs everything, without faults, until nothing happens any more.
-    pub(crate) fn settle(&mut self) {
-        for who in 0..=CLUSTERS.len() {
-            on!(self, who, actor => actor.lag_no_more());
+    fn after_step(&mut self) {
+        if !self.is_stale {
+            self.publish();
         }
-        for _ in 0..200 {
-            let mut worked = false;
-            for who in 0..=CLUSTERS.len() {
-                worked |= on!(self, who, actor => actor.retry());
-                worked |= on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
+        self.servers.check();
+        for cluster in 0..CLUSTERS.len() {
+            self.wake_sleepers(cluster);
+        }
+    }
+
+    /// The webhook and the policies learn what the controller knows.
+    fn publish(&mut self) {
+        if self.hub.index.is_synced() {
+            self.servers.admission = Arc::clone(self.hub.index.admission());
+        }
+    }
+
+    /// An agent that reaches both its spaces renews its Lease.
+    fn beat(&mut self, who: Who) {
+        let number = (who % (2 * CLUSTERS.len() + 1)).wrapping_sub(1);
+        if let Some(agent) = self.agents.get(number)
+            && agent.reaches(Space::Its)
+            && agent.reaches(Space::Wec)
+        {
+            let now = agent.now(&self.servers);
+            self.servers.renew_lease(CLUSTERS[number], now);
+        }
+    }
+
+    fn second(&mut self, cluster: usize) {
+        self.seconds[cluster] = match self.seconds[cluster] {
+            None => {
+                self.servers.ledger.had_two_agents = true;
+                Some(Actor::new(cluster, &self.servers))
+            }
+            Some(_) => None,
+        };
+    }
+
+    /// What no two agents can agree upon: that an object came, ran and went, or was never to come, while one of them
+    /// slept between its own decision and its request. Whoever sleeps so long is taken for dead before, as the chart sees to.
+    fn wake_sleepers(&mut self, cluster: usize) {
+        let seen = [self.servers.wecs[cluster].log.len(), self.servers.its.log.len()];
+        if self.seconds[cluster].is_some() {
+            for event in self.seen[cluster][0]..seen[0] {
+                let event = &self.servers.wecs[cluster].log[event];
+                if event.kind == Kind::Workflow && event.is_deletion {
+                    let object = event.object.clone();
+                    self.wake(cluster, (Space::Wec, Kind::Workflow), &object, |_| true);
+                }
+            }
+            for event in self.seen[cluster][1]..seen[1] {
+                let event = &self.servers.its.log[event];
+                if event.kind != Kind::Work || text(&event.object, "/metadata/namespace") != CLUSTERS[cluster]
+                {
+                    continue;
+                }
+                let object = event.object.clone();
+                let from = (Space::Its, Kind::Work);
+                if event.is_deletion {
+                    self.wake(cluster, from, &object, is_deleting);
+                } else if is_withdrawn(&object) && self.seconds[cluster].is_some() {
+                    // The other may have a creation under way, or not know whether it had.
+                    self.seconds[cluster] = None;
+                    self.agents[cluster].restart(&self.servers);
+                }
+            }
+        }
+        self.seen[cluster] = seen;
+    }
+
+    /// Ends the second agent, or restarts the first, if it has not heard of the first version of `object` that `tells`.
+    fn wake(
+        &mut self,
+        cluster: usize,
+        (space, kind): (Space, Kind),
+        object: &Value,
+        tells: fn(&Value) -> bool,
+    ) {
+        let uid = text(object, "/metadata/uid");
+        let log = &self.servers.at(space, cluster).log;
+        let first = log
+            .iter()
+            .position(|one| text(&one.object, "/metadata/uid") == uid && tells(&one.object));
+        let origin: OriginUid = label(object, names::ORIGIN_UID_LABEL).into();
+        let sleeps =
+            |agent: &Actor<Agent>| first.is_some_and(|event| agent.is_before(&origin, kind, space, event));
+        if self.seconds[cluster].as_ref().is_some_and(sleeps) {
+            self.seconds[cluster] = None;
+        }
+        if sleeps(&self.agents[cluster]) {
+            self.agents[cluster].restart(&self.servers);
+        }
+    }
+
+    /// Everything that goes wrong ends: links are mended, watches are as fast as they can be, the webhook answers.
+    pub(crate) fn mend(&mut self) {
+        for who in 0..=2 * CLUSTERS.len() {
+            on!(self, who, actor => actor.lag_no_more());
+            on!(self, who, actor => actor.heal());
+            if self.servers.ledger.was_restored {
+                on!(self, who, actor => actor.restart(&self.servers));
+            }
+        }
+        self.is_stale = false;
+        self.servers.is_webhook_down = false;
+        self.restore_policies();
+    }
+
+    /// How much has been written, anywhere.
+    fn written(&self) -> usize {
+        let Servers { wds, its, wecs, .. } = &self.servers;
+        let servers = wecs.iter().chain([wds, its]);
+        servers.map(|server| server.log.len()).sum()
+    }
+
+    /// Runs everything, without faults, until nothing is written any more.
+    pub(crate) fn settle(&mut self) {
+        self.mend();
+        let mut quiet = 0;
+        for round in 0..300 {
+            let before = self.written();
+            // Some heartbeats, and no more, so that there is rest.
+            self.servers.now += SignedDuration::from_secs(i64::from(round < 3));
+            for who in 0..=2 * CLUSTERS.len() {
+                self.beat(who);
+                on!(self, who, actor => actor.retry());
+                on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
+                self.after_step();
             }
             for cluster in 0..CLUSTERS.len() {
-                worked |= self.argo(cluster, 0);
+                self.argo(cluster, 0);
             }
-            self.servers.check_holds();
-            if !worked {
+            for choice in 0..3 {
+                self.local_argo(choice, 0);
+            }
+            self.after_step();
+            quiet = if self.written() == before { quiet + 1 } else { 0 };
+            if quiet == 2 {
                 return;
             }
         }
@@ -157,140 +276,6 @@ impl World {
     }
 
     pub(crate) fn workflows(&self) -> Vec<Value> {
-        self.servers.control.list(Kind::Workflow).cloned().collect()
-    }
-
-    pub(crate) fn user(&mut self, number: usize, what: UserStep) {
-        let name = format!("workflow-{number}");
-        let control = &mut self.servers.control;
-        let there = control.get(Kind::Workflow, "argo", &name).ok();
-        match (what, there) {
-            (UserStep::Create(value), None) => {
-                let labels = json!({ names::KUBESTELLAR_CLUSTER_LABEL: value });
-                let object = json!({
-                    "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
-                    "metadata": { "namespace": "argo", "name": name, "labels": labels },
-                    "spec": { "suspend": true, "entrypoint": "main" },
-                });
-                control.create(Kind::Workflow, object).expect("the name is free");
-            }
-            (UserStep::Relabel(value), Some(there)) => {
-                let change = |object: &mut Value| {
-                    object["metadata"]["labels"][names::KUBESTELLAR_CLUSTER_LABEL] = json!(value);
-                };
-                control.edit(Kind::Workflow, &there, change).expect("is there");
-            }
-            // Before it is claimed, this starts it here, and it is none of ours.
-            (UserStep::Resume, Some(there)) if !label(&there, names::CLUSTER_LABEL).is_empty() => {
-                let change = |object: &mut Value| {
-                    drop(object["spec"].as_object_mut().expect("a spec").remove("suspend"));
-                };
-                control.edit(Kind::Workflow, &there, change).expect("is there");
-            }
-            (UserStep::Delete, Some(_)) => drop(
-                control
-                    .delete(Kind::Workflow, "argo", &name, None)
-                    .expect("is there"),
-            ),
-            _ => {}
-        }
-    }
-
-    fn pick(&self, cluster: usize, choice: usize, is_fit: impl Fn(&Value) -> bool) -> Option<Value> {
-        let fit: Vec<&Value> = self.servers.wecs[cluster]
-            .list(Kind::Workflow)
-            .filter(|object| is_fit(object))
-            .collect();
-        fit.get(choice % fit.len().max(1)).map(|object| (*object).clone())
-    }
-
-    fn argo(&mut self, cluster: usize, choice: usize) -> bool {
-        let is_going =
-            |object: &Value| !workflow::is_final(text(object, "/status/phase")) && !is_deleting(object);
-        let Some(object) = self.pick(cluster, choice, is_going) else {
-            return false;
-        };
-        let phase = match text(&object, "/status/phase") {
-            "" => "Pending",
-            "Pending" => "Running",
-            _ => "Succeeded",
-        };
-        let status = json!({
-            "phase": phase, "nodes": { "n": { "type": "Pod", "phase": phase } },
-            "conditions": [{ "type": "PodRunning", "status": "True" }], "synchronization": { "mutex": {} },
-        });
-        let change = |object: &mut Value| {
-            object["status"] = status;
-            object["metadata"]["labels"][names::ARGO_PHASE_LABEL] = json!(phase);
-        };
-        self.servers.wecs[cluster]
-            .edit(Kind::Workflow, &object, change)
-            .is_ok()
-    }
-
-    fn expire(&mut self, cluster: usize, choice: usize) {
-        let is_over = |object: &Value| workflow::is_final(text(object, "/status/phase"));
-        if let Some(object) = self.pick(cluster, choice, is_over) {
-            self.delete_object(cluster, &object);
-        }
-    }
-
-    fn delete_object(&mut self, cluster: usize, object: &Value) {
-        let wec = &mut self.servers.wecs[cluster];
-        wec.delete(Kind::Workflow, "argo", text(object, "/metadata/name"), None)
-            .expect("is there");
-    }
-
-    /// Whether the ManifestWork says that the object was created.
-    fn is_noted(&self, cluster: usize, object: &Value) -> bool {
-        let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
-        let work = self
-            .servers
-            .control
-            .get(Kind::Work, CLUSTERS[cluster], &name)
-            .unwrap_or_default();
-        let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
-        conditions
-            .into_iter()
-            .flatten()
-            .any(|one| one["type"] == "Applied" && one["status"] == "True")
-    }
-
-    fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {
-        let origin = match what {
-            Tamper::DeleteObject | Tamper::DestroyObject => {
-                let is_fit =
-                    |object: &Value| matches!(what, Tamper::DeleteObject) || self.is_noted(cluster, object);
-                let Some(object) = self.pick(cluster, choice, is_fit) else {
-                    return;
-                };
-                if matches!(what, Tamper::DestroyObject) {
-                    let change = |object: &mut Value| object["metadata"]["finalizers"] = json!([]);
-                    self.servers.wecs[cluster]
-                        .edit(Kind::Workflow, &object, change)
-                        .expect("is there");
-                }
-                if !is_deleting(&object) {
-                    self.delete_object(cluster, &object);
-                }
-                object
-            }
-            Tamper::DeleteWork => {
-                let mine = |work: &&Value| text(work, "/metadata/namespace") == CLUSTERS[cluster];
-                let works: Vec<&Value> = self.servers.control.list(Kind::Work).filter(mine).collect();
-                let Some(work) = works.get(choice % works.len().max(1)).map(|work| (*work).clone()) else {
-                    return;
-                };
-                let name = text(&work, "/metadata/name");
-                self.servers
-                    .control
-                    .delete(Kind::Work, CLUSTERS[cluster], name, None)
-                    .expect("is there");
-                work
-            }
-        };
-        self.servers
-            .tampered
-            .insert(label(&origin, names::ORIGIN_UID_LABEL).to_owned());
+        self.servers.wds.list(Kind::Workflow).cloned().collect()
     }
 }

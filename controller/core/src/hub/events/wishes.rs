@@ -38,8 +38,11 @@ impl Hub {
             }
             let mut policy = Policy::compile(object);
             policy.selected = known.map_or(0, |known| known.selected);
-            selection_changed |=
-                known.is_none_or(|known| known.generation != policy.generation || known.uid != policy.uid);
+            selection_changed |= known.is_none_or(|known| {
+                known.generation != policy.generation
+                    || known.uid != policy.uid
+                    || known.rules.wants_logs != policy.rules.wants_logs
+            });
             self.policies.insert(name.clone(), policy);
             dirty.insert(HubKey::Policy(name));
         }
@@ -47,6 +50,14 @@ impl Hub {
             dirty.extend(self.replace_all());
         }
         dirty
+    }
+
+    pub(super) fn learn_local_argo(&mut self, limits_parallelism: bool) -> Dirty {
+        if std::mem::replace(&mut self.limits_parallelism, limits_parallelism) == limits_parallelism {
+            return Dirty::new();
+        }
+        let claimed = self.claimed.values().flatten().cloned();
+        claimed.map(HubKey::Workflow).collect()
     }
 
     pub(super) fn learn_transforms(&mut self, change: Change<CustomTransform>) -> Dirty {

@@ -100,6 +100,7 @@ fn a_started_workflow_whose_claim_was_wiped_off_gets_the_same_claim_again() {
 fn nothing_is_decided_before_every_kind_was_listed() {
     let mut hub = Hub::new(HubConfig {
         wds_name: "wds1".to_owned(),
+        is_guarded: false,
     });
     let workflow = read(with(
         held("cluster1"),

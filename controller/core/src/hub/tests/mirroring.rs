@@ -219,3 +219,17 @@ fn a_run_whose_object_is_gone_without_a_last_report_is_shown_as_an_error() {
         (&json!("Error"), &json!("1/2"))
     );
 }
+
+#[test]
+fn where_the_local_argo_limits_parallelism_the_label_says_pending_until_the_end() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.learn(HubInput::LocalArgo(true));
+    fleet.work(started("cluster1", 1));
+    for (phase, label) in [("Running", "Pending"), ("Succeeded", "Succeeded")] {
+        fleet.report(report("cluster1", 1, json!({ "phase": phase })));
+        let patch = fleet.patch(Purpose::Mirror);
+        assert_eq!(patch.value_at("/status").unwrap()["phase"], phase);
+        let labels = patch.value_at("/metadata/labels").unwrap();
+        assert_eq!(labels["workflows.argoproj.io/phase"], label);
+    }
+}

@@ -81,6 +81,7 @@ fn decisions(hub: &Hub) -> Vec<(HubKey, Decision<HubAction>)> {
 fn empty() -> Hub {
     let mut hub = Hub::new(HubConfig {
         wds_name: "wds1".to_owned(),
+        is_guarded: false,
     });
     for kind in KINDS {
         hub.apply(inputs(kind, Change::Reset(Vec::new())), now());
@@ -92,6 +93,7 @@ fn empty() -> Hub {
 fn listed(objects: &[(&'static str, Value)]) -> Hub {
     let mut hub = Hub::new(HubConfig {
         wds_name: "wds1".to_owned(),
+        is_guarded: false,
     });
     for kind in KINDS {
         let live = objects

@@ -1,0 +1,266 @@
+//! Tables of what the webhook answers. The fleet: a policy for Workflows with label `kubestellar.io/cluster: cluster1`, one for
+//! those with `run: anywhere`, and one for namespace `lost`, which matches no cluster.
+
+mod verbs;
+
+use argosy_api::{BindingPolicy, names};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::*;
+use crate::{claim::Claim, placement::Rules};
+
+fn policy(selectors: &Value, clause: &Value) -> BindingPolicy {
+    let mut clause = clause.clone();
+    clause["resources"] = json!(["workflows"]);
+    clause["wantSingletonReportedState"] = json!(true);
+    serde_json::from_value(json!({
+        "metadata": { "name": "p", "annotations": { "argosy.dev/archive-logs": "true" } },
+        "spec": { "clusterSelectors": selectors, "downsync": [clause] },
+    }))
+    .unwrap()
+}
+
+fn admission() -> Admission {
+    let edge = json!([{ "matchLabels": { "location": "edge" } }]);
+    let one = json!([{ "matchLabels": { "name": "cluster1" } }]);
+    let none = json!([{ "matchLabels": { "name": "cluster9" } }]);
+    let of = |key: &str, value: &str| json!({ "objectSelectors": [{ "matchLabels": { key: value } }] });
+    let policies = [
+        ("one", policy(&one, &of("kubestellar.io/cluster", "cluster1"))),
+        ("edge", policy(&edge, &of("run", "anywhere"))),
+        ("lost", policy(&none, &json!({ "namespaces": ["lost"] }))),
+    ];
+    let rules = policies.map(|(name, policy)| {
+        let mut problems = Vec::new();
+        let rules = Rules::compile(&policy, &mut problems);
+        assert_eq!(problems, Vec::<String>::new());
+        (name.to_owned(), rules.into())
+    });
+    let clusters = ["cluster1", "cluster2"].map(|name| {
+        let labels = [("name", name), ("location", "edge")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        (name.into(), std::sync::Arc::new(labels.into()))
+    });
+    Admission::new(Table::new(rules.into_iter(), clusters.into_iter()))
+}
+
+fn workflow(labels: &Value) -> Value {
+    json!({ "metadata": { "namespace": "argo", "name": "w", "labels": labels }, "spec": { "entrypoint": "main" } })
+}
+
+/// The object after the webhook's answer.
+fn after(old: Option<&Value>, new: &Value) -> Workflow {
+    let read = |value: &Value| serde_json::from_value::<Workflow>(value.clone()).unwrap();
+    let request = Request {
+        namespace: new["metadata"]["namespace"].as_str().unwrap().to_owned(),
+        name: "w".to_owned(),
+        old: old.map(read),
+        new: read(new),
+    };
+    patched(new.clone(), &admission().review(&request))
+}
+
+/// The object with the answer's patch applied, as an API server does.
+pub(crate) fn patched(mut object: Value, answer: &Answer) -> Workflow {
+    let patch: json_patch::Patch = serde_json::from_value(json!(answer.patch)).unwrap();
+    json_patch::patch(&mut object, &patch).unwrap();
+    serde_json::from_value(object).unwrap()
+}
+
+fn value(workflow: &Workflow) -> Value {
+    json!(workflow)
+}
+
+fn born() -> Value {
+    let mut object = value(&after(
+        None,
+        &workflow(&json!({ "kubestellar.io/cluster": "cluster1" })),
+    ));
+    object["metadata"]["uid"] = json!("u1");
+    object
+}
+
+#[test]
+fn a_selected_workflow_is_claimed_in_the_request_that_creates_it() {
+    let born: Workflow = serde_json::from_value(born()).unwrap();
+    let claim = Claim::of(&born.metadata).unwrap();
+    assert_eq!((claim.cluster.as_str(), claim.attempt), ("cluster1", 1));
+    assert!(claim.wants_status && claim.is_guarded && !claim.has_started);
+    assert_eq!(born.labels()[names::ARGO_COMPLETED_LABEL], "true");
+    assert_eq!(born.labels()[names::ARGO_PHASE_LABEL], "Pending");
+    assert_eq!(born.labels()[names::CLUSTER_LABEL], "cluster1");
+    assert_eq!(born.finalizers(), [names::CONTROLLER_FINALIZER]);
+    assert_eq!(born.status.unwrap()["phase"], "Pending");
+    assert_eq!(born.spec["archiveLogs"], true);
+}
+
+#[test]
+fn the_ticket_is_taken_at_the_claim_unless_somebody_keeps_it() {
+    let mut new = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    new["spec"]["suspend"] = json!(true);
+    assert_eq!(after(None, &new).spec.get("suspend"), None);
+    let keepers = [
+        json!({ "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" } }),
+        json!({ "annotations": { "argocd.argoproj.io/tracking-id": "app:argoproj.io/Workflow:argo/w" } }),
+        json!({ "managedFields": [{ "operation": "Apply", "fieldsV1": { "f:spec": { "f:suspend": {} } } }] }),
+    ];
+    for keeper in keepers {
+        let mut kept = new.clone();
+        let fields = keeper.as_object().unwrap().clone();
+        kept["metadata"].as_object_mut().unwrap().extend(fields);
+        assert_eq!(after(None, &kept).spec["suspend"], true, "{keeper}");
+    }
+}
+
+#[test]
+fn what_the_user_said_of_logs_stays() {
+    let mut new = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    new["spec"]["archiveLogs"] = json!(false);
+    assert_eq!(after(None, &new).spec["archiveLogs"], false);
+}
+
+#[test]
+fn a_workflow_that_nothing_selects_is_left_as_it_is() {
+    for labels in [json!({}), json!({ "kubestellar.io/cluster": "cluster2" })] {
+        let new = workflow(&labels);
+        let read: Workflow = serde_json::from_value(new.clone()).unwrap();
+        assert_eq!(after(None, &new), read);
+    }
+}
+
+#[test]
+fn a_selected_workflow_without_one_cluster_is_held_and_not_claimed() {
+    let anywhere = workflow(&json!({ "run": "anywhere" }));
+    let mut lost = workflow(&json!({}));
+    lost["metadata"]["namespace"] = json!("lost");
+    for new in [anywhere, lost] {
+        let held = after(None, &new);
+        assert_eq!(Claim::of(&held.metadata), None);
+        assert!(is_held(&held), "{new}");
+        assert_eq!(held.labels()[names::ARGO_PHASE_LABEL], "Pending");
+        assert_eq!(held.finalizers(), [names::CONTROLLER_FINALIZER]);
+    }
+}
+
+fn is_held(workflow: &Workflow) -> bool {
+    crate::claim::is_held_from_birth(&workflow.metadata)
+}
+
+#[test]
+fn a_claim_copied_from_another_workflow_is_replaced() {
+    let mut copy = born();
+    copy["metadata"]["labels"] = json!({ "run": "anywhere", "argosy.dev/cluster": "cluster1" });
+    copy["metadata"].as_object_mut().unwrap().remove("uid");
+    let held = after(None, &copy);
+    assert_eq!(Claim::of(&held.metadata), None);
+    assert!(!held.labels().contains_key(names::CLUSTER_LABEL) && is_held(&held));
+}
+
+#[test]
+fn a_selection_that_is_too_long_asks_about_everything_and_refuses_nothing() {
+    let clause =
+        |number| json!({ "resources": ["workflows"], "namespaces": [format!("namespace-{number}")] });
+    let clauses: Vec<Value> = (0..2000).map(clause).collect();
+    let policy =
+        serde_json::from_value(json!({ "metadata": { "name": "p" }, "spec": { "downsync": clauses } }));
+    let rules = Rules::compile(&policy.unwrap(), &mut Vec::new());
+    let admission = Admission::new(Table::new(
+        [("p".to_owned(), rules.into())].into_iter(),
+        std::iter::empty(),
+    ));
+    assert_eq!(
+        (admission.selection(), admission.exact_selection()),
+        ("true", "false")
+    );
+}
+
+#[test]
+fn the_nodes_that_a_resubmit_brings_along_stay() {
+    let mut memoized = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    memoized["status"] =
+        json!({ "phase": "", "nodes": { "w-1": { "type": "Skipped" } }, "message": "of another run" });
+    let status = after(None, &memoized).status.unwrap();
+    assert_eq!(status["nodes"], json!({ "w-1": { "type": "Skipped" } }));
+    assert_eq!(
+        (&status["phase"], &status["message"]),
+        (&json!("Pending"), &Value::Null)
+    );
+}
+
+#[test]
+fn a_copy_of_a_finished_run_is_not_held() {
+    let mut over = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    over["status"] = json!({ "phase": "Succeeded" });
+    let read: Workflow = serde_json::from_value(over.clone()).unwrap();
+    assert_eq!(after(None, &over), read);
+}
+
+#[test]
+fn whatever_would_lift_the_hold_is_mended() {
+    let old = born();
+    let breaks: [fn(&mut Value); 6] = [
+        |new| new["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("false"),
+        |new| new["metadata"]["labels"][names::ARGO_PHASE_LABEL] = json!("Running"),
+        |new| new["metadata"]["labels"] = json!({ "kubestellar.io/cluster": "cluster1" }),
+        |new| new["metadata"]["annotations"] = json!({ names::CLAIM_ANNOTATION: "{}" }),
+        |new| new["metadata"]["finalizers"] = json!([names::ARGO_ARTIFACT_GC_FINALIZER]),
+        |new| new["status"] = json!({ "phase": "Running", "nodes": { "w": { "type": "Pod" } } }),
+    ];
+    let held: Workflow = serde_json::from_value(old.clone()).unwrap();
+    for (index, lift) in breaks.iter().enumerate() {
+        let mut new = old.clone();
+        lift(&mut new);
+        let mut mended = after(Some(&old), &new);
+        mended.metadata.labels = Some(mended.labels().clone());
+        let kept = |key: &str| mended.labels().get(key) == held.labels().get(key);
+        for label in [
+            names::ARGO_COMPLETED_LABEL,
+            names::ARGO_PHASE_LABEL,
+            names::CLUSTER_LABEL,
+        ] {
+            assert!(kept(label), "break {index}: {label}");
+        }
+        assert_eq!(
+            Claim::of(&mended.metadata),
+            Claim::of(&held.metadata),
+            "break {index}"
+        );
+        assert_eq!(mended.finalizers(), held.finalizers(), "break {index}");
+        assert_eq!(mended.status, held.status, "break {index}");
+    }
+}
+
+#[test]
+fn what_users_put_on_a_held_workflow_stays() {
+    let old = born();
+    let mut new = old.clone();
+    new["metadata"]["labels"]["team"] = json!("blue");
+    new["metadata"]["annotations"]["note"] = json!("mine");
+    new["spec"]["shutdown"] = json!("Stop");
+    let read: Workflow = serde_json::from_value(new.clone()).unwrap();
+    assert_eq!(after(Some(&old), &new), read);
+}
+
+#[test]
+fn a_workflow_that_runs_here_is_left_as_it_is() {
+    let old = workflow(&json!({}));
+    let mut new = old.clone();
+    new["status"] = json!({ "phase": "Running" });
+    new["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("true");
+    let read: Workflow = serde_json::from_value(new.clone()).unwrap();
+    assert_eq!(after(Some(&old), &new), read);
+}
+
+#[test]
+fn the_selection_names_what_the_policies_select() {
+    assert_eq!(Admission::default().selection(), "false");
+    let selection = admission().selection().to_owned();
+    for part in [
+        r#"object.metadata.labels["kubestellar.io/cluster"] == "cluster1""#,
+        r#"object.metadata.labels["run"] == "anywhere""#,
+        r#"object.metadata.namespace in ["lost"]"#,
+    ] {
+        assert!(selection.contains(part), "{part} is not in {selection}");
+    }
+}

@@ -1,0 +1,271 @@
+//! Carrying out what the control cluster's user asks of a run: one guarded write of the object, which also says that it was
+//! done, so that it takes effect once.
+//!
+//! A change of nodes is put over the status as it is here and now. What it was meant for may be past: then it is reported as
+//! overtaken, and nothing is changed.
+
+use argosy_api::names;
+use serde_json::{Value, json};
+
+use super::{
+    Agent, AgentAction,
+    views::{Object, Work},
+};
+use crate::{
+    OriginUid,
+    control::{Applied, Control, Verb, VerbKind, is_waiting, merge, pack, parameters, unpack},
+    patch::{JsonPatch, annotation_path},
+};
+
+/// What a cluster has refused.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) control: Control,
+    pub(super) message: String,
+    /// To say so was refused as well.
+    pub(super) is_again: bool,
+}
+
+/// What a verb comes to.
+enum Effect {
+    /// The object with this status.
+    Status(Value),
+    /// Nothing, because of this.
+    Overtaken(String),
+}
+
+impl Agent {
+    /// The next write that is asked of the object, if there is one.
+    pub(super) fn carry_out(&self, origin: &OriginUid, work: &Work, object: &Object) -> Option<AgentAction> {
+        if object.deleted_at.is_some() {
+            return None;
+        }
+        let refusal = self
+            .refusals
+            .get(origin)
+            .filter(|refusal| refusal.control == work.control);
+        if let Some(refusal) = refusal {
+            return note_refusal(work, object, refusal);
+        }
+        let guard = JsonPatch::guarded(&object.uid, &object.resource_version);
+        let next = work
+            .control
+            .verbs
+            .iter()
+            .find(|verb| verb.id > object.applied.verb);
+        let (patch, pods) = match next {
+            Some(verb) => carry_out_verb(guard, verb, object),
+            None if !object.is_final() => (carry_out_level(guard, work, object)?, Vec::new()),
+            None => return None,
+        };
+        Some(AgentAction::Control {
+            key: object.key.clone(),
+            pods,
+            patch,
+        })
+    }
+
+    /// The record says that the attempt is over, although a retry has made it go on. It is taken back, but stays: who looks at
+    /// an old state of the object must not make the cluster forget that the attempt was started.
+    pub(super) fn reopen_record(&self, origin: &OriginUid, object: &Object) -> Option<AgentAction> {
+        let record = self.records.get(origin)?;
+        let is_over = record.outcome.is_some() && record.attempt >= object.attempt;
+        (is_over && object.outcome().is_none()).then(|| AgentAction::AmendRecord {
+            origin: origin.clone(),
+            patch: JsonPatch::guarded(&record.uid, &record.resource_version).set(
+                "/metadata/annotations",
+                json!({ names::ATTEMPT_ANNOTATION: record.attempt.to_string() }),
+            ),
+        })
+    }
+}
+
+/// Says why what was asked could not be done; if even that is refused, the run is reported without it.
+fn note_refusal(work: &Work, object: &Object, refusal: &Refusal) -> Option<AgentAction> {
+    let done = Applied {
+        suspend: work.control.suspend,
+        shutdown: work.control.shutdown.clone(),
+        verb: work
+            .control
+            .verbs
+            .last()
+            .map_or(object.applied.verb, |verb| verb.id),
+        overtaken: Some(format!("its cluster refuses it: {}", refusal.message)),
+    };
+    let is_needed = !refusal.is_again && object.applied != done;
+    is_needed.then(|| AgentAction::Control {
+        key: object.key.clone(),
+        pods: Vec::new(),
+        patch: note(JsonPatch::guarded(&object.uid, &object.resource_version), &done),
+    })
+}
+
+/// `spec.suspend` and `spec.shutdown`. A shutdown is never taken back, because Argo acts on it at once.
+fn carry_out_level(guard: JsonPatch, work: &Work, object: &Object) -> Option<JsonPatch> {
+    let (asked, applied) = (&work.control, &object.applied);
+    let shutdown = asked
+        .shutdown
+        .as_ref()
+        .filter(|shutdown| applied.shutdown.as_ref() != Some(shutdown));
+    if asked.suspend == applied.suspend && shutdown.is_none() {
+        return None;
+    }
+    let done = Applied {
+        suspend: asked.suspend,
+        shutdown: shutdown.or(applied.shutdown.as_ref()).cloned(),
+        ..applied.clone()
+    };
+    let mut patch = note(guard, &done);
+    if asked.suspend != applied.suspend {
+        patch = patch.set("/spec/suspend", asked.suspend);
+    }
+    Some(match shutdown {
+        Some(shutdown) => patch.set("/spec/shutdown", shutdown.as_str()),
+        None => patch,
+    })
+}
+
+fn carry_out_verb(guard: JsonPatch, verb: &Verb, object: &Object) -> (JsonPatch, Vec<String>) {
+    let status = object.status.as_deref().unwrap_or(&Value::Null);
+    let effect = match verb.kind {
+        VerbKind::Nodes => change_nodes(verb, status, object.is_final()),
+        VerbKind::Retry => retry(verb, status, object.is_final()),
+    };
+    let done = Applied {
+        verb: verb.id,
+        overtaken: None,
+        ..object.applied.clone()
+    };
+    match (effect, verb.kind) {
+        (Effect::Overtaken(why), _) => {
+            let overtaken = Some(why);
+            (note(guard, &Applied { overtaken, ..done }), Vec::new())
+        }
+        (Effect::Status(status), VerbKind::Nodes) => (note(guard, &done).set("/status", status), Vec::new()),
+        (Effect::Status(status), VerbKind::Retry) => {
+            let done = Applied {
+                suspend: false,
+                shutdown: None,
+                ..done
+            };
+            let patch = begin_again(note(guard, &done), verb, object).set("/status", status);
+            (patch, verb.pods.clone())
+        }
+    }
+}
+
+/// Everything of a retry but the status: the marks of the end, what ended it, and our finalizer, which was taken off with the
+/// last report.
+fn begin_again(patch: JsonPatch, verb: &Verb, object: &Object) -> JsonPatch {
+    let mut labels = object.labels.clone();
+    labels.remove(names::ARGO_COMPLETED_LABEL);
+    labels.remove(names::ARGO_ARCHIVING_LABEL);
+    labels.insert(names::ARGO_PHASE_LABEL.to_owned(), "Running".to_owned());
+    let mut finalizers = object.finalizers.clone();
+    if !object.is_held() {
+        finalizers.push(names::AGENT_FINALIZER.to_owned());
+    }
+    let mut patch = patch
+        .set("/metadata/labels", json!(labels))
+        .set("/metadata/finalizers", finalizers)
+        .set("/spec/shutdown", "");
+    if object.applied.suspend {
+        patch = patch.set("/spec/suspend", false);
+    }
+    if verb.arguments.is_null() {
+        patch
+    } else {
+        patch.set("/spec/arguments", verb.arguments.clone())
+    }
+}
+
+fn change_nodes(verb: &Verb, status: &Value, is_final: bool) -> Effect {
+    let none = "the step no longer waits on its cluster";
+    if is_final {
+        return Effect::Overtaken("the run has ended on its cluster".to_owned());
+    }
+    let (Some(mut nodes), Some(changes)) = (unpack(status), changes(verb)) else {
+        return Effect::Overtaken("the nodes of the run cannot be read on its cluster".to_owned());
+    };
+    let mut has_effect = false;
+    for (id, change) in changes {
+        if let Some(node) = nodes.get_mut(id).filter(|node| is_waiting(node)) {
+            let mut change = change.clone();
+            parameters::put(node, &mut change);
+            merge(node, &change);
+            has_effect = true;
+        }
+    }
+    if !has_effect {
+        return Effect::Overtaken(none.to_owned());
+    }
+    Effect::Status(put_over(status, verb, nodes))
+}
+
+fn retry(verb: &Verb, status: &Value, is_final: bool) -> Effect {
+    if !is_final {
+        return Effect::Overtaken("the run goes on on its cluster already".to_owned());
+    }
+    let (Some(nodes), Some(changes)) = (unpack(status), verb.status.get("nodes")) else {
+        return Effect::Overtaken("the nodes of the run cannot be read on its cluster".to_owned());
+    };
+    let mut nodes = Value::Object(nodes);
+    merge(&mut nodes, changes);
+    let nodes = nodes.as_object().cloned().unwrap_or_default();
+    let mut status = put_over(status, verb, nodes);
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if condition.get("type").and_then(Value::as_str) == Some("Completed") {
+            merge(condition, &json!({ "status": "False" }));
+        }
+    }
+    Effect::Status(status)
+}
+
+/// The status with these nodes and what else the verb changes.
+fn put_over(status: &Value, verb: &Verb, nodes: serde_json::Map<String, Value>) -> Value {
+    let mut status = status.clone();
+    let mut rest = verb.status.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.remove("nodes");
+    }
+    if verb.kind == VerbKind::Nodes {
+        parameters::put(&mut status, &mut rest);
+    }
+    merge(&mut status, &rest);
+    pack(&mut status, nodes);
+    status
+}
+
+fn changes(verb: &Verb) -> Option<&serde_json::Map<String, Value>> {
+    verb.status.get("nodes").and_then(Value::as_object)
+}
+
+fn note(patch: JsonPatch, done: &Applied) -> JsonPatch {
+    patch.set(&annotation_path(names::CONTROL_ANNOTATION), done.to_annotation())
+}
+
+/// Puts what is asked of a run into the object that begins it.
+pub(super) fn begin_with(object: &mut argosy_api::Workflow, work: &Work) {
+    let asked = &work.control;
+    let last = asked.verbs.last().map_or(0, |verb| verb.id);
+    if !asked.suspend && asked.shutdown.is_none() && last == 0 {
+        return;
+    }
+    if let Some(spec) = object.spec.as_object_mut() {
+        if asked.suspend {
+            spec.insert("suspend".to_owned(), json!(true));
+        }
+        if let Some(shutdown) = &asked.shutdown {
+            spec.insert("shutdown".to_owned(), json!(shutdown));
+        }
+    }
+    let done = Applied {
+        suspend: asked.suspend,
+        shutdown: asked.shutdown.clone(),
+        verb: last,
+        overtaken: (last > 0).then(|| "the run had not begun on its cluster".to_owned()),
+    };
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.insert(names::CONTROL_ANNOTATION.to_owned(), done.to_annotation());
+}

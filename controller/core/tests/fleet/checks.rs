@@ -1,0 +1,243 @@
+//! What must be true when everything has come to rest, and after everything was deleted.
+
+use argosy_api::{names, workflow};
+use serde_json::Value;
+
+use crate::{
+    api_server::{Kind, text},
+    ledger::{attempt, is_ours, noted, phase},
+    script::UserStep,
+    servers::{CLUSTERS, annotation, label},
+    world::World,
+};
+
+fn claimed_attempt(object: &Value) -> u64 {
+    noted(object, names::CLAIM_ANNOTATION)["attempt"]
+        .as_u64()
+        .unwrap_or_default()
+}
+
+/// The object of a Workflow in a WEC, if it is there.
+fn object_of(world: &World, uid: &str) -> Option<Value> {
+    let mut objects = world.servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
+    objects
+        .find(|object| label(object, names::ORIGIN_UID_LABEL) == uid)
+        .cloned()
+}
+
+/// Whether the run may rest before its end: suspended by its user, or at a step that waits.
+fn may_wait(object: &Value) -> bool {
+    let is_asked = text(object, "/spec/shutdown").is_empty();
+    is_asked && (object["spec"]["suspend"] == true || text(object, "/status/nodes/w/phase") == "Running")
+}
+
+/// What is selected runs on one cluster, and is shown as it is there.
+pub(crate) fn at_rest(world: &World) {
+    for object in world.workflows() {
+        let uid = text(&object, "/metadata/uid");
+        if world.servers.ledger.tampered.contains(uid) || world.servers.ledger.was_restored {
+            continue;
+        }
+        let starts = world.servers.ledger.starts.get(uid).map_or(0, Vec::len);
+        if is_ours(&object) {
+            if starts == 0 {
+                check_blocked(world, &object);
+            } else {
+                check_shown(world, &object, uid);
+            }
+        } else {
+            assert_eq!(starts, 0, "started and not claimed: {object:#}");
+            check_unclaimed(world, &object, uid);
+        }
+        check_verbs(world, &object, uid);
+    }
+}
+
+/// What has not started is told why: the name is taken on its cluster.
+fn check_blocked(world: &World, object: &Value) {
+    let cluster = CLUSTERS
+        .iter()
+        .position(|name| *name == label(object, names::CLUSTER_LABEL));
+    let wec = &world.servers.wecs[cluster.expect("is claimed for a cluster")];
+    let there = wec.get(Kind::Workflow, "argo", text(object, "/metadata/name"));
+    assert!(there.is_ok(), "claimed and not started: {object:#}");
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let says_so = |one: &Value| text(one, "/message").starts_with("ForeignObject");
+    assert!(
+        conditions.iter().any(says_so),
+        "nothing says why it does not start: {object:#}"
+    );
+}
+
+fn check_shown(world: &World, object: &Value, uid: &str) {
+    // The slower of two agents may tell what was, and be ended before it tells what is.
+    if world.servers.ledger.had_two_agents {
+        return;
+    }
+    let (last_attempt, status) = &world.servers.ledger.last[uid];
+    assert_eq!(*last_attempt, claimed_attempt(object), "{object:#}");
+    assert_eq!(
+        text(status, "/phase"),
+        phase(object),
+        "not the last phase: {object:#}"
+    );
+    assert_eq!(
+        status["nodes"], object["status"]["nodes"],
+        "not the last nodes: {object:#}"
+    );
+    assert!(object.pointer("/status/synchronization").is_none(), "{object:#}");
+    let there = object_of(world, uid);
+    if let Some(there) = &there {
+        assert_eq!(attempt(there), *last_attempt, "{there:#}");
+        assert!(
+            workflow::is_final(phase(there)) || may_wait(there),
+            "it stands still: {there:#}"
+        );
+    }
+    if workflow::is_final(phase(object)) {
+        return;
+    }
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    assert!(
+        !conditions.iter().any(|one| one["type"] == "ClusterReachable"),
+        "{object:#}"
+    );
+    assert!(
+        text(object, "/spec/shutdown").is_empty(),
+        "it was never ended: {object:#}"
+    );
+    let there = there.unwrap_or_else(|| panic!("neither ended nor there: {object:#}"));
+    let is_kept = !annotation(object, "kubectl.kubernetes.io/last-applied-configuration").is_empty();
+    let is_guarded = noted(object, names::CLAIM_ANNOTATION)["guarded"] == true;
+    let by_field = is_guarded && !is_kept && object["spec"]["suspend"] == true;
+    let is_wanted = by_field || annotation(object, names::SUSPEND_ANNOTATION) == "true";
+    assert_eq!(
+        there["spec"]["suspend"] == true,
+        is_wanted,
+        "{object:#} {there:#}"
+    );
+}
+
+fn check_unclaimed(world: &World, object: &Value, uid: &str) {
+    let asked = label(object, names::KUBESTELLAR_CLUSTER_LABEL);
+    let is_free = world.servers.ledger.free.contains(uid);
+    let is_over = workflow::is_final(phase(object));
+    // `kubectl create` of a copy, while no webhook answers: it says so, and rests.
+    let claim = noted(object, names::CLAIM_ANNOTATION);
+    let is_held = label(object, names::ARGO_COMPLETED_LABEL) == "true";
+    let is_copy = if claim.is_null() {
+        is_held
+    } else {
+        claim["uid"] != uid && claim["cluster"] != ""
+    };
+    let has_run = claim["held"] != true && workflow::has_pod_nodes(object.get("status"));
+    assert!(
+        is_free || is_over || is_copy || has_run || !CLUSTERS.contains(&asked),
+        "selected and not claimed: {object:#}"
+    );
+    assert!(is_free || !world.servers.ledger.local.contains(uid), "{object:#}");
+}
+
+/// Whether the Workflow says that a verb came too late.
+fn is_told(object: &Value, verb: u64) -> bool {
+    let pending = noted(object, names::VERBS_ANNOTATION)["pending"].clone();
+    let is_pending = pending
+        .as_array()
+        .is_some_and(|list| list.iter().any(|one| one["id"] == verb));
+    let conditions = object["status"]["conditions"].as_array();
+    let says_so = |one: &Value| one["type"] == "ControlApplied" && one["status"] == "False";
+    !is_pending && conditions.is_some_and(|list| list.iter().any(says_so))
+}
+
+/// Every verb was carried out or overtaken, or the retry began a new attempt. What cannot start yet keeps its verbs.
+fn check_verbs(world: &World, object: &Value, uid: &str) {
+    let ledger = &world.servers.ledger;
+    if is_ours(object) && !ledger.starts.contains_key(uid) {
+        return;
+    }
+    for verb in ledger.verbs.iter().filter(|(origin, ..)| origin == uid) {
+        let is_new_attempt = claimed_attempt(object) > verb.1;
+        assert!(
+            is_new_attempt || is_told(object, verb.2) || ledger.done.contains_key(verb),
+            "{verb:?} was neither carried out nor overtaken: {object:#}"
+        );
+    }
+}
+
+/// Users let every run end that waits for them.
+pub(crate) fn let_all_end(world: &mut World) {
+    world.remove_foreign();
+    world.settle();
+    for _ in 0..4 {
+        let mut acted = false;
+        for number in 0..3 {
+            let name = format!("workflow-{number}");
+            let Ok(there) = world.servers.wds.get(Kind::Workflow, "argo", &name) else {
+                continue;
+            };
+            if workflow::is_final(phase(&there)) {
+                continue;
+            }
+            acted |= world.user(number, UserStep::Resume) | world.user(number, UserStep::Go);
+        }
+        if !acted {
+            break;
+        }
+        world.settle();
+    }
+    world
+        .workflows()
+        .iter()
+        .for_each(|object| check_end(world, object));
+}
+
+fn check_end(world: &World, object: &Value) {
+    let uid = text(object, "/metadata/uid");
+    let ledger = &world.servers.ledger;
+    let is_exempt = ledger.tampered.contains(uid) || ledger.was_restored || ledger.had_two_agents;
+    // Where nothing guards, a step that waits is resumed on its cluster.
+    let waits = !world.servers.is_guarded && text(object, "/status/nodes/w/phase") == "Running";
+    assert!(
+        is_exempt || !ledger.starts.contains_key(uid) || waits || workflow::is_final(phase(object)),
+        "it never ends: {object:#}"
+    );
+}
+
+fn left(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
+    let is_ours = |object: &Value| !label(object, names::ORIGIN_UID_LABEL).is_empty();
+    objects
+        .into_iter()
+        .filter(is_ours)
+        .map(|object| format!("{object:#}"))
+        .collect()
+}
+
+/// Of deleted Workflows nothing is left but their records, and after a day not even those. What a restored space has
+/// brought back or forgotten is nobody's any more, and is left alone.
+pub(crate) fn after_deletion(world: &mut World) {
+    let list = |world: &World, kind| world.servers.its.list(kind).cloned().collect::<Vec<_>>();
+    assert_eq!(world.workflows(), Vec::<Value>::new());
+    if world.servers.ledger.was_restored {
+        return;
+    }
+    assert_eq!(left(list(world, Kind::Work)), Vec::<String>::new());
+    assert_eq!(left(list(world, Kind::Status)), Vec::<String>::new());
+    // An agent that does not know what the other one has just created lets the ManifestWork go without it: an orphan.
+    if world.servers.ledger.had_two_agents {
+        return;
+    }
+    for wec in &world.servers.wecs {
+        assert_eq!(left(wec.list(Kind::Workflow).cloned()), Vec::<String>::new());
+    }
+    world.wait(30);
+    world.settle();
+    for wec in &world.servers.wecs {
+        assert_eq!(left(wec.list(Kind::Record).cloned()), Vec::<String>::new());
+    }
+}

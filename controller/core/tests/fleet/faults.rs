@@ -1,0 +1,142 @@
+//! What goes wrong besides processes: persons who delete what is not theirs, backups that are put back, policies that
+//! come, go and change.
+
+use argosy_api::names;
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::{Kind, is_deleting, text},
+    script::{PolicyStep, Space, Tamper},
+    servers::{CLUSTERS, POLICIES, clusters_of, label, policy},
+    world::World,
+};
+
+impl World {
+    /// Whether the ManifestWork says that the object was created.
+    fn is_noted(&self, cluster: usize, object: &Value) -> bool {
+        let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
+        let work = self.servers.its.get(Kind::Work, CLUSTERS[cluster], &name);
+        let work = work.unwrap_or_default();
+        let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
+        let says_so = |one: &Value| one["type"] == "Applied" && one["status"] == "True";
+        conditions.into_iter().flatten().any(says_so)
+    }
+
+    pub(crate) fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {
+        let origin = match what {
+            Tamper::DeleteObject | Tamper::DestroyObject => {
+                let is_fit =
+                    |object: &Value| matches!(what, Tamper::DeleteObject) || self.is_noted(cluster, object);
+                let Some(object) = self.pick(cluster, choice, is_fit) else {
+                    return;
+                };
+                if matches!(what, Tamper::DestroyObject) {
+                    let change = |object: &mut Value| object["metadata"]["finalizers"] = json!([]);
+                    self.servers.wecs[cluster]
+                        .edit(Kind::Workflow, &object, change)
+                        .expect("is there");
+                }
+                if !is_deleting(&object) {
+                    self.delete_object(cluster, &object);
+                }
+                object
+            }
+            Tamper::DeleteWork => {
+                let mine = |work: &&Value| text(work, "/metadata/namespace") == CLUSTERS[cluster];
+                let works: Vec<&Value> = self.servers.its.list(Kind::Work).filter(mine).collect();
+                let Some(work) = works.get(choice % works.len().max(1)).map(|work| (*work).clone()) else {
+                    return;
+                };
+                let name = text(&work, "/metadata/name");
+                self.servers
+                    .its
+                    .delete(Kind::Work, CLUSTERS[cluster], name, None)
+                    .expect("is there");
+                work
+            }
+        };
+        let origin = label(&origin, names::ORIGIN_UID_LABEL).to_owned();
+        self.servers.ledger.tampered.insert(origin);
+    }
+
+    /// An object that is none of ours comes, or goes.
+    pub(crate) fn foreign(&mut self, cluster: usize, number: usize) {
+        let name = format!("workflow-{number}");
+        let wec = &mut self.servers.wecs[cluster];
+        match wec.get(Kind::Workflow, "argo", &name) {
+            Err(_) => {
+                let object = json!({ "metadata": { "namespace": "argo", "name": name }, "spec": {} });
+                wec.create(Kind::Workflow, object).expect("the name is free");
+            }
+            Ok(there) if is_foreign(&there) => drop(wec.delete(Kind::Workflow, "argo", &name, None)),
+            Ok(_) => {}
+        }
+    }
+
+    pub(crate) fn remove_foreign(&mut self) {
+        for cluster in 0..CLUSTERS.len() {
+            for number in 0..3 {
+                let there =
+                    self.servers.wecs[cluster].get(Kind::Workflow, "argo", &format!("workflow-{number}"));
+                if there.is_ok_and(|there| is_foreign(&there)) {
+                    self.foreign(cluster, number);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn back_up(&mut self, space: Space) {
+        if space != Space::Wec {
+            self.servers.at_mut(space, 0).back_up();
+        }
+    }
+
+    pub(crate) fn restore(&mut self, space: Space, numbers_go_on: bool) {
+        if space == Space::Wec || !self.servers.at_mut(space, 0).restore(numbers_go_on) {
+            return;
+        }
+        self.hub.lose_watches(space);
+        for agent in self.agents.iter_mut().chain(self.seconds.iter_mut().flatten()) {
+            agent.lose_watches(space);
+        }
+        self.servers.ledger.was_restored = true;
+        if space == Space::Wds {
+            self.servers.ledger.forget_versions(&self.servers.wds);
+        }
+    }
+
+    pub(crate) fn policy(&mut self, choice: usize, what: PolicyStep) {
+        let name = POLICIES[choice % POLICIES.len()];
+        let wds = &mut self.servers.wds;
+        match (what, wds.get(Kind::Policy, "", name)) {
+            (PolicyStep::Toggle, Ok(_)) => drop(wds.delete(Kind::Policy, "", name, None)),
+            (PolicyStep::Toggle, Err(_)) => drop(wds.create(Kind::Policy, policy(name, &clusters_of(name)))),
+            (PolicyStep::Turn, Ok(there)) => {
+                let now = &there["spec"]["clusterSelectors"][0]["matchLabels"]["name"];
+                let other = if now == "cluster1" { "cluster2" } else { "cluster1" };
+                point(wds, &there, &json!({ "name": other }));
+            }
+            (PolicyStep::Turn, Err(_)) => {}
+        }
+    }
+
+    pub(crate) fn restore_policies(&mut self) {
+        for name in POLICIES {
+            let wds = &mut self.servers.wds;
+            match wds.get(Kind::Policy, "", name) {
+                Ok(there) => point(wds, &there, &clusters_of(name)),
+                Err(_) => drop(wds.create(Kind::Policy, policy(name, &clusters_of(name)))),
+            }
+        }
+    }
+}
+
+fn point(wds: &mut crate::api_server::ApiServer, policy: &Value, clusters: &Value) {
+    let change = |policy: &mut Value| policy["spec"]["clusterSelectors"][0]["matchLabels"] = clusters.clone();
+    wds.edit(Kind::Policy, policy, change).expect("is there");
+}
+
+/// Whether an object of a WEC is none of ours.
+pub(crate) fn is_foreign(object: &Value) -> bool {
+    label(object, names::ORIGIN_UID_LABEL).is_empty()
+}

@@ -1,0 +1,143 @@
+//! The controller over the model's API servers: what it watches, and how its actions become requests.
+//!
+//! Mirrors what the shell promises: a taken name is answered with the object that has it, if that is ours.
+
+use argosy_api::names;
+use argosy_core::{
+    ClusterName, Failure, OriginUid,
+    hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
+};
+use serde_json::json;
+
+use crate::{
+    actor::{Process, Watch, apply, found, json_of, typed},
+    api_server::{ApiServer, Kind, text},
+    script::Space,
+    servers::Servers,
+};
+
+/// The controller's number; agents are numbered as their clusters.
+pub(crate) const HUB: usize = usize::MAX;
+
+fn any(_: &serde_json::Value, _: usize) -> bool {
+    true
+}
+
+impl Process for Hub {
+    fn start(_: usize, servers: &Servers) -> Self {
+        Self::new(HubConfig {
+            wds_name: "wds1".to_owned(),
+            is_guarded: servers.is_guarded,
+        })
+    }
+
+    fn watches(_: usize) -> Vec<Watch<Self>> {
+        vec![
+            Watch::new(Kind::Workflow, Space::Wds, any, |change| {
+                HubInput::Workflow(typed(change))
+            }),
+            Watch::new(Kind::Policy, Space::Wds, any, |change| {
+                HubInput::Policy(typed(change))
+            }),
+            Watch::new(Kind::Cluster, Space::Its, any, |change| {
+                HubInput::Cluster(typed(change))
+            }),
+            Watch::new(Kind::Lease, Space::Its, any, |change| {
+                HubInput::Lease(typed(change))
+            }),
+            Watch::new(Kind::Work, Space::Its, any, |change| {
+                HubInput::Work(typed(change))
+            }),
+            Watch::new(Kind::Status, Space::Its, any, |change| {
+                HubInput::Report(typed(change))
+            }),
+            Watch::new(Kind::Transform, Space::Wds, any, |change| {
+                HubInput::Transform(typed(change))
+            }),
+        ]
+    }
+
+    fn space(action: &HubAction) -> Space {
+        match action {
+            HubAction::PatchWorkflow { .. }
+            | HubAction::PolicyStatus { .. }
+            | HubAction::TransformStatus { .. } => Space::Wds,
+            _ => Space::Its,
+        }
+    }
+
+    fn execute(_: &HubKey, action: &HubAction, _: usize, servers: &mut Servers) -> Result<HubInput, Failure> {
+        let Servers { wds, its, .. } = servers;
+        match action {
+            HubAction::PatchWorkflow { key, patch, .. } => {
+                let object = wds.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value())?;
+                let object = serde_json::from_value(object).expect("a Workflow decodes");
+                Ok(HubInput::Wrote {
+                    patch: patch.clone(),
+                    object: Box::new(object),
+                })
+            }
+            HubAction::PolicyStatus { name, status } => {
+                let policy = wds.get(Kind::Policy, "", name)?;
+                let written = wds.edit(Kind::Policy, &policy, |policy| policy["status"] = json_of(status))?;
+                Ok(HubInput::Policy(apply(written)))
+            }
+            HubAction::ClusterConditions {
+                name,
+                conditions,
+                resource_version,
+            } => {
+                let cluster = its.get(Kind::Cluster, "", name.as_str())?;
+                if text(&cluster, "/metadata/resourceVersion") != resource_version {
+                    return Err(Failure::Conflict);
+                }
+                let status = json!({ "conditions": conditions });
+                Ok(HubInput::Cluster(apply(its.edit(
+                    Kind::Cluster,
+                    &cluster,
+                    |cluster| cluster["status"] = status,
+                )?)))
+            }
+            HubAction::TransformStatus { name, .. } => panic!("the fleet has no transform {name}"),
+            other => on_works(other, its),
+        }
+    }
+}
+
+fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure> {
+    let gone =
+        |cluster: &ClusterName, origin: &OriginUid| HubInput::WorkGone(cluster.clone(), origin.clone());
+    match action {
+        HubAction::CreateWork { cluster, work } => {
+            let created = match its.create(Kind::Work, json_of(work)) {
+                Err(Failure::Foreign(_)) => its.get(
+                    Kind::Work,
+                    cluster.as_str(),
+                    work.metadata.name.as_deref().unwrap_or_default(),
+                ),
+                created => created,
+            };
+            Ok(HubInput::Work(apply(created?)))
+        }
+        HubAction::WithdrawWork {
+            cluster,
+            origin,
+            patch,
+        }
+        | HubAction::ControlWork {
+            cluster,
+            origin,
+            patch,
+        } => {
+            let name = names::work_name(origin.as_str());
+            let patched = found(its.patch(Kind::Work, cluster.as_str(), &name, &patch.to_value()))?;
+            Ok(patched.map_or_else(|| gone(cluster, origin), |work| HubInput::Work(apply(work))))
+        }
+        HubAction::DeleteWork { cluster, origin, uid } => {
+            let name = names::work_name(origin.as_str());
+            let deleted = found(its.delete(Kind::Work, cluster.as_str(), &name, Some(uid)))?.flatten();
+            Ok(deleted.map_or_else(|| gone(cluster, origin), |work| HubInput::Work(apply(work))))
+        }
+        other => panic!("{other:?} is not about ManifestWorks"),
+    }
+}

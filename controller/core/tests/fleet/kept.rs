@@ -1,0 +1,189 @@
+//! Scripts that once made the model fail, shrunken, each a test of its own.
+
+use crate::{
+    actor::Fault::{Answer, None},
+    run,
+    script::{
+        Draft, SUSPENDED, Space,
+        Step::{Argo, CatchUp, Cut, Deliver, Expire, Foreign, Lag, Second, Tamper, User, Webhook},
+        Tamper::DeleteWork,
+        UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
+    },
+};
+
+/// Nothing special.
+const PLAIN: Draft = Draft {
+    is_suspended: false,
+    ..SUSPENDED
+};
+
+#[test]
+fn an_event_from_before_the_end_does_not_bring_back_an_object_that_is_gone() {
+    run(
+        false,
+        &[
+            User(2, Create("cluster1", SUSPENDED)),
+            Lag(2, 2),
+            User(2, Relabel("cluster2")),
+            CatchUp(0, None),
+            Deliver(2, 14),
+            Deliver(0, 0),
+            Deliver(0, 0),
+            CatchUp(0, None),
+            Tamper(5, 0, DeleteWork),
+            Lag(0, 0),
+            Deliver(0, 0),
+            CatchUp(2, None),
+        ],
+    );
+}
+
+#[test]
+fn a_copy_of_a_claim_is_not_sent_before_it_has_a_finalizer() {
+    run(
+        true,
+        &[
+            User(2, Create("cluster1", PLAIN)),
+            Webhook,
+            User(2, Copy),
+            User(2, Delete),
+            User(0, Delete),
+        ],
+    );
+}
+
+#[test]
+fn a_step_is_resumed_when_the_run_has_ended_and_is_gone() {
+    run(
+        true,
+        &[
+            User(4, Create("cluster2", Draft { waits: true, ..PLAIN })),
+            CatchUp(0, None),
+            CatchUp(2, Answer),
+            Webhook,
+            Argo(13, 0),
+            Argo(1, 0),
+            Argo(5, 0),
+            CatchUp(2, None),
+            User(4, Stop),
+            CatchUp(0, None),
+            Webhook,
+            CatchUp(2, None),
+            User(10, Resume),
+            Argo(1, 0),
+            Deliver(0, 0),
+            Expire(13, 0),
+        ],
+    );
+}
+
+#[test]
+fn a_workflow_that_waits_for_a_cluster_stays_held() {
+    run(
+        true,
+        &[
+            User(2, Create("any", PLAIN)),
+            Deliver(0, 0),
+            User(2, Relabel("cluster1")),
+        ],
+    );
+}
+
+#[test]
+fn a_retry_of_a_run_that_is_gone_stays_on_its_cluster() {
+    run(
+        true,
+        &[
+            User(2, Create("cluster1", Draft { fails: true, ..PLAIN })),
+            CatchUp(0, None),
+            User(8, Relabel("local")),
+            CatchUp(1, None),
+            Argo(6, 0),
+            Argo(2, 0),
+            Argo(2, 0),
+            Argo(2, 0),
+            Argo(14, 0),
+            CatchUp(1, None),
+            CatchUp(0, None),
+            Expire(6, 0),
+            User(2, Again),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_that_has_not_seen_the_object_cannot_promise_after_the_other_has_told_of_it() {
+    run(
+        true,
+        &[
+            Deliver(0, 0),
+            User(1, Create("cluster2", PLAIN)),
+            User(10, Relabel("local")),
+            User(3, Create("local", PLAIN)),
+            CatchUp(0, None),
+            User(11, Create("any", PLAIN)),
+            Second(1),
+            Deliver(0, 0),
+        ],
+    );
+}
+
+#[test]
+fn a_copy_of_a_workflow_that_waits_is_held_like_it() {
+    run(
+        true,
+        &[
+            User(2, Create("any", PLAIN)),
+            Webhook,
+            User(2, Copy),
+            Deliver(0, 0),
+            User(0, Relabel("cluster1")),
+        ],
+    );
+}
+
+#[test]
+fn a_step_resumed_before_a_copy_can_start_is_resumed_when_it_has() {
+    run(
+        true,
+        &[
+            User(11, Create("cluster1", Draft { waits: true, ..PLAIN })),
+            User(8, Relabel("cluster2")),
+            CatchUp(0, None),
+            Webhook,
+            CatchUp(1, None),
+            Webhook,
+            Argo(2, 0),
+            Argo(8, 0),
+            Argo(2, 0),
+            Foreign(1, 0),
+            CatchUp(1, None),
+            CatchUp(0, None),
+            User(2, Copy),
+            User(15, Resume),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_that_has_not_seen_the_end_does_not_make_the_cluster_forget_the_run() {
+    run(
+        false,
+        &[
+            Second(2),
+            User(0, Create("cluster1", SUSPENDED)),
+            Cut(1, Space::Wec),
+            Deliver(0, 0),
+            CatchUp(0, None),
+            Deliver(0, 0),
+            CatchUp(3, None),
+            Tamper(0, 0, DeleteWork),
+            Cut(1, Space::Wec),
+            Lag(1, 5),
+            CatchUp(1, None),
+            Argo(2, 0),
+            CatchUp(3, None),
+            Deliver(1, 4),
+        ],
+    );
+}

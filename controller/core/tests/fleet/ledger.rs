@@ -1,0 +1,303 @@
+//! What the fleet has done so far, written down as it happens, and what must never happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use argosy_api::{names, workflow};
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::{ApiServer, Kind, is_deleting, text},
+    faults::is_foreign,
+    servers::{CLUSTERS, annotation, label},
+};
+
+/// Origin, attempt and number of a verb.
+pub(crate) type VerbKey = (String, u64, u64);
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    /// Creations on WECs by origin: cluster and attempt.
+    pub(crate) starts: BTreeMap<String, Vec<(&'static str, u64)>>,
+    /// Pods on WECs by origin and node.
+    pods: BTreeMap<(String, String), usize>,
+    /// Nodes that users wanted to run again.
+    reset_nodes: BTreeMap<(String, String), usize>,
+    /// Retries that were accepted, by origin.
+    pub(crate) retries: BTreeMap<String, usize>,
+    /// Verbs that were accepted.
+    pub(crate) verbs: BTreeSet<VerbKey>,
+    /// Verbs that were carried out, or overtaken, and why.
+    pub(crate) done: BTreeMap<VerbKey, String>,
+    /// The last state of a run on its cluster: attempt and status.
+    pub(crate) last: BTreeMap<String, (u64, Value)>,
+    /// Workflows that started on the control cluster.
+    pub(crate) local: BTreeSet<String>,
+    /// Workflows that nothing has held at some time, so that they could start there.
+    pub(crate) free: BTreeSet<String>,
+    /// Workflows that have been shown in a final phase.
+    pub(crate) ended: BTreeSet<String>,
+    /// Origins that a person has tampered with in a WEC or a mailbox.
+    pub(crate) tampered: BTreeSet<String>,
+    /// A space was put back to what it was; what is known of attempts may be lost.
+    pub(crate) was_restored: bool,
+    /// Two agents served one cluster at some time.
+    pub(crate) had_two_agents: bool,
+    /// The versions that were checked last, by origin.
+    wds: BTreeMap<String, Value>,
+    objects: BTreeMap<String, Value>,
+    wds_checked: usize,
+    wec_checked: [usize; CLUSTERS.len()],
+}
+
+pub(crate) fn attempt(object: &Value) -> u64 {
+    annotation(object, names::ATTEMPT_ANNOTATION)
+        .parse()
+        .unwrap_or_default()
+}
+
+/// A field of a JSON annotation.
+pub(crate) fn noted(object: &Value, key: &str) -> Value {
+    serde_json::from_str(annotation(object, key)).unwrap_or_default()
+}
+
+pub(crate) fn phase(object: &Value) -> &str {
+    text(object, "/status/phase")
+}
+
+fn is_held(object: &Value) -> bool {
+    label(object, names::ARGO_COMPLETED_LABEL) == "true"
+}
+
+fn is_suspended(object: &Value) -> bool {
+    object["spec"]["suspend"] == true
+}
+
+pub(crate) fn is_claimed(object: &Value) -> bool {
+    !label(object, names::CLUSTER_LABEL).is_empty()
+}
+
+pub(crate) fn has_finalizer(object: &Value, name: &str) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|list| list.iter().any(|one| one == name))
+}
+
+/// Claimed, and not a copy of such a one, of which nobody knows.
+pub(crate) fn is_ours(object: &Value) -> bool {
+    let claim = noted(object, names::CLAIM_ANNOTATION);
+    let is_own = claim["uid"] == "" || claim["uid"] == object["metadata"]["uid"];
+    is_claimed(object) && is_own && has_finalizer(object, names::CONTROLLER_FINALIZER)
+}
+
+impl Ledger {
+    /// An object is created on a WEC. One attempt starts once; another one only for a retry, because nothing moves that
+    /// has started.
+    pub(crate) fn note_start(&mut self, object: &Value, wec: usize) {
+        let origin = label(object, names::ORIGIN_UID_LABEL);
+        let starts = self.starts.entry(origin.to_owned()).or_default();
+        let start = (CLUSTERS[wec], attempt(object));
+        let name = text(object, "/metadata/name");
+        assert!(
+            !starts.contains(&start),
+            "{name}: an attempt was started twice: {start:?}"
+        );
+        starts.push(start);
+        let allowed = 1 + self.retries.get(origin).copied().unwrap_or_default();
+        assert!(
+            self.was_restored || starts.len() <= allowed,
+            "{name} was started more than once: {starts:?}"
+        );
+        assert!(
+            self.free.contains(origin) || !self.local.contains(origin),
+            "{name} was started on the control cluster before"
+        );
+    }
+
+    /// A pod starts on a WEC.
+    pub(crate) fn note_pod(&mut self, object: &Value, node: &str) {
+        let origin = label(object, names::ORIGIN_UID_LABEL);
+        let key = (origin.to_owned(), node.to_owned());
+        let pods = self.pods.entry(key.clone()).or_default();
+        *pods += 1;
+        let allowed = 1 + self.reset_nodes.get(&key).copied().unwrap_or_default();
+        assert!(
+            self.was_restored || self.tampered.contains(origin) || *pods <= allowed,
+            "{} ran {pods} times: {object:#}",
+            key.1
+        );
+    }
+
+    pub(crate) fn pods(&self, object: &Value, node: &str) -> usize {
+        let origin = label(object, names::ORIGIN_UID_LABEL).to_owned();
+        let pods = self.pods.get(&(origin, node.to_owned()));
+        pods.copied().unwrap_or_default()
+    }
+
+    /// A pod starts on the control cluster, which has seen an older version perhaps.
+    pub(crate) fn note_local_start(&mut self, uid: &str) {
+        let newest = &self.wds[uid];
+        assert!(
+            self.free.contains(uid)
+                || !(is_held(newest) || is_claimed(newest) || self.starts.contains_key(uid)),
+            "it was started on the control cluster: {newest:#}"
+        );
+        self.local.insert(uid.to_owned());
+    }
+
+    /// A user's write was accepted; `after` is what it became.
+    pub(crate) fn note_verbs(&mut self, before: &Value, after: &Value) {
+        let uid = text(after, "/metadata/uid").to_owned();
+        let last = |object: &Value| noted(object, names::VERBS_ANNOTATION)["last"].as_u64();
+        let number = last(after).unwrap_or_default();
+        if number <= last(before).unwrap_or_default() {
+            return;
+        }
+        let attempt = noted(after, names::CLAIM_ANNOTATION)["attempt"].as_u64();
+        self.verbs
+            .insert((uid.clone(), attempt.unwrap_or_default(), number));
+        if workflow::is_final(phase(before)) {
+            *self.retries.entry(uid.clone()).or_default() += 1;
+            let nodes = before["status"]["nodes"].as_object();
+            for (node, _) in nodes.into_iter().flatten() {
+                if after["status"]["nodes"].get(node).is_none() {
+                    *self.reset_nodes.entry((uid.clone(), node.clone())).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Checks every version that a Workflow of the WDS has had since the last check.
+    pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool) {
+        for event in &wds.log[self.wds_checked..] {
+            if event.kind != Kind::Workflow {
+                continue;
+            }
+            let uid = text(&event.object, "/metadata/uid").to_owned();
+            let before = self.wds.insert(uid.clone(), event.object.clone());
+            let is_free =
+                !is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object);
+            if is_free
+                || (is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object))
+            {
+                self.free.insert(uid.clone());
+            }
+            if workflow::is_final(phase(&event.object)) {
+                self.ended.insert(uid.clone());
+            }
+            if !is_deleting(&event.object) {
+                check_hold(&event.object, is_guarded);
+                if let Some(before) = before.filter(|_| !self.starts.contains_key(&uid)) {
+                    check_first_sight(&before, &event.object);
+                }
+            }
+        }
+        self.wds_checked = wds.log.len();
+    }
+
+    /// Checks every version that an object of a WEC has had since the last check.
+    pub(crate) fn read_wec(&mut self, number: usize, wec: &ApiServer) {
+        for event in &wec.log[self.wec_checked[number]..] {
+            let origin = label(&event.object, names::ORIGIN_UID_LABEL);
+            if event.kind != Kind::Workflow {
+                continue;
+            }
+            if is_foreign(&event.object) {
+                let untouched = event.is_deletion || event.object["spec"] == json!({});
+                assert!(
+                    untouched && event.object.get("status").is_none(),
+                    "{:#}",
+                    event.object
+                );
+                continue;
+            }
+            let attempt = attempt(&event.object);
+            self.last
+                .insert(origin.to_owned(), (attempt, event.object["status"].clone()));
+            let uid = text(&event.object, "/metadata/uid").to_owned();
+            let applied = |object: &Value| {
+                let applied = noted(object, names::CONTROL_ANNOTATION);
+                applied["verb"].as_u64().unwrap_or_default()
+            };
+            let before = self.objects.insert(uid, event.object.clone());
+            let known = before.as_ref().map_or(0, applied);
+            let why = noted(&event.object, names::CONTROL_ANNOTATION)["overtaken"].clone();
+            for verb in known + 1..=applied(&event.object) {
+                let why = why.as_str().unwrap_or_default().to_owned();
+                self.done.insert((origin.to_owned(), attempt, verb), why);
+            }
+            if let Some(before) = before {
+                let goes_on = workflow::is_final(phase(&before)) && !workflow::is_final(phase(&event.object));
+                assert!(
+                    !goes_on || applied(&event.object) == known + 1,
+                    "it was retried, and not by one verb: {:#}",
+                    event.object
+                );
+                assert!(
+                    applied(&event.object) >= known,
+                    "what was carried out was forgotten: {:#}",
+                    event.object
+                );
+                assert_eq!(
+                    before["spec"]["entrypoint"], event.object["spec"]["entrypoint"],
+                    "it was written over"
+                );
+            }
+        }
+        self.wec_checked[number] = wec.log.len();
+    }
+
+    /// The WDS was put back: what its objects were before does not count.
+    pub(crate) fn forget_versions(&mut self, wds: &ApiServer) {
+        self.was_restored = true;
+        for object in wds.list(Kind::Workflow) {
+            let uid = text(object, "/metadata/uid").to_owned();
+            self.wds.insert(uid, object.clone());
+        }
+    }
+}
+
+/// A claimed Workflow is held from its claim on: by the label, or where nothing guards that, by `spec.suspend` while the
+/// label is put back. One whose claim was given up is held by `spec.suspend`.
+fn check_hold(object: &Value, is_guarded: bool) {
+    let claim = noted(object, names::CLAIM_ANNOTATION);
+    if is_ours(object) {
+        assert!(
+            is_held(object) || (!is_guarded && is_suspended(object)),
+            "claimed and not held: {object:#}"
+        );
+        assert_ne!(phase(object), "", "held and without a phase: {object:#}");
+        assert!(claim.is_object(), "held and without a claim: {object:#}");
+        if is_guarded {
+            assert!(
+                !has_finalizer(object, names::ARGO_ARTIFACT_GC_FINALIZER),
+                "{object:#}"
+            );
+            assert!(object.pointer("/status/synchronization").is_none(), "{object:#}");
+            assert_eq!(annotation(object, names::ARGO_LAST_SEEN_ANNOTATION), "");
+        }
+    }
+}
+
+/// Only what was held at first sight is claimed, and what is given up stays held.
+fn check_first_sight(before: &Value, after: &Value) {
+    if !is_ours(before) && is_ours(after) {
+        let claim = noted(before, names::CLAIM_ANNOTATION);
+        let is_born = is_held(before) && (claim["held"] == true || claim["uid"] == "");
+        assert!(
+            is_born || is_suspended(before),
+            "claimed although nothing held it: {before:#}"
+        );
+        assert!(!workflow::is_final(phase(before)), "{before:#}");
+        let has_pods = workflow::has_pod_nodes(before.get("status"));
+        assert!(
+            is_born || !has_pods,
+            "claimed although it had started: {before:#}"
+        );
+    }
+    if is_ours(before) && !is_ours(after) {
+        assert!(is_suspended(after), "released and not suspended: {after:#}");
+        assert!(
+            !workflow::is_final(phase(before)),
+            "released after its end: {before:#}"
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! How scripts are drawn.
+
+use proptest::prelude::*;
+
+use crate::{
+    actor::Fault,
+    script::{Draft, PolicyStep, Space, Step, Tamper, UserStep},
+};
+
+/// What a script may hold besides the common.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Theme {
+    pub(crate) tampering: bool,
+    pub(crate) restoring: bool,
+    pub(crate) second_agents: bool,
+}
+
+fn who() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => Just(0_usize), 2 => Just(1), 2 => Just(2), 1 => Just(3), 1 => Just(4)]
+}
+
+fn n() -> std::ops::Range<usize> {
+    0..16
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![6 => Just(Fault::None), 1 => Just(Fault::Request), 1 => Just(Fault::Answer)]
+}
+
+fn space() -> impl Strategy<Value = Space> {
+    prop_oneof![Just(Space::Wds), Just(Space::Its), Just(Space::Wec)]
+}
+
+fn place() -> impl Strategy<Value = &'static str> {
+    prop_oneof![4 => Just("cluster1"), 3 => Just("cluster2"), 1 => Just("any"), 1 => Just("local"), 1 => Just("nowhere")]
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let often = || prop::bool::weighted(0.7);
+    let seldom = || prop::bool::weighted(0.2);
+    (often(), seldom(), any::<bool>(), any::<bool>()).prop_map(|(is_suspended, is_applied, waits, fails)| {
+        Draft {
+            is_suspended,
+            is_applied,
+            waits,
+            fails,
+        }
+    })
+}
+
+fn user_step() -> impl Strategy<Value = UserStep> {
+    prop_oneof![
+        8 => (place(), draft()).prop_map(|(place, draft)| UserStep::Create(place, draft)),
+        4 => place().prop_map(UserStep::Relabel),
+        1 => Just(UserStep::Reapply),
+        2 => Just(UserStep::Suspend),
+        1 => Just(UserStep::Pause),
+        1 => Just(UserStep::Go),
+        4 => Just(UserStep::Resume),
+        3 => Just(UserStep::ResumeStep),
+        2 => Just(UserStep::Stop),
+        1 => Just(UserStep::Terminate),
+        5 => Just(UserStep::Again),
+        1 => Just(UserStep::Tear),
+        1 => Just(UserStep::Copy),
+        1 => Just(UserStep::Resubmit),
+        3 => Just(UserStep::Delete),
+    ]
+}
+
+fn tamper() -> impl Strategy<Value = Tamper> {
+    prop_oneof![
+        Just(Tamper::DeleteObject),
+        Just(Tamper::DestroyObject),
+        Just(Tamper::DeleteWork)
+    ]
+}
+
+fn policy_step() -> impl Strategy<Value = PolicyStep> {
+    prop_oneof![Just(PolicyStep::Toggle), Just(PolicyStep::Turn)]
+}
+
+/// One of the processes does one of its steps.
+fn process_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        16 => (who(), n()).prop_map(|(who, watch)| Step::Deliver(who, watch)),
+        12 => (who(), n()).prop_map(|(who, choice)| Step::Decide(who, choice)),
+        12 => (who(), n(), fault()).prop_map(|(who, choice, fault)| Step::Execute(who, choice, fault)),
+        12 => (who(), n()).prop_map(|(who, choice)| Step::Settle(who, choice)),
+        2 => who().prop_map(Step::Retry),
+        1 => (who(), n()).prop_map(|(who, watch)| Step::Relist(who, watch)),
+        1 => who().prop_map(Step::Restart),
+        14 => (who(), fault()).prop_map(|(who, fault)| Step::CatchUp(who, fault)),
+        2 => (who(), n()).prop_map(|(who, watch)| Step::Lag(who, watch)),
+        2 => (who(), space()).prop_map(|(who, space)| Step::Cut(who, space)),
+        1 => (who(), any::<i8>()).prop_map(|(who, minutes)| Step::Skew(who, minutes)),
+    ]
+}
+
+/// Argo on either side, users, and what stands in front of the WDS.
+fn outer_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        16 => (n(), n()).prop_map(|(cluster, choice)| Step::Argo(cluster, choice)),
+        3 => (n(), n()).prop_map(|(cluster, choice)| Step::Expire(cluster, choice)),
+        4 => (n(), 0_usize..4).prop_map(|(choice, age)| Step::Local(choice, age)),
+        1 => n().prop_map(Step::LocalExpire),
+        1 => (n(), n()).prop_map(|(cluster, number)| Step::Foreign(cluster, number)),
+        1 => Just(Step::Webhook),
+        1 => Just(Step::Stale),
+        1 => any::<u8>().prop_map(Step::Wait),
+        1 => (n(), policy_step()).prop_map(|(choice, what)| Step::Policy(choice, what)),
+        16 => (n(), user_step()).prop_map(|(workflow, what)| Step::User(workflow, what)),
+    ]
+}
+
+/// What only some scripts have.
+fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
+    let none = || Just(Step::CatchUp(0, Fault::None)).boxed();
+    let tampering = (n(), n(), tamper())
+        .prop_map(|(cluster, choice, what)| Step::Tamper(cluster, choice, what))
+        .boxed();
+    let restoring = (space(), any::<bool>(), any::<bool>())
+        .prop_map(|(space, is_backup, go_on)| {
+            if is_backup {
+                Step::Backup(space)
+            } else {
+                Step::Restore(space, go_on)
+            }
+        })
+        .boxed();
+    let second = n().prop_map(Step::Second).boxed();
+    prop_oneof![
+        if theme.tampering { tampering } else { none() },
+        if theme.restoring { restoring } else { none() },
+        if theme.second_agents { second } else { none() },
+    ]
+    .boxed()
+}
+
+pub(crate) fn scripts(theme: Theme) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![60 => process_step(), 40 => outer_step(), 3 => rare_step(theme)];
+    prop::collection::vec(step, 0..300)
+}

@@ -1,0 +1,186 @@
+//! Users at the control cluster, and what their tools write there: `kubectl`, and `argo`, which writes whole objects.
+
+use argosy_api::{names, workflow};
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::{Kind, is_deleting, text},
+    gate::Writer,
+    ledger::{is_claimed, phase},
+    script::{Draft, UserStep},
+    servers::{annotation, label},
+    world::World,
+};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+fn workflow_named(number: usize) -> String {
+    format!("workflow-{number}")
+}
+
+fn write(name: &str, cluster: &str, draft: Draft) -> Value {
+    let mut object = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": {
+            "namespace": "argo", "name": name,
+            "labels": { names::KUBESTELLAR_CLUSTER_LABEL: cluster }, "annotations": {},
+        },
+        "spec": { "entrypoint": "main", "waits": draft.waits, "fails": draft.fails },
+    });
+    if draft.is_suspended {
+        object["spec"]["suspend"] = json!(true);
+    }
+    if draft.is_applied {
+        object["metadata"]["annotations"][LAST_APPLIED] = json!(object.to_string());
+    }
+    object
+}
+
+fn remove(object: &mut Value, parent: &str, field: &str) {
+    if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+        parent.remove(field);
+    }
+}
+
+fn is_waiting(object: &Value) -> bool {
+    text(object, "/status/nodes/w/phase") == "Running"
+}
+
+impl World {
+    /// What a user does; whether it was accepted.
+    pub(crate) fn user(&mut self, number: usize, what: UserStep) -> bool {
+        let name = workflow_named(number);
+        let there = self.servers.wds.get(Kind::Workflow, "argo", &name).ok();
+        match (what, there) {
+            (UserStep::Create(cluster, draft), None) => {
+                self.servers.create_workflow(write(&name, cluster, draft)).is_ok()
+            }
+            (UserStep::Delete, Some(there)) => self.servers.delete_workflow(Writer::User, &there).is_ok(),
+            (UserStep::Copy | UserStep::Resubmit, Some(there)) => self.copy(number, &there, what),
+            (_, Some(there)) if !is_deleting(&there) && self.may(&there, what) => {
+                let Some(written) = change(&there, what) else {
+                    return false;
+                };
+                let is_guarded = self.servers.is_guarded;
+                let written = self.servers.update_workflow(Writer::User, &there, written);
+                let is_retry = matches!(what, UserStep::Again);
+                assert!(
+                    !is_retry || !is_guarded || written.is_ok() || self.servers.is_webhook_down,
+                    "a retry was refused: {written:?}"
+                );
+                written.is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Where nothing guards the hold, verbs that `argo` writes into the status have no meaning, and to take both holds off is
+    /// to start it here.
+    fn may(&self, there: &Value, what: UserStep) -> bool {
+        let is_held = is_claimed(there) && label(there, names::ARGO_COMPLETED_LABEL) == "true";
+        self.servers.is_guarded
+            || match what {
+                UserStep::Tear | UserStep::Again | UserStep::ResumeStep => false,
+                UserStep::Resume | UserStep::Suspend => is_held,
+                _ => true,
+            }
+    }
+
+    fn copy(&mut self, number: usize, there: &Value, what: UserStep) -> bool {
+        let mut object = there.clone();
+        object["metadata"]["name"] = json!(workflow_named((number + 1) % 3));
+        for field in ["uid", "resourceVersion", "deletionTimestamp", "generation"] {
+            remove(&mut object, "/metadata", field);
+        }
+        if matches!(what, UserStep::Resubmit) {
+            remove(&mut object, "", "status");
+            remove(&mut object, "/metadata", "finalizers");
+            remove(&mut object, "/spec", "shutdown");
+            for key in [names::ARGO_COMPLETED_LABEL, names::ARGO_PHASE_LABEL] {
+                remove(&mut object, "/metadata/labels", key);
+            }
+        } else if !self.servers.is_guarded {
+            // A copy with the hold and a foreign claim is nobody's; the user takes it off.
+            remove(&mut object, "", "status");
+            remove(&mut object, "/metadata/labels", names::ARGO_COMPLETED_LABEL);
+        }
+        self.servers.create_workflow(object).is_ok()
+    }
+}
+
+/// The object as the user's tool writes it, or `None` where it has nothing to do.
+fn change(there: &Value, what: UserStep) -> Option<Value> {
+    let mut object = there.clone();
+    let ended = workflow::is_final(phase(there));
+    match what {
+        UserStep::Relabel(cluster) => {
+            object["metadata"]["labels"][names::KUBESTELLAR_CLUSTER_LABEL] = json!(cluster);
+        }
+        UserStep::Reapply => {
+            let applied: Value = serde_json::from_str(annotation(there, LAST_APPLIED)).ok()?;
+            object["metadata"]["labels"][names::KUBESTELLAR_CLUSTER_LABEL] =
+                applied["metadata"]["labels"][names::KUBESTELLAR_CLUSTER_LABEL].clone();
+            object["spec"]["suspend"] = applied["spec"].get("suspend")?.clone();
+        }
+        UserStep::Suspend => object["spec"]["suspend"] = json!(true),
+        UserStep::Pause => object["metadata"]["annotations"][names::SUSPEND_ANNOTATION] = json!("true"),
+        UserStep::Go => {
+            object["metadata"]["annotations"]
+                .as_object_mut()?
+                .remove(names::SUSPEND_ANNOTATION)?;
+        }
+        UserStep::Resume => {
+            remove(&mut object, "/spec", "suspend");
+            if is_waiting(there) {
+                resume_step(&mut object);
+            }
+            if object == *there {
+                return None;
+            }
+        }
+        UserStep::ResumeStep if is_waiting(there) => resume_step(&mut object),
+        UserStep::Stop if !ended => object["spec"]["shutdown"] = json!("Stop"),
+        UserStep::Terminate if !ended => object["spec"]["shutdown"] = json!("Terminate"),
+        UserStep::Again if ["Failed", "Error"].contains(&phase(there)) => retry(&mut object),
+        UserStep::Tear => {
+            for key in [names::ARGO_COMPLETED_LABEL, names::CLUSTER_LABEL] {
+                remove(&mut object, "/metadata/labels", key);
+            }
+            remove(&mut object, "/metadata/annotations", names::CLAIM_ANNOTATION);
+            let finalizers = object["metadata"]["finalizers"].as_array_mut();
+            if let Some(finalizers) = finalizers {
+                finalizers.retain(|one| one != names::CONTROLLER_FINALIZER);
+            }
+        }
+        _ => return None,
+    }
+    Some(object)
+}
+
+fn resume_step(object: &mut Value) {
+    object["status"]["nodes"]["w"]["phase"] = json!("Succeeded");
+    object["status"]["nodes"]["w"]["finishedAt"] = json!("2026-11-21T10:00:00Z");
+}
+
+/// As `FormulateRetryWorkflow` leaves it.
+fn retry(object: &mut Value) {
+    for key in [names::ARGO_COMPLETED_LABEL, names::ARGO_ARCHIVING_LABEL] {
+        remove(object, "/metadata/labels", key);
+    }
+    object["metadata"]["labels"][names::ARGO_PHASE_LABEL] = json!("Running");
+    remove(object, "/spec", "shutdown");
+    object["status"]["phase"] = json!("Running");
+    for field in ["message", "finishedAt"] {
+        remove(object, "/status", field);
+    }
+    let nodes = object["status"]["nodes"].as_object_mut();
+    if let Some(nodes) = nodes {
+        nodes.retain(|_, node| node["phase"] != "Failed");
+    }
+    let conditions = object["status"]["conditions"].as_array_mut();
+    for condition in conditions.into_iter().flatten() {
+        if condition["type"] == "Completed" {
+            condition["status"] = json!("False");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Who keeps the webhook's credentials, and renews them in time.
+//!
+//! Behind a Service they are in a Secret, so that a second controller and the next one show the same; whoever finds them due
+//! writes the new ones, guarded by the version it has read. With an address of its own there is one process, and they are
+//! in its memory.
+
+use std::{sync::Arc, time::Duration};
+
+use argosy_api::names;
+use argosy_core::{Change, Failure};
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, ResourceExt, api::ObjectMeta};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
+
+use super::{Place, SECRET, Settings, certificate::Credentials};
+use crate::{
+    outcome::{call, creating},
+    watch::{follow, selecting},
+};
+
+/// The credentials in use; none before there are any.
+pub(super) type Issued = watch::Receiver<Option<Arc<Credentials>>>;
+
+/// Key of the Secret: the credentials as JSON.
+const KEY: &str = "credentials.json";
+
+/// Until what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// The clock of the wall is looked at this often, because it may be set.
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);
+
+/// Keeps `issued` up to date for ever.
+pub(super) async fn keep(settings: &Settings, wds: &Client, issued: watch::Sender<Option<Arc<Credentials>>>) {
+    match settings.place {
+        Place::Service { .. } => in_secret(settings, wds, issued).await,
+        Place::Url { .. } => in_memory(settings, issued).await,
+    }
+}
+
+async fn in_memory(settings: &Settings, issued: watch::Sender<Option<Arc<Credentials>>>) {
+    let mut known = None;
+    loop {
+        if let Some(renewed) = renewed(settings, known.as_ref()) {
+            known = Some(renewed);
+        }
+        sleep(publish(known.as_ref(), &issued)).await;
+    }
+}
+
+async fn in_secret(settings: &Settings, wds: &Client, issued: watch::Sender<Option<Arc<Credentials>>>) {
+    let api: Api<Secret> = Api::namespaced(wds.clone(), &settings.namespace);
+    let (sender, mut changes) = mpsc::channel(4);
+    let selection = selecting("").fields(&format!("metadata.name={SECRET}"));
+    let mut watching = Box::pin(follow(api.clone(), selection, sender, |change| change, |_| None));
+    let mut live = None;
+    let mut is_listed = false;
+    let mut pause = LONGEST_SLEEP;
+    loop {
+        tokio::select! {
+            () = &mut watching => return,
+            Some(change) = changes.recv() => {
+                live = learnt(change);
+                is_listed = true;
+            }
+            () = sleep(pause), if is_listed => {}
+        }
+        if !is_listed {
+            continue;
+        }
+        let known = live.as_ref().and_then(read);
+        pause = match renewed(settings, known.as_ref()) {
+            None => publish(known.as_ref(), &issued),
+            Some(renewed) => match write(&api, live.as_ref(), &renewed).await {
+                Ok(written) => {
+                    live = Some(written);
+                    publish(Some(&renewed), &issued)
+                }
+                // Somebody else was first, and the watch brings what.
+                Err(Failure::Conflict | Failure::Foreign(_)) => AGAIN,
+                Err(failure) => {
+                    let namespace = &settings.namespace;
+                    tracing::warn!(namespace, secret = SECRET, %failure, "cannot keep the webhook's certificates");
+                    AGAIN
+                }
+            },
+        };
+    }
+}
+
+fn learnt(change: Change<Secret>) -> Option<Secret> {
+    match change {
+        Change::Reset(mut live) => live.pop(),
+        Change::Apply(secret) => Some(*secret),
+        Change::Delete(_) => None,
+    }
+}
+
+fn renewed(settings: &Settings, known: Option<&Credentials>) -> Option<Credentials> {
+    let hosts = settings.place.hosts();
+    let lifetime = settings.certificate_lifetime;
+    match Credentials::renewed(known, &hosts, lifetime, Timestamp::now()) {
+        Ok(renewed) => {
+            if renewed.is_some() {
+                tracing::info!(?hosts, "the webhook has a new certificate");
+            }
+            renewed
+        }
+        Err(error) => {
+            tracing::error!(?hosts, %error, "cannot make a certificate for the webhook");
+            None
+        }
+    }
+}
+
+/// Tells everybody, and says how long it is good.
+fn publish(known: Option<&Credentials>, issued: &watch::Sender<Option<Arc<Credentials>>>) -> Duration {
+    let Some(known) = known else { return AGAIN };
+    issued.send_if_modified(|current| {
+        let is_new = current.as_deref() != Some(known);
+        if is_new {
+            *current = Some(Arc::new(known.clone()));
+        }
+        is_new
+    });
+    let left = known.renew_at().duration_since(Timestamp::now());
+    let left = Duration::try_from(left).unwrap_or_default();
+    // Not at once again, should the renewal fail.
+    left.clamp(Duration::from_millis(100), LONGEST_SLEEP)
+}
+
+/// What cannot be read is replaced.
+fn read(secret: &Secret) -> Option<Credentials> {
+    let bytes = secret.data.as_ref()?.get(KEY)?;
+    serde_json::from_slice(&bytes.0).ok()
+}
+
+async fn write(api: &Api<Secret>, live: Option<&Secret>, renewed: &Credentials) -> Result<Secret, Failure> {
+    let bytes = serde_json::to_vec(renewed).map_err(|error| Failure::Refused(error.to_string()))?;
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            resource_version: live.and_then(ResourceExt::resource_version),
+            ..ObjectMeta::default()
+        },
+        data: Some([(KEY.to_owned(), ByteString(bytes))].into()),
+        ..Secret::default()
+    };
+    let params = creating(names::CONTROLLER);
+    match live {
+        None => call(api.create(&params, &secret)).await,
+        Some(_) => call(api.replace(SECRET, &params, &secret)).await,
+    }
+}
