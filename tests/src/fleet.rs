@@ -4,6 +4,7 @@
 
 mod argo_server;
 mod cluster;
+mod gated;
 mod history;
 mod program;
 mod samples;
@@ -20,6 +21,7 @@ use anyhow::{Context as _, Result};
 pub use self::{
     argo_server::{ArgoServer, Artifact, Events},
     cluster::Cluster,
+    gated::{GATE, GATES, failing, gated, one_step, twice_gated},
     history::{History, State},
     samples::{Sample, samples},
     steps::steps,

@@ -3,6 +3,7 @@
 //! Owns how they are started and ended, what a test gets of them, and how a test waits. What Argo's controller does on a
 //! cluster is played by [`argo`], with the same whole-object writes. The fleet with real pods is [`crate::fleet`].
 
+pub mod admission;
 pub mod argo;
 pub mod binaries;
 pub mod definitions;

@@ -70,6 +70,22 @@ impl ArgoServer {
             .collect())
     }
 
+    /// Sends a verb as the UI does: `stop`, `resume`, `retry` and the like, with its options.
+    pub async fn verb(&self, workflow: &str, verb: &str, options: &Value) -> Result<()> {
+        let path = format!("api/v1/workflows/{NAMESPACE}/{workflow}/{verb}");
+        let request = self
+            .client
+            .put(self.url.join(&path)?)
+            .timeout(CALL)
+            .header("content-type", "application/json")
+            .body(options.to_string());
+        let response = request.send().await.with_context(|| path.clone())?;
+        let status = response.status();
+        let text = response.text().await?;
+        ensure!(status.is_success(), "{path}: {status}: {text}");
+        Ok(())
+    }
+
     /// Opens the event stream of one Workflow.
     pub async fn events(&self, workflow: &str) -> Result<Events> {
         let selector = format!("metadata.namespace={NAMESPACE},metadata.name={workflow}");

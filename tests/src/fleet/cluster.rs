@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{NAMESPACE, program::run, until};
+use crate::lab::binaries::binary;
 
 const CALL: Duration = Duration::from_secs(20);
 
@@ -138,6 +139,35 @@ impl Cluster {
             &self.programs.join("kubectl"),
             &self.kubeconfig,
             &[&["--namespace", NAMESPACE], arguments].concat(),
+        )
+        .await
+    }
+
+    /// The Workflow `name` once `is_so` holds, for `limit` at most.
+    pub async fn workflow_when(
+        &self,
+        name: &str,
+        limit: Duration,
+        what: &str,
+        is_so: impl Fn(&Workflow) -> bool,
+    ) -> Result<Workflow> {
+        let mut last = None;
+        let what = format!("{name} on {}: {what}", self.name);
+        let found = until(limit, &what, async || {
+            last = self.workflow(name).await?;
+            Ok(last.clone().filter(&is_so))
+        });
+        found
+            .await
+            .with_context(|| format!("it is {:#}", serde_json::json!(last)))
+    }
+
+    /// Runs the argosy command against the cluster, in the users' namespace.
+    pub async fn argosy(&self, arguments: &[&str]) -> Result<String> {
+        run(
+            &binary("argosy")?,
+            &self.kubeconfig,
+            &[arguments, &["--namespace", NAMESPACE]].concat(),
         )
         .await
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     folder,
+    objects::CONTROLLER_NAMESPACE,
     process::{Launch, Process},
     store::free_port,
     waiting::PATIENCE,
@@ -33,12 +34,64 @@ pub struct AgentSettings {
     pub artifact_namespace: String,
 }
 
+/// The webhook of a controller.
+#[derive(Clone, Debug)]
+pub struct WebhookSettings {
+    /// Port on the loopback address.
+    pub port: u16,
+    /// What `--webhook-certificate-lifetime` is.
+    pub certificate_lifetime: String,
+    /// Name of the Service in the controller's namespace by which it is found; else it is its address.
+    pub service: Option<String>,
+}
+
+impl WebhookSettings {
+    /// A webhook on a port that nobody listens on.
+    pub fn new(certificate_lifetime: &str) -> Result<Self> {
+        Ok(Self {
+            port: free_port()?,
+            certificate_lifetime: certificate_lifetime.to_owned(),
+            service: None,
+        })
+    }
+
+    /// As [`WebhookSettings::new`], found by the Service `name`.
+    pub fn behind(name: &str, certificate_lifetime: &str) -> Result<Self> {
+        Ok(Self {
+            service: Some(name.to_owned()),
+            ..Self::new(certificate_lifetime)?
+        })
+    }
+
+    fn flags(&self, launch: Launch) -> Launch {
+        let address = format!("127.0.0.1:{}", self.port);
+        let launch = match &self.service {
+            Some(name) => launch.flag(
+                "--webhook-service",
+                format!("{CONTROLLER_NAMESPACE}/{name}:{}", self.port),
+            ),
+            None => launch.flag("--webhook-url", format!("https://{address}")),
+        };
+        launch
+            .flag("--webhook-addr", address)
+            .flag("--webhook-certificate-lifetime", &self.certificate_lifetime)
+    }
+}
+
 impl Binary {
-    /// `argosy-controller` with WDS and ITS on one API server.
-    pub async fn controller(kubeconfig: &Path, wds_name: &str) -> Result<Self> {
+    /// `argosy-controller` with WDS and ITS on one API server, and with its webhook if there are settings for one.
+    pub async fn controller(
+        kubeconfig: &Path,
+        wds_name: &str,
+        webhook: Option<&WebhookSettings>,
+    ) -> Result<Self> {
         let launch = launch("argosy-controller", "controller")?
             .flag("--wds-name", wds_name)
             .flag("--wds-kubeconfig", kubeconfig);
+        let launch = match webhook {
+            Some(webhook) => webhook.flags(launch),
+            None => launch,
+        };
         Self::start(launch).await
     }
 
@@ -120,12 +173,24 @@ pub fn release(cluster: &str, wec: &Path) -> Result<()> {
     Ok(())
 }
 
-fn launch(program: &str, name: &str) -> Result<Launch> {
-    Ok(Launch::new(path(program)?, folder::create(name)?.join("log")))
+/// Runs `argosy release` on the control cluster to its end.
+pub fn release_control(kubeconfig: &Path) -> Result<()> {
+    let launch = launch("argosy", "release-control")?
+        .argument("release")
+        .flag("--kubeconfig", kubeconfig);
+    let status = Process::start(launch)?.wait()?;
+    if !status.success() {
+        bail!("argosy release ended with {status}");
+    }
+    Ok(())
 }
 
-/// The binary in the folder that `ARGOSY_BINARIES` names, else where cargo puts it beside this program.
-fn path(name: &str) -> Result<PathBuf> {
+fn launch(program: &str, name: &str) -> Result<Launch> {
+    Ok(Launch::new(binary(program)?, folder::create(name)?.join("log")))
+}
+
+/// The binary of that name in the folder that `ARGOSY_BINARIES` names, else where cargo puts it beside this program.
+pub fn binary(name: &str) -> Result<PathBuf> {
     let own = env::current_exe()?;
     let named = env::var_os("ARGOSY_BINARIES").map(PathBuf::from);
     let folders = named

@@ -70,6 +70,28 @@ impl Server {
         &self.kubeconfig
     }
 
+    /// Path of a kubeconfig whose user is called `name` and may do anything.
+    pub fn kubeconfig_as(&self, name: &str) -> Result<PathBuf> {
+        let path = folder::create("kubeconfig")?.join(name.replace(':', "-"));
+        fs::write(&path, serde_saphyr::to_string(&self.impersonating(name)?)?)?;
+        Ok(path)
+    }
+
+    /// A client whose user is called `name` and may do anything.
+    pub async fn client_as(&self, name: &str) -> Result<Client> {
+        client_with(self.impersonating(name)?).await
+    }
+
+    fn impersonating(&self, name: &str) -> Result<Kubeconfig> {
+        let mut kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
+        for known in &mut kubeconfig.auth_infos {
+            let user = known.auth_info.get_or_insert_default();
+            user.impersonate = Some(name.to_owned());
+            user.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        }
+        Ok(kubeconfig)
+    }
+
     async fn wait_until_ready(&self) -> Result<()> {
         let client = self.client().await?;
         let deadline = Instant::now() + START_TIMEOUT;
@@ -94,9 +116,12 @@ impl Server {
 
 /// A client with the kubeconfig at `path`.
 pub async fn client_of(path: &Path) -> Result<Client> {
+    client_with(Kubeconfig::read_from(path)?).await
+}
+
+async fn client_with(kubeconfig: Kubeconfig) -> Result<Client> {
     // An error says that one is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(path)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));

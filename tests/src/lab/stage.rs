@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::sync::OnceCell;
 
 use super::{
-    binaries::Binary,
+    binaries::{Binary, WebhookSettings},
     definitions, objects,
     server::Server,
     store::{Durability, Store},
@@ -32,10 +32,19 @@ pub struct Stage {
     pub control: Server,
     /// `argosy-controller`.
     pub controller: Binary,
+    /// Port of its webhook, if it has one.
+    pub webhook_port: Option<u16>,
 }
+
+/// Who the controller is to the control cluster; the tests are somebody else.
+pub const CONTROLLER_USER: &str = "argosy-controller";
+
+/// A lifetime of certificates that no test sees the end of.
+pub const LONG: &str = "30d";
 
 static SERVERS: OnceCell<Arc<Servers>> = OnceCell::const_new();
 static SHARED: OnceCell<Arc<Stage>> = OnceCell::const_new();
+static GUARDED: OnceCell<Arc<Stage>> = OnceCell::const_new();
 
 impl Stage {
     /// The stage of all tests that leave the controller alone.
@@ -53,19 +62,46 @@ impl Stage {
         Ok(Arc::new(Self::start(shared_servers().await?, name).await?))
     }
 
+    /// The stage of all tests that leave its controller alone and want a webhook.
+    pub async fn guarded() -> Result<Arc<Self>> {
+        let stage = GUARDED.get_or_try_init(async || Self::own_guarded("guarded", LONG).await);
+        Ok(stage.await?.clone())
+    }
+
+    /// As [`Stage::own`], with a webhook whose certificates live for `certificate_lifetime`.
+    pub async fn own_guarded(name: &str, certificate_lifetime: &str) -> Result<Arc<Self>> {
+        Self::own_with(name, &WebhookSettings::new(certificate_lifetime)?).await
+    }
+
+    /// As [`Stage::own`], with a webhook.
+    pub async fn own_with(name: &str, webhook: &WebhookSettings) -> Result<Arc<Self>> {
+        let stage = Self::start_with(shared_servers().await?, name, Some(webhook)).await?;
+        Ok(Arc::new(stage))
+    }
+
     /// A control cluster over servers of its own.
     pub async fn start(servers: Arc<Servers>, name: &str) -> Result<Self> {
+        Self::start_with(servers, name, None).await
+    }
+
+    async fn start_with(
+        servers: Arc<Servers>,
+        name: &str,
+        webhook: Option<&WebhookSettings>,
+    ) -> Result<Self> {
         let control = Server::start(&servers.store, name).await?;
         let client = control.client().await?;
         definitions::install_on_control(&client).await?;
         objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await?;
-        let controller = Binary::controller(control.kubeconfig(), name)
+        let kubeconfig = control.kubeconfig_as(CONTROLLER_USER)?;
+        let controller = Binary::controller(&kubeconfig, name, webhook)
             .await
             .context("argosy-controller")?;
         Ok(Self {
             servers,
             control,
             controller,
+            webhook_port: webhook.map(|webhook| webhook.port),
         })
     }
 }

@@ -3,16 +3,19 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod admission;
 mod claims;
 mod clusters;
 mod crashes;
 mod deletion;
 mod dispatch;
+mod guard;
 mod moving;
 mod once;
 mod pinned;
 mod policies;
 mod refusals;
+mod registration;
 mod release;
 mod restarts;
 mod status;

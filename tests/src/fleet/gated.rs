@@ -1,0 +1,101 @@
+//! Workflows that wait for their user, or fail until they are told not to.
+
+use argosy_api::{Workflow, names};
+use serde_json::{Value, json};
+
+use super::NAMESPACE;
+
+/// Name of the step that waits in [`gated`].
+pub const GATE: &str = "approve";
+
+/// A Workflow for `cluster` that waits at a suspend step with output parameter `answer`, prints the answer, and has an exit
+/// handler. Not suspended itself: the webhook holds it.
+pub fn gated(cluster: &str, name: &str) -> Workflow {
+    let gate = json!({
+        "name": GATE, "suspend": {},
+        "outputs": { "parameters": [{ "name": "answer", "valueFrom": { "supplied": {}, "default": "none" } }] },
+    });
+    let answer = format!("{{{{steps.{GATE}.outputs.parameters.answer}}}}");
+    let print = json!({
+        "name": "print", "inputs": { "parameters": [{ "name": "answer" }] },
+        "container": { "image": "busybox:1.36", "command": ["echo"], "args": ["{{inputs.parameters.answer}}"] },
+    });
+    let steps = json!({ "name": "main", "steps": [
+        [{ "name": GATE, "template": GATE }],
+        [{ "name": "print", "template": "print", "arguments": { "parameters": [{ "name": "answer", "value": answer }] } }],
+    ] });
+    workflow(
+        cluster,
+        name,
+        json!({ "entrypoint": "main", "onExit": "bye", "templates": [steps, gate, print, shell("bye", "echo bye")] }),
+    )
+}
+
+/// Names of the steps that wait, side by side, in [`twice_gated`].
+pub const GATES: [&str; 2] = ["left", "right"];
+
+/// A Workflow for `cluster` that waits at two suspend steps at the same time, and then runs a pod.
+pub fn twice_gated(cluster: &str, name: &str) -> Workflow {
+    let gates = GATES.map(|gate| json!({ "name": gate, "template": "gate" }));
+    let steps = json!({ "name": "main", "steps": [gates, [{ "name": "print", "template": "print" }]] });
+    let gate = json!({ "name": "gate", "suspend": {} });
+    workflow(
+        cluster,
+        name,
+        json!({ "entrypoint": "main", "templates": [steps, gate, shell("print", "echo both")] }),
+    )
+}
+
+/// A Workflow for `cluster` whose first step succeeds, and whose second takes `pause` seconds and exits with `code`, two
+/// parameters that are 0 and 1.
+pub fn failing(cluster: &str, name: &str) -> Workflow {
+    let steps = json!({ "name": "main", "steps": [
+        [{ "name": "first", "template": "first" }],
+        [{ "name": "second", "template": "second" }],
+    ] });
+    let templates = json!([
+        steps,
+        shell("first", "echo first"),
+        shell(
+            "second",
+            "sleep {{workflow.parameters.pause}}; exit {{workflow.parameters.code}}"
+        )
+    ]);
+    let arguments =
+        json!({ "parameters": [{ "name": "pause", "value": "0" }, { "name": "code", "value": "1" }] });
+    workflow(
+        cluster,
+        name,
+        json!({ "entrypoint": "main", "arguments": arguments, "templates": templates }),
+    )
+}
+
+/// A Workflow for `cluster` of one template of shell.
+pub fn one_step(cluster: &str, name: &str, command: &str) -> Workflow {
+    workflow(
+        cluster,
+        name,
+        json!({ "entrypoint": "main", "templates": [shell("main", command)] }),
+    )
+}
+
+fn shell(name: &str, command: &str) -> Value {
+    json!({
+        "name": name,
+        "container": { "image": "busybox:1.36", "command": ["sh", "-c"], "args": [command] },
+    })
+}
+
+fn workflow(cluster: &str, name: &str, spec: Value) -> Workflow {
+    let mut workflow = Workflow {
+        api_version: "argoproj.io/v1alpha1".to_owned(),
+        kind: "Workflow".to_owned(),
+        spec,
+        ..Workflow::default()
+    };
+    workflow.metadata.generate_name = Some(format!("{name}-"));
+    workflow.metadata.namespace = Some(NAMESPACE.to_owned());
+    workflow.metadata.labels =
+        Some([(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), cluster.to_owned())].into());
+    workflow
+}
