@@ -4,6 +4,7 @@
 mod execute;
 mod heartbeat;
 pub mod pull;
+mod templates;
 
 use std::time::Duration;
 

@@ -285,7 +285,10 @@ fn retry_policy() -> ExponentialBuilder {
 fn report(key: &impl std::fmt::Display, failure: &Failure) {
     match failure {
         Failure::Conflict => tracing::debug!(%key, "changed meanwhile, deciding anew"),
-        Failure::Foreign(message) | Failure::Refused(message) | Failure::NotFound { message, .. } => {
+        Failure::Foreign(message)
+        | Failure::Refused(message)
+        | Failure::Missing(message)
+        | Failure::NotFound { message, .. } => {
             tracing::warn!(%key, %message, "refused");
         }
         Failure::Unreachable(message) => tracing::warn!(%key, %message, "unreachable"),

@@ -23,7 +23,7 @@ pub use self::{
     cluster::Cluster,
     gated::{GATE, GATES, failing, gated, one_step, twice_gated},
     history::{History, State},
-    samples::{Sample, samples},
+    samples::{Sample, features, samples},
     steps::steps,
     store::Store,
     tree::{difference, mirrored, tree},

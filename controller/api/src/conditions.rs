@@ -104,6 +104,8 @@ pub mod reason {
     pub const ARGO_PRESENT: &str = "ArgoPresent";
     /// The target namespace does not exist on the cluster.
     pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+    /// A WorkflowTemplate or ClusterWorkflowTemplate that the run refers to is not on the cluster.
+    pub const TEMPLATE_MISSING: &str = "TemplateMissing";
     /// An object of the same name that is not ours is in the way.
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.

@@ -82,9 +82,8 @@ pub enum HubInput {
     Work(Change<ManifestWork>),
     /// WorkStatuses in the ITS.
     Report(Change<WorkStatus>),
-    /// Whether the WDS's own workflow-controller limits how many Workflows it runs at a time. Not waited for: until it is
-    /// told, it does not.
-    LocalArgo(bool),
+    /// How the WDS's own workflow-controller is configured. Not waited for: until it is told, nothing is.
+    LocalArgo(LocalArgo),
     /// A Workflow of the WDS as it is after our own patch.
     Wrote {
         /// The patch.
@@ -94,6 +93,15 @@ pub enum HubInput {
     },
     /// A ManifestWork that was to be deleted is not there.
     WorkGone(ClusterName, OriginUid),
+}
+
+/// What of the configuration of the WDS's own workflow-controller matters here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalArgo {
+    /// It limits how many Workflows it runs at a time, and counts them by their phase label.
+    pub limits_parallelism: bool,
+    /// It has an archive, which takes every Workflow that is labelled for it.
+    pub archives: bool,
 }
 
 /// What the controller is told at start.
@@ -130,8 +138,7 @@ pub struct Hub {
     /// What placement depends on, as the webhook has it too.
     admission: Arc<Admission>,
     transforms: Transforms,
-    /// The WDS's own workflow-controller counts Workflows by their phase label.
-    limits_parallelism: bool,
+    local_argo: LocalArgo,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Leases by cluster; one may be seen before its ManagedCluster.
     pulses: BTreeMap<ClusterName, Pulse>,
@@ -156,7 +163,7 @@ impl Hub {
             policies: BTreeMap::new(),
             admission: Arc::default(),
             transforms: Transforms::default(),
-            limits_parallelism: false,
+            local_argo: LocalArgo::default(),
             clusters: BTreeMap::new(),
             pulses: BTreeMap::new(),
             works: HashMap::new(),

@@ -15,6 +15,7 @@ pub mod ids;
 pub mod patch;
 mod placement;
 pub mod reconcile;
+pub mod templates;
 pub mod transforms;
 
 pub use ids::{ClusterName, OriginUid, WorkflowKey};

@@ -86,6 +86,8 @@ pub enum Failure {
         /// What the API server said.
         message: String,
     },
+    /// Something that the object refers to is not on its cluster, so it was not sent.
+    Missing(String),
     /// The API server understood and refused.
     Refused(String),
     /// Nobody answered, or not in time.
@@ -98,6 +100,7 @@ impl fmt::Display for Failure {
             Self::Conflict => f.write_str("the object changed meanwhile"),
             Self::Foreign(message)
             | Self::NotFound { message, .. }
+            | Self::Missing(message)
             | Self::Refused(message)
             | Self::Unreachable(message) => f.write_str(message),
         }

@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Member, with_metadata};
+use super::{Member, templates, with_metadata};
 use crate::{
     engine::Execute,
     outcome::{call, creating, deleting, found, json_patch, patching},
@@ -59,6 +59,7 @@ impl Executor {
 
     /// A name that is taken is fine if the object is the one that an earlier try created.
     async fn create(&self, object: &Workflow) -> Result<AgentInput, Failure> {
+        templates::check(&self.wec, &self.cluster, object).await?;
         let api = self.workflows(&object.namespace().unwrap_or_default());
         match call(api.create(&creating(names::AGENT), object)).await {
             Err(Failure::Foreign(_)) => self.adopt(&api, object).await,

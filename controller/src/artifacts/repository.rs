@@ -119,7 +119,10 @@ async fn credential(client: &Client, namespace: &str, selector: &KeySelector) ->
 fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> String {
     let why = match failure {
         Failure::NotFound { .. } => "it does not exist",
-        Failure::Refused(message) | Failure::Foreign(message) | Failure::Unreachable(message) => message,
+        Failure::Refused(message)
+        | Failure::Foreign(message)
+        | Failure::Missing(message)
+        | Failure::Unreachable(message) => message,
         Failure::Conflict => "it changes all the time",
     };
     format!("cannot read {kind} {namespace}/{name}: {why}")

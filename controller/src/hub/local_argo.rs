@@ -1,10 +1,12 @@
-//! What of the configuration of the WDS's own workflow-controller matters here: whether it limits parallelism.
+//! What of the configuration of the WDS's own workflow-controller matters here: whether it limits parallelism, and whether it
+//! has an archive.
 //!
 //! Where it cannot be read it does not matter either: there is no Argo, or none that we may know of.
 
-use argosy_core::{Change, Failure};
+use argosy_core::{Change, hub::LocalArgo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, runtime::watcher};
+use serde_json::Value;
 
 use crate::outcome::{call, found};
 
@@ -24,58 +26,57 @@ pub(super) fn selected(config: watcher::Config) -> watcher::Config {
     config.fields(&format!("metadata.name={NAME}"))
 }
 
-/// Whether parallelism is limited now.
-pub(super) async fn read(api: &Api<ConfigMap>) -> bool {
+/// How it is configured now.
+pub(super) async fn read(api: &Api<ConfigMap>) -> LocalArgo {
     match found(call(api.get(NAME)).await) {
-        Ok(config) => config.is_some_and(|config| limits(&config)),
+        Ok(config) => config.as_ref().map(understand).unwrap_or_default(),
         Err(failure) => {
-            explain(&failure);
-            false
+            tracing::warn!(%failure, config = NAME, "cannot see whether the local Argo limits parallelism or has an archive; taken for no");
+            LocalArgo::default()
         }
     }
 }
 
-fn explain(failure: &Failure) {
-    tracing::warn!(%failure, config = NAME, "cannot see whether the local Argo limits parallelism; taken for no");
-}
-
 /// What a change of it means.
-pub(super) fn learn(change: Change<ConfigMap>) -> bool {
+pub(super) fn learn(change: Change<ConfigMap>) -> LocalArgo {
     match change {
-        Change::Apply(config) => limits(&config),
-        Change::Delete(_) => false,
-        Change::Reset(live) => live.iter().any(limits),
+        Change::Apply(config) => understand(&config),
+        Change::Delete(_) => LocalArgo::default(),
+        Change::Reset(live) => live.first().map(understand).unwrap_or_default(),
     }
 }
 
-/// Settings are keys of the ConfigMap, or lines of its key `config`, which is YAML.
-fn limits(config: &ConfigMap) -> bool {
-    let data = config.data.iter().flatten();
-    let keys = data.clone().map(|(key, value)| (key.as_str(), value.as_str()));
-    let lines = data
-        .filter(|(key, _)| *key == "config")
-        .flat_map(|(_, text)| text.lines())
-        .filter_map(|line| line.split_once(':'));
-    keys.chain(lines).any(|(key, value)| {
-        let value = value
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .trim_matches(['"', '\'']);
-        LIMITS.contains(&key) && !value.is_empty() && value != "0"
-    })
+/// Settings are keys of the ConfigMap with YAML each, or all of them are YAML below its key `config`.
+fn understand(config: &ConfigMap) -> LocalArgo {
+    let mut settings = serde_json::Map::new();
+    for (key, text) in config.data.iter().flatten() {
+        let value = serde_saphyr::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()));
+        match value {
+            Value::Object(fields) if key == "config" => settings.extend(fields),
+            value => drop(settings.insert(key.clone(), value)),
+        }
+    }
+    let is_number = |value: &Value| {
+        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        number.is_some_and(|number| number > 0)
+    };
+    LocalArgo {
+        limits_parallelism: LIMITS
+            .iter()
+            .any(|name| settings.get(*name).is_some_and(is_number)),
+        archives: settings.get("persistence").and_then(|of| of.get("archive")) == Some(&Value::Bool(true)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn config(key: &str, value: &str) -> ConfigMap {
-        ConfigMap {
+    fn config(key: &str, value: &str) -> LocalArgo {
+        understand(&ConfigMap {
             data: Some([(key.to_owned(), value.to_owned())].into()),
             ..ConfigMap::default()
-        }
+        })
     }
 
     #[test]
@@ -89,15 +90,33 @@ mod tests {
             ),
         ];
         for (key, value) in limited {
-            assert!(limits(&config(key, value)), "{key}: {value}");
+            assert!(config(key, value).limits_parallelism, "{key}: {value}");
         }
         let unlimited = [
             ("parallelism", "0"),
+            ("parallelism", "{{ .Values.parallelism"),
             ("resourceRateLimit", "limit: 10"),
             ("config", "workflowDefaults:\n  spec:\n    parallelism: 3\n"),
         ];
         for (key, value) in unlimited {
-            assert!(!limits(&config(key, value)), "{key}: {value}");
+            assert_eq!(config(key, value), LocalArgo::default(), "{key}: {value}");
+        }
+    }
+
+    #[test]
+    fn an_archive_is_seen_in_both_forms() {
+        let archiving = [
+            ("persistence", "archive: true\npostgresql: {host: db}\n"),
+            ("config", "persistence:\n  archive: true\n"),
+        ];
+        for (key, value) in archiving {
+            assert!(config(key, value).archives, "{key}: {value}");
+        }
+        for (key, value) in [
+            ("persistence", "nodeStatusOffLoad: true\n"),
+            ("persistence", "archive: false"),
+        ] {
+            assert!(!config(key, value).archives, "{key}: {value}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The Workflows of samples/workflows, as the files that users apply.
+//! The Workflows of samples/workflows, as the files that users apply, and those of tests/workflows.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, names};
 
-/// A file of samples/workflows.
+/// A file with a Workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The cluster it is for.
@@ -21,9 +21,21 @@ pub struct Sample {
 
 /// Every sample for the cluster, by name. Fails where there is none.
 pub fn samples(cluster: &str) -> Result<Vec<Sample>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../samples/workflows")
-        .join(cluster);
+    let folder = format!("../samples/workflows/{cluster}");
+    Ok(files(Path::new(&folder), cluster)?.collect())
+}
+
+/// The Workflows of tests/workflows, by name, for no cluster: one for each thing that Argo can do.
+pub fn features() -> Result<Vec<Sample>> {
+    let all = files(Path::new("workflows"), "")?;
+    Ok(all.filter(|sample| sample.name != REFERRED).collect())
+}
+
+/// What another one refers to.
+const REFERRED: &str = "referred";
+
+fn files(folder: &Path, cluster: &str) -> Result<impl Iterator<Item = Sample>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut samples = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))? {
         let file = entry?.path();
@@ -40,7 +52,7 @@ pub fn samples(cluster: &str) -> Result<Vec<Sample>> {
     }
     ensure!(!samples.is_empty(), "{} has no samples", folder.display());
     samples.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(samples)
+    Ok(samples.into_iter())
 }
 
 impl Sample {

@@ -15,18 +15,21 @@ use super::variable;
 pub struct Store {
     client: Client,
     bucket: String,
+    /// Its URL, which is the same on every cluster.
+    pub endpoint: String,
 }
 
 impl Store {
     /// The bucket that `.fleet/env` names.
     pub(super) fn from_environment() -> Result<Self> {
         let keys = (variable("S3_ACCESS_KEY")?, variable("S3_SECRET_KEY")?);
+        let endpoint = variable("S3_ENDPOINT")?;
         let timeouts = TimeoutConfig::builder()
             .operation_timeout(Duration::from_secs(20))
             .build();
         let config = Config::builder()
             .behavior_version_latest()
-            .endpoint_url(variable("S3_ENDPOINT")?)
+            .endpoint_url(&endpoint)
             .region(Region::new("us-east-1"))
             .force_path_style(true)
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
@@ -36,6 +39,7 @@ impl Store {
         Ok(Self {
             client: Client::from_conf(config),
             bucket: variable("S3_BUCKET")?,
+            endpoint,
         })
     }
 

@@ -87,6 +87,7 @@ fn birth(
 ) -> Vec<Value> {
     let metadata = &object.metadata;
     labels.remove(names::CLUSTER_LABEL);
+    labels.remove(names::ARGO_ARCHIVING_LABEL);
     hold(&mut labels, claim.map(|claim| &claim.cluster), PENDING);
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
     annotations.remove(names::ARGO_LAST_SEEN_ANNOTATION);

@@ -185,9 +185,14 @@ impl Agent {
                     message,
                 } => Some((reason::ARGO_MISSING, message.clone())),
                 Failure::Refused(message) => Some((reason::REFUSED, message.clone())),
+                Failure::Missing(message) => Some((reason::TEMPLATE_MISSING, message.clone())),
                 Failure::Conflict | Failure::Unreachable(_) => None,
             };
             match (obstacle, failure) {
+                // Nothing was asked of the API server, so this tells nothing about a creation before.
+                (Some(obstacle), Failure::Missing(_)) => {
+                    self.obstacles.insert(key.clone(), obstacle);
+                }
                 (Some(obstacle), _) => {
                     self.doubts.remove(key);
                     self.obstacles.insert(key.clone(), obstacle);

@@ -29,7 +29,7 @@ impl Hub {
             HubInput::Wrote { patch, object } => self.learn_answer(&patch, *object),
             HubInput::Policy(change) => self.learn_policies(change),
             HubInput::Transform(change) => self.learn_transforms(change),
-            HubInput::LocalArgo(limits_parallelism) => self.learn_local_argo(limits_parallelism),
+            HubInput::LocalArgo(config) => self.learn_local_argo(config),
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),
             HubInput::Work(change) => self.learn_works(change),
@@ -181,7 +181,7 @@ fn learn_send_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &
             reason::REFUSED,
             format!("the ITS refused the ManifestWork: {message}"),
         ),
-        Failure::Conflict | Failure::Foreign(_) => return,
+        Failure::Conflict | Failure::Foreign(_) | Failure::Missing(_) => return,
         Failure::Unreachable(_) => {
             view.unsure_of = Some(cluster.clone());
             return;

@@ -92,7 +92,11 @@ impl Hub {
         };
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let mut patch = guard.clone();
-        let labels = held_labels(view, claim, self.phase_label(phase), shown);
+        let mut labels = held_labels(view, claim, self.phase_label(phase), shown);
+        // Where the control cluster has an archive, the copy enters it with the write that shows the end.
+        if self.local_argo.archives && workflow::is_final(phase) && !view.is_final() {
+            labels.insert(names::ARGO_ARCHIVING_LABEL.to_owned(), "Pending".to_owned());
+        }
         if labels != view.labels {
             patch = patch.set("/metadata/labels", json!(labels));
         }
@@ -131,7 +135,7 @@ impl Hub {
     /// The phase as the label has it. A workflow-controller that limits parallelism counts what the label calls running when it
     /// starts (`initManagers`), and would never count down for a run that is not its own.
     fn phase_label<'a>(&self, phase: &'a str) -> &'a str {
-        if self.limits_parallelism && !workflow::is_final(phase) {
+        if self.local_argo.limits_parallelism && !workflow::is_final(phase) {
             PENDING
         } else {
             phase

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use super::Dirty;
 use crate::{
     Change,
-    hub::{Hub, HubKey, Policy},
+    hub::{Hub, HubKey, LocalArgo, Policy},
     reconcile::is_newer,
 };
 
@@ -52,8 +52,8 @@ impl Hub {
         dirty
     }
 
-    pub(super) fn learn_local_argo(&mut self, limits_parallelism: bool) -> Dirty {
-        if std::mem::replace(&mut self.limits_parallelism, limits_parallelism) == limits_parallelism {
+    pub(super) fn learn_local_argo(&mut self, config: LocalArgo) -> Dirty {
+        if std::mem::replace(&mut self.local_argo, config) == config {
             return Dirty::new();
         }
         let claimed = self.claimed.values().flatten().cloned();

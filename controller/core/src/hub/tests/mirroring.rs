@@ -223,7 +223,10 @@ fn a_run_whose_object_is_gone_without_a_last_report_is_shown_as_an_error() {
 #[test]
 fn where_the_local_argo_limits_parallelism_the_label_says_pending_until_the_end() {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
-    fleet.learn(HubInput::LocalArgo(true));
+    fleet.learn(HubInput::LocalArgo(LocalArgo {
+        limits_parallelism: true,
+        archives: false,
+    }));
     fleet.work(started("cluster1", 1));
     for (phase, label) in [("Running", "Pending"), ("Succeeded", "Succeeded")] {
         fleet.report(report("cluster1", 1, json!({ "phase": phase })));
@@ -231,5 +234,24 @@ fn where_the_local_argo_limits_parallelism_the_label_says_pending_until_the_end(
         assert_eq!(patch.value_at("/status").unwrap()["phase"], phase);
         let labels = patch.value_at("/metadata/labels").unwrap();
         assert_eq!(labels["workflows.argoproj.io/phase"], label);
+    }
+}
+
+#[test]
+fn where_the_control_cluster_has_an_archive_the_copy_enters_it_once_when_it_ends() {
+    let archiving = "workflows.argoproj.io/workflow-archiving-status";
+    for archives in [true, false] {
+        let mut fleet = Fleet::of(claimed("cluster1", 1));
+        fleet.learn(HubInput::LocalArgo(LocalArgo {
+            limits_parallelism: false,
+            archives,
+        }));
+        fleet.work(started("cluster1", 1));
+        for (phase, expected) in [("Running", None), ("Failed", archives.then(|| json!("Pending")))] {
+            fleet.report(report("cluster1", 1, json!({ "phase": phase })));
+            let patch = fleet.patch(Purpose::Mirror);
+            let labels = patch.value_at("/metadata/labels").unwrap();
+            assert_eq!(labels.get(archiving).cloned(), expected, "{phase}");
+        }
     }
 }
