@@ -4,8 +4,10 @@
 #   scripts/fleet.sh [--name NAME] status                    clusters, processes, links
 #   scripts/fleet.sh [--name NAME] cut CLUSTER               cut the cluster's network link
 #   scripts/fleet.sh [--name NAME] heal CLUSTER              mend it
-#   scripts/fleet.sh [--name NAME] kill CLUSTER COMPONENT    kill a process, such as kube-apiserver, at once
-#   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again
+#   scripts/fleet.sh [--name NAME] kill CLUSTER COMPONENT    kill a process at once: one of the cluster, such as
+#                                                            kube-apiserver, one of its pods, such as argosy-agent or
+#                                                            workflow-controller, or etcd, which all clusters share
+#   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again; the kubelet sees to pods
 # Without --name: the fleet that was brought up last.
 set -euo pipefail
 
@@ -33,7 +35,7 @@ main() {
     status) fleet_status ;;
     cut | heal) link_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
     kill | start) component_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" "${3:?name a component}" ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 }
 
@@ -43,15 +45,18 @@ link_set() {
 }
 
 component_set() {
-  local verb=$1 cluster=$2 component=$3 pid
+  local verb=$1 cluster=$2 component=$3
   fleet_index "$cluster" >/dev/null
   if [[ $verb == kill ]]; then
-    pid=$(process_pid "$cluster-$component") || log_die "$component of $cluster does not run"
-    kill -KILL "$pid"
-    wait_for 10 "the end of $component of $cluster" process_gone "$cluster-$component"
+    case $component in
+      argosy-* | workflow-controller | argo) pod_kill "$cluster" "$component" ;;
+      etcd) process_kill etcd ;;
+      *) process_kill "$cluster-$component" ;;
+    esac
     return 0
   fi
   case $component in
+    etcd) etcd_up ;;
     kube-apiserver) apiserver_start "$cluster" && apiserver_wait "$cluster" ;;
     kube-controller-manager) controller_manager_start "$cluster" ;;
     kube-scheduler) scheduler_start "$cluster" ;;
@@ -59,6 +64,23 @@ component_set() {
     kubelet | kube-proxy) node_start "$cluster" ;;
     *) log_die "no component '$component'" ;;
   esac
+}
+
+process_kill() {
+  local pid
+  pid=$(process_pid "$1") || log_die "$1 does not run"
+  kill -KILL "$pid"
+  wait_for 10 "the end of $1" process_gone "$1"
+}
+
+# The kernel keeps 15 characters of a program's name.
+pod_kill() {
+  local pid found=
+  while read -r pid; do
+    [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "${2:0:15}" ]] || continue
+    kill -KILL "$pid" && found=yes
+  done < <(cgroup_processes "$(fleet_cgroup "$1")")
+  [[ -n $found ]] || log_die "no pod of $1 runs $2"
 }
 
 fleet_status() {

@@ -166,6 +166,7 @@ where
     fn start(&mut self, key: R::Key, action: R::Action) {
         tracing::debug!(%key, %action, "starting");
         self.running.insert(key.clone(), false);
+        self.index.began(&key);
         let executor = self.executor.clone();
         self.actions.spawn(async move {
             let result = executor.execute(&key, &action).await;
@@ -179,11 +180,14 @@ where
         match result {
             Ok(input) => {
                 self.learn(input);
+                self.index.ended(&key);
                 self.go_on(key);
             }
             Err(failure) => {
                 report(&key, &failure);
-                for dirty in self.index.failed(&key, &action, &failure) {
+                let concerned = self.index.failed(&key, &action, &failure);
+                self.index.ended(&key);
+                for dirty in concerned {
                     if dirty != key {
                         self.enqueue(dirty);
                     }

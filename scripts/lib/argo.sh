@@ -17,6 +17,7 @@ argo_overlay() {
   rm -rf "$dir/manifests"
   cp -r "$(toolchain_target argo)/manifests" "$dir/manifests"
   argo_kustomization "$cluster" "$version" >"$dir/kustomization.yaml"
+  argo_memoizer >"$dir/memoizer-rolebinding.yaml"
   argo_controller_config "$cluster" >"$dir/workflow-controller-configmap.yaml"
   argo_secret >"$dir/s3-secret.yaml"
   argo_controller_patch "$version" >"$dir/workflow-controller-patch.yaml"
@@ -41,7 +42,7 @@ resources:
 - $base/artifactgc-role.yaml
 - $base/artifactgc-default-rolebinding.yaml
 - $base/memoizer-role.yaml
-- $base/memoizer-default-rolebinding.yaml
+- memoizer-rolebinding.yaml
 - $base/cluster-workflow-template-rbac.yaml
 - s3-secret.yaml
 END
@@ -70,6 +71,18 @@ END
 
 argo_namespace() {
   printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$FLEET_ARGO_NAMESPACE"
+}
+
+# Upstream binds the role to the account of the pods, but it is the workflow-controller that writes the cache.
+argo_memoizer() {
+  cat <<END
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: memoizer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: memoizer}
+subjects:
+- {kind: ServiceAccount, name: argo}
+END
 }
 
 argo_secret() {

@@ -14,7 +14,10 @@ mod tree;
 
 mod wait;
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 
@@ -88,6 +91,13 @@ impl Fleet {
     /// The control cluster.
     pub fn control(&self) -> Result<&Cluster> {
         self.cluster(CONTROL)
+    }
+
+    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`.
+    pub async fn script(&self, arguments: &[&str]) -> Result<String> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/fleet.sh");
+        let name = variable("ARGOSY_FLEET_NAME")?;
+        program::run(&script, Path::new(""), &[&["--name", &name], arguments].concat()).await
     }
 
     /// The clusters that have pods of the Workflow `name`.

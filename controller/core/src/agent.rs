@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
 
-use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey};
+use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, reconcile::UnderWay};
 
 pub use action::AgentAction;
 use control::Refusal;
@@ -96,6 +96,7 @@ pub struct Agent {
     gone: HashMap<OriginUid, String>,
     /// Objects that may be there although none is known.
     doubts: HashMap<OriginUid, Doubt>,
+    under_way: UnderWay<OriginUid>,
     /// What was asked of a run and refused by its API server.
     refusals: HashMap<OriginUid, Refusal>,
     /// Why an object could not be created: reason and message.
@@ -116,6 +117,7 @@ impl Agent {
             vanished: HashMap::new(),
             gone: HashMap::new(),
             doubts: HashMap::new(),
+            under_way: UnderWay::new(),
             refusals: HashMap::new(),
             obstacles: HashMap::new(),
         }
@@ -179,6 +181,14 @@ impl Reconcile for Agent {
 
     fn failed(&mut self, key: &OriginUid, action: &AgentAction, failure: &Failure) -> BTreeSet<OriginUid> {
         self.learn_failure(key, action, failure)
+    }
+
+    fn began(&mut self, key: &OriginUid) {
+        self.under_way.begin(key);
+    }
+
+    fn ended(&mut self, key: &OriginUid) {
+        self.under_way.end(key);
     }
 
     fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {

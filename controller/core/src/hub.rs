@@ -31,7 +31,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::{
     Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
-    patch::JsonPatch, transforms::Transforms,
+    patch::JsonPatch, reconcile::UnderWay, transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
@@ -146,6 +146,7 @@ pub struct Hub {
     works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
     /// WorkStatuses by origin, then cluster.
     reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
+    under_way: UnderWay<HubKey>,
     /// What is worth an Event and was not taken yet.
     notices: Vec<Notice>,
     /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
@@ -168,6 +169,7 @@ impl Hub {
             pulses: BTreeMap::new(),
             works: HashMap::new(),
             reports: HashMap::new(),
+            under_way: UnderWay::new(),
             notices: Vec::new(),
             claimed: BTreeMap::new(),
         }
@@ -231,6 +233,14 @@ impl Reconcile for Hub {
 
     fn failed(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> BTreeSet<HubKey> {
         self.learn_failure(key, action, failure)
+    }
+
+    fn began(&mut self, key: &HubKey) {
+        self.under_way.begin(key);
+    }
+
+    fn ended(&mut self, key: &HubKey) {
+        self.under_way.end(key);
     }
 
     fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {

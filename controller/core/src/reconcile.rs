@@ -3,7 +3,10 @@
 //! The loop feeds inputs, asks for one decision per dirty key, carries it out, and reports how that went. At most
 //! one action per key is under way, so a decision never has to think about its own earlier action being unfinished.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,6 +25,12 @@ pub trait Reconcile {
 
     /// Learns that `action` failed, so that the next decision can tell the user.
     fn failed(&mut self, key: &Self::Key, action: &Self::Action, failure: &Failure) -> BTreeSet<Self::Key>;
+
+    /// A request for `key` is under way from now on.
+    fn began(&mut self, key: &Self::Key);
+
+    /// What came of the request has been learnt.
+    fn ended(&mut self, key: &Self::Key);
 
     /// The next step for `key`.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
@@ -116,6 +125,37 @@ pub enum Change<K> {
     Delete(Box<K>),
     /// These are all objects; any other is gone.
     Reset(Vec<K>),
+}
+
+/// Keys with a request under way, and the UIDs of objects that a watch has told to be gone meanwhile: an answer that arrives
+/// after that is older, and must not bring them back.
+#[derive(Debug)]
+pub(crate) struct UnderWay<K>(BTreeMap<K, BTreeSet<String>>);
+
+impl<K: Ord + Clone> UnderWay<K> {
+    pub(crate) fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    pub(crate) fn begin(&mut self, key: &K) {
+        self.0.insert(key.clone(), BTreeSet::new());
+    }
+
+    pub(crate) fn end(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
+    /// An object that `key` is about is gone.
+    pub(crate) fn bury(&mut self, key: &K, uid: Option<&str>) {
+        if let (Some(gone), Some(uid)) = (self.0.get_mut(key), uid) {
+            gone.insert(uid.to_owned());
+        }
+    }
+
+    /// Whether the object with `uid` is gone, although an answer may still tell of it.
+    pub(crate) fn has_buried(&self, key: &K, uid: Option<&str>) -> bool {
+        uid.is_some_and(|uid| self.0.get(key).is_some_and(|gone| gone.contains(uid)))
+    }
 }
 
 /// Whether this is an object's last form: the write that took the last finalizer off a deleted object removes it, and its

@@ -133,6 +133,23 @@ impl Cluster {
         .await
     }
 
+    /// Makes those pods of Argo and Argosy anew whose next start is put off because they crashed.
+    pub async fn forget_crashes(&self) -> Result<()> {
+        let what = format!("the pods of {}", self.name);
+        until(Duration::from_mins(2), &what, async || {
+            let api: Api<Pod> = Api::all(self.client());
+            let pods = timeout(CALL, api.list(&ListParams::default())).await??;
+            for pod in pods.items.iter().filter(|pod| is_put_off(pod)) {
+                let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                self.kubectl(&["-n", namespace, "delete", "pod", name, "--wait=false"])
+                    .await?;
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Runs kubectl against the cluster, in the users' namespace unless the arguments name another.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         run(
@@ -181,4 +198,16 @@ impl Cluster {
         )
         .await
     }
+}
+
+fn is_put_off(pod: &Pod) -> bool {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    let mut waiting = statuses
+        .into_iter()
+        .flatten()
+        .filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+    waiting.any(|reason| reason == "CrashLoopBackOff")
 }

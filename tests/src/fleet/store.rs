@@ -43,6 +43,17 @@ impl Store {
         })
     }
 
+    /// The keys that begin with `prefix`, 1,000 at most.
+    pub async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        let list = self.client.list_objects_v2().bucket(&self.bucket).prefix(prefix);
+        let found = list
+            .send()
+            .await
+            .with_context(|| format!("keys {prefix}… of bucket {}", self.bucket))?;
+        let keys = found.contents().iter().filter_map(|object| object.key());
+        Ok(keys.map(ToOwned::to_owned).collect())
+    }
+
     /// The content of the object with this key.
     pub async fn get(&self, key: &str) -> Result<Vec<u8>> {
         let context = || format!("object {key} of bucket {}", self.bucket);

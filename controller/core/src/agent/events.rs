@@ -14,19 +14,24 @@ use super::{
 };
 use crate::{
     Change, Failure, OriginUid, WorkflowKey,
-    reconcile::{is_gone, is_newer},
+    reconcile::{UnderWay, is_gone, is_newer},
 };
 
 type Dirty = BTreeSet<OriginUid>;
 
-/// A view that knows the version it was taken of.
+/// A view that knows what object, and which version of it, it was taken of.
 trait Versioned {
+    fn uid(&self) -> &str;
     fn resource_version(&self) -> &str;
 }
 
 macro_rules! versioned {
     ($($view:ty),*) => {
         $(impl Versioned for $view {
+            fn uid(&self) -> &str {
+                &self.uid
+            }
+
             fn resource_version(&self) -> &str {
                 &self.resource_version
             }
@@ -41,15 +46,20 @@ impl Agent {
         match input {
             AgentInput::Work(change) => {
                 self.synced.works |= matches!(change, Change::Reset(_));
-                learn_into(&mut self.works, change, |work: ManifestWork| Work::new(work))
+                learn_into(
+                    &mut self.works,
+                    &mut self.under_way,
+                    change,
+                    |work: ManifestWork| Work::new(work),
+                )
             }
             AgentInput::Told(change) => {
                 self.synced.told |= matches!(change, Change::Reset(_));
-                learn_into(&mut self.told, change, Known::new)
+                learn_into(&mut self.told, &mut self.under_way, change, Known::new)
             }
             AgentInput::Record(change) => {
                 self.synced.records |= matches!(change, Change::Reset(_));
-                learn_into(&mut self.records, change, Record::new)
+                learn_into(&mut self.records, &mut self.under_way, change, Record::new)
             }
             AgentInput::Object(change) => self.learn_objects(change),
             AgentInput::Argo(api) => self.learn_api(api),
@@ -78,6 +88,9 @@ impl Agent {
             Change::Apply(object) if self.is_past(&object.metadata) => Dirty::new(),
             Change::Apply(_) => self.learn_live(change),
             Change::Delete(object) => {
+                if let Some(origin) = origin_of(&object.metadata) {
+                    self.under_way.bury(&origin, object.metadata.uid.as_deref());
+                }
                 let dirty = self.learn_end(&object.metadata);
                 // It is the last that the watch tells of it.
                 if self.is_past(&object.metadata)
@@ -123,13 +136,16 @@ impl Agent {
 
     /// Whether this is of an object that is known to be gone. A UID never comes back.
     fn is_past(&self, metadata: &ObjectMeta) -> bool {
-        origin_of(metadata)
-            .and_then(|origin| self.gone.get(&origin))
-            .is_some_and(|uid| Some(uid) == metadata.uid.as_ref())
+        let Some(origin) = origin_of(metadata) else {
+            return false;
+        };
+        let uid = metadata.uid.as_ref();
+        self.gone.get(&origin).is_some_and(|gone| Some(gone) == uid)
+            || self.under_way.has_buried(&origin, uid.map(String::as_str))
     }
 
     fn learn_live(&mut self, change: Change<Workflow>) -> Dirty {
-        let dirty = learn_into(&mut self.objects, change, Object::new);
+        let dirty = learn_into(&mut self.objects, &mut self.under_way, change, Object::new);
         for origin in dirty.iter().filter(|origin| self.objects.contains_key(*origin)) {
             self.obstacles.remove(origin);
             self.doubts.remove(origin);
@@ -226,17 +242,27 @@ fn is_stale<V: Versioned, S: BuildHasher>(
     known.is_some_and(|known| !is_newer(metadata.resource_version.as_deref(), known))
 }
 
+fn is_buried(under_way: &UnderWay<OriginUid>, metadata: &ObjectMeta) -> bool {
+    origin_of(metadata).is_some_and(|origin| under_way.has_buried(&origin, metadata.uid.as_deref()))
+}
+
 /// Applies a change to a table. An older version never replaces a newer one; a re-list removes what it lacks.
 fn learn_into<K: Resource, V: Versioned>(
     table: &mut HashMap<OriginUid, V>,
+    under_way: &mut UnderWay<OriginUid>,
     change: Change<K>,
     view: impl Fn(K) -> V,
 ) -> Dirty {
     let mut dirty = Dirty::new();
     let live = match change {
+        Change::Apply(object) if is_buried(under_way, object.meta()) => return dirty,
         Change::Apply(object) if !is_gone(object.meta()) => vec![*object],
         Change::Apply(object) | Change::Delete(object) => {
-            return match origin_of(object.meta()) {
+            let origin = origin_of(object.meta());
+            if let Some(origin) = &origin {
+                under_way.bury(origin, object.meta().uid.as_deref());
+            }
+            return match origin {
                 Some(origin) if !is_stale(table, &origin, object.meta()) => forget(table, origin),
                 _ => dirty,
             };
@@ -252,7 +278,8 @@ fn learn_into<K: Resource, V: Versioned>(
                 .cloned()
                 .collect();
             for origin in gone {
-                table.remove(&origin);
+                let known = table.remove(&origin);
+                under_way.bury(&origin, known.as_ref().map(Versioned::uid));
                 dirty.insert(origin);
             }
             live

@@ -61,6 +61,7 @@ pub(super) struct Record {
 /// What the hub has been told.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
+    pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) attempt: u64,
     pub(super) digest: Option<Digest>,
@@ -180,6 +181,7 @@ impl Known {
         Self {
             attempt: attempt_of(&status.metadata),
             digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Digest::parse),
+            uid: status.metadata.uid.unwrap_or_default(),
             resource_version: status.metadata.resource_version.unwrap_or_default(),
         }
     }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use argosy_api::{Workflow, conditions::reason};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Hub, HubAction, HubInput, HubKey, WorkflowView, workflow_view::SendFailure};
 use crate::{
@@ -88,6 +89,8 @@ impl Hub {
                 if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
                     return Dirty::new();
                 }
+                self.under_way
+                    .bury(&HubKey::Workflow(key.clone()), object.metadata.uid.as_deref());
                 self.delete_workflow(&key)
             }
             Change::Reset(live) => {
@@ -110,6 +113,13 @@ impl Hub {
         let key = WorkflowView::key(&object);
         let is_gone = is_gone(&object.metadata);
         let mut view = WorkflowView::new(object);
+        let in_hand = HubKey::Workflow(key.clone());
+        if self.under_way.has_buried(&in_hand, Some(view.uid.as_str())) {
+            return Dirty::new();
+        }
+        if is_gone {
+            self.under_way.bury(&in_hand, Some(view.uid.as_str()));
+        }
         if let Some(known) = self.workflows.get(&key) {
             if !is_newer(Some(&view.resource_version), &known.resource_version) {
                 return Dirty::new();
@@ -156,6 +166,11 @@ impl Hub {
         self.by_uid.remove(&view.uid);
         self.unlist_claim(key, view.claim.map(|claim| claim.cluster));
         self.count(&view.placement.policies, &BTreeSet::new())
+    }
+
+    /// Whether this is of an object that is known to be gone.
+    fn is_past(&self, key: &HubKey, metadata: &ObjectMeta) -> bool {
+        self.under_way.has_buried(key, metadata.uid.as_deref())
     }
 
     fn unlist_claim(&mut self, key: &WorkflowKey, cluster: Option<ClusterName>) {

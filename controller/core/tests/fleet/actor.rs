@@ -233,6 +233,13 @@ impl<R: Process> Actor<R> {
         input.map(|input| self.learn(input, servers)).is_some()
     }
 
+    /// Every event arrives that there is.
+    pub(crate) fn flood(&mut self, servers: &Servers) {
+        for watch in 0..self.watches.len() {
+            while !self.watches[watch].is_lagging && self.deliver(watch, servers) {}
+        }
+    }
+
     fn learn(&mut self, input: R::Input, servers: &Servers) {
         self.dirty.extend(self.index.apply(input, self.now(servers)));
     }
@@ -256,6 +263,7 @@ impl<R: Process> Actor<R> {
             self.timers.insert(key.clone(), at);
         }
         if let Some(action) = decision.action {
+            self.index.began(&key);
             self.under_way.push(Request {
                 key,
                 action,
@@ -302,10 +310,12 @@ impl<R: Process> Actor<R> {
         match outcome.expect("is done") {
             Ok(input) => {
                 self.learn(input, servers);
+                self.index.ended(&key);
                 self.dirty.insert(key);
             }
             Err(failure) => {
                 let dirty = self.index.failed(&key, &action, &failure);
+                self.index.ended(&key);
                 self.dirty.extend(dirty.into_iter().filter(|other| *other != key));
                 self.delayed.insert(key);
             }

@@ -38,15 +38,16 @@ pub(crate) fn at_rest(world: &World) {
         if world.servers.ledger.tampered.contains(uid) || world.servers.ledger.was_restored {
             continue;
         }
-        let starts = world.servers.ledger.starts.get(uid).map_or(0, Vec::len);
+        let starts = world.servers.ledger.starts.get(uid);
         if is_ours(&object) {
-            if starts == 0 {
+            let claimed = claimed_attempt(&object);
+            if starts.is_none_or(|starts| starts.iter().all(|(_, attempt)| *attempt != claimed)) {
                 check_blocked(world, &object);
             } else {
                 check_shown(world, &object, uid);
             }
         } else {
-            assert_eq!(starts, 0, "started and not claimed: {object:#}");
+            assert_eq!(starts, None, "started and not claimed: {object:#}");
             check_unclaimed(world, &object, uid);
         }
         check_verbs(world, &object, uid);
@@ -158,10 +159,14 @@ fn is_told(object: &Value, verb: u64) -> bool {
 /// Every verb was carried out or overtaken, or the retry began a new attempt. What cannot start yet keeps its verbs.
 fn check_verbs(world: &World, object: &Value, uid: &str) {
     let ledger = &world.servers.ledger;
-    if is_ours(object) && !ledger.starts.contains_key(uid) {
-        return;
-    }
+    let is_waiting = |attempt: u64| {
+        let starts = ledger.starts.get(uid);
+        is_ours(object) && starts.is_none_or(|starts| starts.iter().all(|(_, started)| *started < attempt))
+    };
     for verb in ledger.verbs.iter().filter(|(origin, ..)| origin == uid) {
+        if is_waiting(verb.1) {
+            continue;
+        }
         let is_new_attempt = claimed_attempt(object) > verb.1;
         assert!(
             is_new_attempt || is_told(object, verb.2) || ledger.done.contains_key(verb),

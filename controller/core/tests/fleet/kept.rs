@@ -4,8 +4,11 @@ use crate::{
     actor::Fault::{Answer, None},
     run,
     script::{
-        Draft, SUSPENDED, Space,
-        Step::{Argo, CatchUp, Cut, Deliver, Expire, Foreign, Lag, Second, Tamper, User, Webhook},
+        Draft, PolicyStep, SUSPENDED, Space,
+        Step::{
+            Argo, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Policy, Second,
+            Settle, Tamper, User, Webhook,
+        },
         Tamper::DeleteWork,
         UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
     },
@@ -184,6 +187,71 @@ fn an_agent_that_has_not_seen_the_end_does_not_make_the_cluster_forget_the_run()
             Argo(2, 0),
             CatchUp(3, None),
             Deliver(1, 4),
+        ],
+    );
+}
+
+#[test]
+fn an_answer_from_before_the_end_does_not_bring_back_a_manifest_work_that_is_gone() {
+    run(
+        true,
+        &[
+            User(3, Create("any", PLAIN)),
+            User(3, Relabel("cluster1")),
+            CatchUp(0, None),
+            User(9, Delete),
+            Flood(0),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            CatchUp(1, None),
+            Flood(0),
+        ],
+    );
+}
+
+#[test]
+fn an_answer_from_before_the_move_does_not_bring_back_a_manifest_work_that_is_gone() {
+    run(
+        true,
+        &[
+            Deliver(0, 0),
+            Deliver(0, 0),
+            Deliver(0, 0),
+            Deliver(0, 0),
+            Policy(0, PolicyStep::Toggle),
+            User(0, Create("cluster1", PLAIN)),
+            CatchUp(0, None),
+            CatchUp(1, None),
+            Flood(0),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            Settle(0, 0),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            Deliver(0, 4),
+            CatchUp(1, None),
+        ],
+    );
+}
+
+#[test]
+fn a_retry_whose_name_is_taken_meanwhile_says_so() {
+    run(
+        true,
+        &[
+            User(7, Create("cluster1", Draft { fails: true, ..PLAIN })),
+            CatchUp(0, None),
+            CatchUp(1, Answer),
+            Argo(6, 0),
+            Argo(6, 0),
+            Argo(6, 0),
+            Argo(14, 0),
+            Argo(6, 0),
+            CatchUp(1, None),
+            CatchUp(0, None),
+            User(1, Again),
+            Expire(6, 0),
+            Foreign(6, 1),
         ],
     );
 }

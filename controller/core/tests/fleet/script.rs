@@ -17,6 +17,8 @@ pub(crate) enum Space {
 pub(crate) enum Step {
     /// The next event of a watch arrives.
     Deliver(Who, usize),
+    /// All that the watches have to tell arrives, before any answer.
+    Flood(Who),
     /// A list is taken; it arrives as the watch's next event.
     Relist(Who, usize),
     Decide(Who, usize),

@@ -87,6 +87,7 @@ fn process_step() -> impl Strategy<Value = Step> {
         12 => (who(), n()).prop_map(|(who, choice)| Step::Decide(who, choice)),
         12 => (who(), n(), fault()).prop_map(|(who, choice, fault)| Step::Execute(who, choice, fault)),
         12 => (who(), n()).prop_map(|(who, choice)| Step::Settle(who, choice)),
+        6 => who().prop_map(Step::Flood),
         2 => who().prop_map(Step::Retry),
         1 => (who(), n()).prop_map(|(who, watch)| Step::Relist(who, watch)),
         1 => who().prop_map(Step::Restart),

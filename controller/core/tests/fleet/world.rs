@@ -80,6 +80,7 @@ impl World {
             Step::Deliver(who, watch) => {
                 on!(self, who, actor => actor.deliver(watch, &self.servers));
             }
+            Step::Flood(who) => on!(self, who, actor => actor.flood(&self.servers)),
             Step::Relist(who, watch) => on!(self, who, actor => actor.relist(watch, &self.servers)),
             Step::Decide(who, choice) => {
                 on!(self, who, actor => actor.decide(choice, &self.servers));

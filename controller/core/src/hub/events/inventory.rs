@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use argosy_api::{ManagedCluster, names};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::Dirty;
 use crate::{
@@ -17,8 +17,13 @@ use crate::{
 impl Hub {
     pub(super) fn learn_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
         match change {
+            Change::Apply(cluster) if self.is_past(&key_of(&cluster), cluster.meta()) => Dirty::new(),
             Change::Apply(cluster) => self.apply_clusters(vec![*cluster]),
-            Change::Delete(cluster) => self.delete_clusters(&[cluster.name_any().as_str().into()]),
+            Change::Delete(cluster) => {
+                self.under_way
+                    .bury(&key_of(&cluster), cluster.metadata.uid.as_deref());
+                self.delete_clusters(&[cluster.name_any().as_str().into()])
+            }
             Change::Reset(live) => {
                 self.synced.clusters = true;
                 let names: BTreeSet<ClusterName> = live
@@ -130,4 +135,8 @@ impl Hub {
 
 fn cluster_of(lease: &Lease) -> ClusterName {
     lease.namespace().unwrap_or_default().as_str().into()
+}
+
+fn key_of(cluster: &ManagedCluster) -> HubKey {
+    HubKey::Cluster(cluster.name_any().as_str().into())
 }

@@ -24,6 +24,7 @@ impl Hub {
                 if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
                     return Dirty::new();
                 }
+                self.bury(&origin, work.metadata.uid.as_deref());
                 self.delete_work(&origin, &cluster)
             }
             Change::Reset(live) => {
@@ -51,12 +52,20 @@ impl Hub {
         };
         let is_gone = is_gone(&object.metadata);
         let work = Work::new(object);
+        let keys = self.workflow_of(&origin);
+        if keys
+            .iter()
+            .any(|key| self.under_way.has_buried(key, Some(&work.uid)))
+        {
+            return Dirty::new();
+        }
         let works = self.works.entry(origin.clone()).or_default();
         let known = works.get(&cluster);
         if known.is_some_and(|known| !is_newer(Some(&work.resource_version), &known.resource_version)) {
             return Dirty::new();
         }
         if is_gone {
+            self.bury(&origin, Some(&work.uid));
             return self.delete_work(&origin, &cluster);
         }
         works.insert(cluster.clone(), work);
@@ -136,6 +145,12 @@ impl Hub {
             }
         }
         self.workflow_of(origin)
+    }
+
+    fn bury(&mut self, origin: &OriginUid, uid: Option<&str>) {
+        for key in self.workflow_of(origin) {
+            self.under_way.bury(&key, uid);
+        }
     }
 
     fn view_of(&mut self, origin: &OriginUid) -> Option<&mut WorkflowView> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use argosy_api::{BindingPolicy, CustomTransform};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::Dirty;
 use crate::{
@@ -15,8 +15,13 @@ use crate::{
 impl Hub {
     pub(super) fn learn_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
         let (live, mut dirty) = match change {
+            Change::Apply(policy) if self.is_past(&HubKey::Policy(policy.name_any()), policy.meta()) => {
+                return Dirty::new();
+            }
             Change::Apply(policy) => (vec![*policy], Dirty::new()),
             Change::Delete(policy) => {
+                let key = HubKey::Policy(policy.name_any());
+                self.under_way.bury(&key, policy.metadata.uid.as_deref());
                 self.policies.remove(&policy.name_any());
                 return self.replace_all();
             }
@@ -63,8 +68,15 @@ impl Hub {
     pub(super) fn learn_transforms(&mut self, change: Change<CustomTransform>) -> Dirty {
         let mut touched = Vec::new();
         let live = match change {
+            Change::Apply(transform)
+                if self.is_past(&HubKey::Transform(transform.name_any()), transform.meta()) =>
+            {
+                return Dirty::new();
+            }
             Change::Apply(transform) => vec![*transform],
             Change::Delete(transform) => {
+                let key = HubKey::Transform(transform.name_any());
+                self.under_way.bury(&key, transform.metadata.uid.as_deref());
                 touched.extend(self.transforms.delete(&transform.name_any()));
                 Vec::new()
             }
