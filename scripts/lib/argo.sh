@@ -17,7 +17,7 @@ argo_overlay() {
   rm -rf "$dir/manifests"
   cp -r "$(toolchain_target argo)/manifests" "$dir/manifests"
   argo_kustomization "$cluster" "$version" >"$dir/kustomization.yaml"
-  argo_memoizer >"$dir/memoizer-rolebinding.yaml"
+  argo_missing_roles >"$dir/missing-roles.yaml"
   argo_controller_config "$cluster" >"$dir/workflow-controller-configmap.yaml"
   argo_secret >"$dir/s3-secret.yaml"
   argo_controller_patch "$version" >"$dir/workflow-controller-patch.yaml"
@@ -39,10 +39,11 @@ resources:
 - $base/executor-default-rolebinding.yaml
 - $base/agent-role.yaml
 - $base/agent-default-rolebinding.yaml
+- $base/default.service-account-token-secret.yaml
 - $base/artifactgc-role.yaml
 - $base/artifactgc-default-rolebinding.yaml
 - $base/memoizer-role.yaml
-- memoizer-rolebinding.yaml
+- missing-roles.yaml
 - $base/cluster-workflow-template-rbac.yaml
 - s3-secret.yaml
 END
@@ -73,12 +74,26 @@ argo_namespace() {
   printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$FLEET_ARGO_NAMESPACE"
 }
 
-# Upstream binds the role to the account of the pods, but it is the workflow-controller that writes the cache.
-argo_memoizer() {
+# What the workflow-controller may not do by upstream's roles: write the cache of memoized steps, whose role is bound to the
+# account of the pods, and finish the set of HTTP steps, without which such a run goes on until Argo looks again.
+argo_missing_roles() {
   cat <<END
 apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: argo-tasksets}
+rules:
+- {apiGroups: [argoproj.io], resources: [workflowtasksets/status], verbs: [patch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: memoizer}
+metadata: {name: argo-tasksets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: argo-tasksets}
+subjects:
+- {kind: ServiceAccount, name: argo}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: argo-memoizer}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: memoizer}
 subjects:
 - {kind: ServiceAccount, name: argo}

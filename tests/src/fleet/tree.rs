@@ -41,6 +41,11 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
         .iter()
         .map(|(id, node)| (id.clone(), node["name"].as_str().unwrap_or_default().to_owned()))
         .collect();
+    // A step may be told the address of another one.
+    let addresses: Vec<String> = nodes
+        .values()
+        .filter_map(|node| node["podIP"].as_str().map(ToOwned::to_owned))
+        .collect();
     let nodes: Map<String, Value> = nodes
         .into_iter()
         .map(|(id, node)| (name_of(&id, &names), comparable_node(node, &names)))
@@ -57,7 +62,9 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
             .map(|(id, done)| (name_of(&id, &names), done))
             .collect();
     }
-    Ok(without_run(status, name))
+    let status = without_run(status, name);
+    let without = |status, address: &String| replaced(status, address, "POD");
+    Ok(addresses.iter().fold(status, without))
 }
 
 /// The status without what the control cluster's copy never has, and without Argosy's own conditions.
@@ -111,12 +118,25 @@ fn name_of(id: &str, names: &BTreeMap<String, String>) -> String {
 /// Replaces the Workflow's name everywhere and takes out the keys of artifacts.
 fn without_run(value: Value, name: &str) -> Value {
     match value {
-        Value::String(text) => Value::String(text.replace(name, "WORKFLOW")),
+        Value::String(_) => replaced(value, name, "WORKFLOW"),
         Value::Array(items) => items.into_iter().map(|item| without_run(item, name)).collect(),
         Value::Object(fields) => fields
             .into_iter()
             .filter(|(field, _)| field != "key" && field != "keyFormat")
             .map(|(field, value)| (field.replace(name, "WORKFLOW"), without_run(value, name)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Replaces a text in every text.
+fn replaced(value: Value, what: &str, with: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace(what, with)),
+        Value::Array(items) => items.into_iter().map(|item| replaced(item, what, with)).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(field, value)| (field, replaced(value, what, with)))
             .collect(),
         other => other,
     }
