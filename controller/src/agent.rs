@@ -8,7 +8,7 @@ mod templates;
 
 use std::time::Duration;
 
-use argosy_api::{AppliedManifestWork, WorkStatus, names};
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use argosy_core::{
     Change, ClusterName,
     agent::{Agent, AgentConfig, AgentInput, ArgoApi},
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    restored::until_restored,
     supervise::{OrphanLog, supervise},
     watch::{follow, is_unknown_kind, selecting},
 };
@@ -69,7 +70,8 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let mailbox = member.cluster.as_str();
     let ours = || selecting(names::ORIGIN_UID_LABEL);
-    let works = Api::namespaced(member.its.clone(), mailbox);
+    let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(until_restored(works.clone()));
     tasks.spawn(follow(works, ours(), sender.clone(), AgentInput::Work, |_| None));
     // Metadata tells whether the hub is up to date; the statuses themselves would come back with every report.
     let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
@@ -101,6 +103,7 @@ fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut Joi
         missing,
     ));
     let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
+    tasks.spawn(until_restored(records.clone()));
     tasks.spawn(follow(records, own(), sender.clone(), AgentInput::Record, |_| {
         None
     }));

@@ -6,7 +6,7 @@ mod local_argo;
 
 use std::sync::Arc;
 
-use argosy_api::names;
+use argosy_api::{BindingPolicy, ManagedCluster, names};
 use argosy_core::{
     Reconcile,
     admission::Admission,
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    restored::until_restored,
     supervise::{OrphanLog, supervise},
     watch::{follow, selecting},
 };
@@ -65,6 +66,8 @@ pub async fn run(
         |_| None,
     ));
     drop(sender);
+    watches.spawn(until_restored(Api::<BindingPolicy>::all(spaces.wds.clone())));
+    watches.spawn(until_restored(Api::<ManagedCluster>::all(spaces.its.clone())));
     let mut index = Hub::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
         is_guarded: spaces.is_guarded,

@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod hub;
 pub mod outcome;
 pub mod release;
+pub mod restored;
 pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;

@@ -43,6 +43,7 @@ resources:
 - $base/artifactgc-role.yaml
 - $base/artifactgc-default-rolebinding.yaml
 - $base/memoizer-role.yaml
+- $base/memoizer-default-rolebinding.yaml
 - missing-roles.yaml
 - $base/cluster-workflow-template-rbac.yaml
 - s3-secret.yaml

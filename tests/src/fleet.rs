@@ -4,10 +4,12 @@
 
 mod argo_server;
 mod cluster;
+mod condition;
 mod gated;
 mod history;
 mod program;
 mod samples;
+mod seen;
 mod steps;
 mod store;
 mod tree;
@@ -24,9 +26,11 @@ use anyhow::{Context as _, Result};
 pub use self::{
     argo_server::{ArgoServer, Artifact, Events},
     cluster::Cluster,
+    condition::{condition, says},
     gated::{GATE, GATES, failing, gated, one_step, twice_gated},
     history::{History, State},
     samples::{Sample, features, samples},
+    seen::{Seen, watching},
     steps::steps,
     store::Store,
     tree::{difference, mirrored, tree},

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use argosy_api::{
-    Workflow,
     conditions::{reason, workflow as types},
     names,
 };
-use argosy_tests::fleet::{Cluster, Fleet, History, PULL, PUSH, steps, until};
+use argosy_tests::fleet::{Cluster, Fleet, History, PULL, PUSH, condition, says, steps, until};
 use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -18,29 +17,6 @@ use tokio::sync::Mutex;
 const LIMIT: Duration = Duration::from_mins(2);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
-
-/// Status and message of a condition of a Workflow.
-fn condition(workflow: &Workflow, type_: &str) -> Option<(String, String)> {
-    let conditions = workflow.status.as_ref()?["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == type_)?;
-    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-    Some((text("status"), text("message")))
-}
-
-/// Waits until the Workflow has the condition with this status and reason; returns its message.
-async fn says(control: &Cluster, name: &str, status: &str, why: &str) -> Result<String> {
-    let what = format!("condition {} {status} {why} of {name}", types::DISPATCHED);
-    let mut seen = None;
-    let found = until(LIMIT, &what, async || {
-        let workflow = control.workflow(name).await?.context("gone")?;
-        seen = condition(&workflow, types::DISPATCHED);
-        let message = seen
-            .clone()
-            .filter(|(now, message)| now == status && message.starts_with(why));
-        Ok(message.map(|(_, message)| message))
-    });
-    found.await.with_context(|| format!("it says {seen:?}"))
-}
 
 async fn relabel(control: &Cluster, name: &str, cluster: &str) -> Result<String> {
     let label = format!("{}={cluster}", names::KUBESTELLAR_CLUSTER_LABEL);

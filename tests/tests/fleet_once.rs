@@ -3,17 +3,11 @@
 //! Absence is shown by watching for a bounded time: every Workflow and every pod of the cluster that appears meanwhile
 //! is seen, as a watch leaves none out.
 
-use std::{collections::BTreeSet, fmt::Debug, pin::pin, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, NAMESPACE, PULL, PUSH, Sample, steps, until};
-use futures::TryStreamExt as _;
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
-use kube::{
-    Api, Resource, ResourceExt as _,
-    runtime::watcher::{self, Event, watcher},
-};
-use serde::de::DeserializeOwned;
+use anyhow::{Context as _, Result};
+use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, Sample, steps, until, watching};
+use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -22,48 +16,6 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// How long after the end of a run another one is looked for. What other systems get wrong here shows within 20 s on
 /// the stack that KubeStellar ships.
 const LOOK: Duration = Duration::from_secs(90);
-
-/// The UIDs of all objects of a kind that were there or came into being meanwhile.
-type Seen = BTreeSet<String>;
-
-/// Puts into `seen` what `config` selects, for as long as it is polled.
-async fn collect<K>(api: Api<K>, config: watcher::Config, seen: &mut Seen) -> anyhow::Error
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
-    let mut events = pin!(watcher(api, config));
-    loop {
-        match events.try_next().await {
-            Ok(Some(Event::Apply(object) | Event::InitApply(object))) => seen.extend(object.uid()),
-            Ok(Some(_)) => {}
-            Ok(None) => return anyhow!("the watch ended"),
-            Err(error) => return error.into(),
-        }
-    }
-}
-
-/// Does `meanwhile`, and watches until its end which Workflows of that name and which pods of theirs the cluster has.
-async fn watching<T>(
-    cluster: &Cluster,
-    name: &str,
-    meanwhile: impl Future<Output = Result<T>>,
-) -> Result<(T, Seen, Seen)> {
-    let (mut objects, mut seen) = (Seen::new(), Seen::new());
-    let by_name = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let by_label = watcher::Config::default().labels(&format!("workflows.argoproj.io/workflow={name}"));
-    let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
-    let done = tokio::select! {
-        done = meanwhile => done?,
-        error = collect(cluster.workflows(), by_name, &mut objects) => return Err(error),
-        error = collect(pods, by_label, &mut seen) => return Err(error),
-    };
-    Ok((done, objects, seen))
-}
 
 async fn assert_ttl_ends_it(cluster: &str) -> Result<()> {
     let fleet = Fleet::open().await?;

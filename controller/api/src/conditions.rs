@@ -128,6 +128,8 @@ pub mod reason {
     pub const UNREACHABLE: &str = "Unreachable";
     /// The artifact repository of a cluster is not the one of the control cluster.
     pub const DIFFERENT_BUCKET: &str = "DifferentBucket";
+    /// The last report of a run is lost, so that only its end is known.
+    pub const REPORT_LOST: &str = "ReportLost";
     /// The run had gone on before what was asked of it arrived.
     pub const OVERTAKEN: &str = "Overtaken";
     /// The node status lies in the cluster's SQL database and cannot be read from here.

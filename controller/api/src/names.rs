@@ -42,7 +42,11 @@ pub const CONTROL_ANNOTATION: &str = "argosy.dev/control";
 /// agent answers with the condition `Withdrawn`.
 pub const WITHDRAW_ANNOTATION: &str = "argosy.dev/withdraw";
 
-/// Annotation on an AppliedManifestWork: how the attempt ended, see [`crate::Outcome`].
+/// Annotation on an AppliedManifestWork: what the run ended with (JSON: `phase`, `message`, `startedAt`, `finishedAt` and
+/// `progress` of its status, and the number of its last `verb`), should the ITS lose the last report.
+pub const ENDING_ANNOTATION: &str = "argosy.dev/ending";
+
+/// Annotation on an AppliedManifestWork and on a last WorkStatus: how the attempt ended, see [`crate::Outcome`].
 pub const OUTCOME_ANNOTATION: &str = "argosy.dev/outcome";
 
 /// Annotation on an AppliedManifestWork: when its ManifestWork was released (RFC 3339).

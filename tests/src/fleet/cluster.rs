@@ -100,6 +100,18 @@ impl Cluster {
             .await
     }
 
+    /// Applies an object in the users' namespace.
+    pub async fn apply(&self, object: &serde_json::Value) -> Result<String> {
+        let folder = std::env::temp_dir().join(format!("argosy-{}", std::process::id()));
+        tokio::fs::create_dir_all(&folder).await?;
+        let name = object
+            .pointer("/metadata/name")
+            .and_then(serde_json::Value::as_str);
+        let file = folder.join(format!("{}-{}.json", self.name, name.unwrap_or_default()));
+        tokio::fs::write(&file, object.to_string()).await?;
+        self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await
+    }
+
     /// Creates a Workflow.
     pub async fn create_workflow(&self, workflow: &Workflow) -> Result<Workflow> {
         let created = timeout(

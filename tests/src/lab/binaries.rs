@@ -134,6 +134,18 @@ impl Binary {
         self.wait_until_ready().await
     }
 
+    /// Waits until it has ended by itself, and starts it again, as a kubelet does.
+    pub async fn start_again_when_ended(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.process.check_running().is_ok() {
+            if Instant::now() > deadline {
+                bail!("it goes on");
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.start_again().await
+    }
+
     /// [`Binary::kill`] and [`Binary::start_again`].
     pub async fn restart(&self) -> Result<()> {
         self.kill()?;

@@ -60,6 +60,17 @@ impl Server {
         Ok(server)
     }
 
+    /// Ends it at once.
+    pub fn kill(&self) -> Result<()> {
+        self.process.kill()
+    }
+
+    /// Starts it again after [`Server::kill`], and waits until it is ready.
+    pub async fn start_again(&self) -> Result<()> {
+        self.process.start_again()?;
+        self.wait_until_ready().await
+    }
+
     /// A client of its own for the caller: a client lives only as long as the runtime that it was made in.
     pub async fn client(&self) -> Result<Client> {
         client_of(&self.kubeconfig).await

@@ -84,12 +84,29 @@ impl Stage {
         Self::start_with(servers, name, None).await
     }
 
+    /// As [`Stage::own`], with a webhook, over an etcd of its own, which may be put back to an earlier state.
+    pub async fn own_store(name: &str) -> Result<(Arc<Self>, Store)> {
+        let store = Store::start(Durability::Unsynced)?;
+        let webhook = WebhookSettings::new(LONG)?;
+        let stage = Self::start_over(&store, shared_servers().await?, name, Some(&webhook)).await?;
+        Ok((Arc::new(stage), store))
+    }
+
     async fn start_with(
         servers: Arc<Servers>,
         name: &str,
         webhook: Option<&WebhookSettings>,
     ) -> Result<Self> {
-        let control = Server::start(&servers.store, name).await?;
+        Self::start_over(&servers.store, servers.clone(), name, webhook).await
+    }
+
+    async fn start_over(
+        store: &Store,
+        servers: Arc<Servers>,
+        name: &str,
+        webhook: Option<&WebhookSettings>,
+    ) -> Result<Self> {
+        let control = Server::start(store, name).await?;
         let client = control.client().await?;
         definitions::install_on_control(&client).await?;
         objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await?;

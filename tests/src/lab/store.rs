@@ -18,7 +18,7 @@ use super::{
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    _process: Process,
+    process: Process,
 }
 
 /// Whether a write is on the disk before it is answered, as in production.
@@ -50,15 +50,48 @@ impl Store {
         };
         fs::create_dir_all(&folder)?;
         Ok(Self {
-            _process: Process::start(launch)?,
+            process: Process::start(launch)?,
             folder,
         })
+    }
+
+    /// Keeps a copy of everything as it is now. The etcd is away for a moment.
+    pub fn back_up(&self) -> Result<()> {
+        self.process.kill()?;
+        copy(&self.folder.join("data"), &self.folder.join("backup"))?;
+        self.process.start_again()
+    }
+
+    /// Puts the copy in place of everything that is there. API servers over it must be killed before and started after,
+    /// because they remember what they have seen.
+    pub fn restore(&self) -> Result<()> {
+        self.process.kill()?;
+        copy(&self.folder.join("backup"), &self.folder.join("data"))?;
+        self.process.start_again()
     }
 
     /// What an API server calls it.
     pub fn address(&self) -> String {
         socket(&self.folder)
     }
+}
+
+/// Makes the folder `to` a copy of the folder `from`.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 fn socket(folder: &Path) -> String {

@@ -18,6 +18,7 @@ mod refusals;
 mod registration;
 mod release;
 mod restarts;
+mod restore;
 mod status;
 mod stopping;
 mod transforms;

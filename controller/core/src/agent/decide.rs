@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{
     Agent, AgentAction, ArgoApi, Doubt,
     control::begin_with,
+    report::ending,
     views::{Object, Work},
 };
 use crate::{Decision, OriginUid};
@@ -84,7 +85,7 @@ impl Agent {
             .or_else(|| self.tell(origin, object, work.manifest.as_deref()))
             .or_else(|| {
                 let outcome = object.outcome()?;
-                self.record(origin, object.attempt, outcome)
+                self.record(origin, object.attempt, outcome, ending(object))
                     .or_else(|| self.let_go(object))
             })
             .or_else(|| conditions(origin, work, created(work, object, now)))
@@ -163,7 +164,8 @@ impl Agent {
                 now,
             ));
         }
-        self.record(origin, work.attempt, outcome)
+        self.record(origin, work.attempt, outcome, None)
+            .or_else(|| self.tell_again(origin, work))
             .or_else(|| conditions(origin, work, wanted))
     }
 
@@ -195,6 +197,13 @@ impl Agent {
         // Born with the finalizer, so that whatever crashes the object is still there to be found.
         object.metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
         Some(AgentAction::Create(Box::new(object)))
+    }
+
+    /// Tells the hub how a run has ended whose last report it has lost.
+    fn tell_again(&self, origin: &OriginUid, work: &Work) -> Option<AgentAction> {
+        let status = Box::new(self.remembered(origin, work)?);
+        let is_known = self.told.contains_key(origin);
+        Some(AgentAction::Tell { status, is_known })
     }
 
     /// Tells the hub what it does not know yet.

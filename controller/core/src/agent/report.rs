@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use argosy_api::{Outcome, Reported, SourceRef, WorkStatus, WorkStatusSpec, Workflow, names, workflow};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     Agent,
-    views::{DIGEST_ANNOTATION, Object},
+    views::{DIGEST_ANNOTATION, Object, Work},
 };
-use crate::{OriginUid, digest::Digest};
+use crate::{OriginUid, WorkflowKey, digest::Digest};
 
 impl Agent {
     /// The WorkStatus that the hub should have, with its digest. `None` while Argo has not written a status.
@@ -39,13 +39,56 @@ impl Agent {
             verb: (object.applied.verb > 0).then_some(object.applied.verb),
             overtaken: object.applied.overtaken.clone(),
             outcome,
+            is_remembered: false,
         };
+        Some(self.as_work_status(origin, &object.key, status, reported))
+    }
+
+    /// What the cluster's record remembers of a run, where the hub has lost the last report of it, or never had it.
+    pub(super) fn remembered(&self, origin: &OriginUid, work: &Work) -> Option<WorkStatus> {
+        let record = self
+            .records
+            .get(origin)
+            .filter(|record| record.attempt >= work.attempt)?;
+        let known = self.told.get(origin);
+        let is_told = known.is_some_and(|known| known.attempt >= record.attempt && known.is_last);
+        let mut status = record.ending.clone().filter(|_| !is_told)?;
+        let verb = status
+            .as_object_mut()?
+            .remove("verb")
+            .and_then(|verb| verb.as_u64());
+        let metadata = &work.manifest.as_deref()?.metadata;
+        let key = WorkflowKey::new(metadata.namespace.as_deref()?, metadata.name.as_deref()?);
+        let reported = Reported {
+            attempt: record.attempt,
+            verb,
+            outcome: record.outcome,
+            is_remembered: true,
+            ..Reported::default()
+        };
+        Some(self.as_work_status(origin, &key, status, reported).0)
+    }
+
+    fn as_work_status(
+        &self,
+        origin: &OriginUid,
+        key: &WorkflowKey,
+        status: Value,
+        reported: Reported,
+    ) -> (WorkStatus, Digest) {
         let digest = Digest::of(&json!([status, reported]));
+        let mut annotations = BTreeMap::from([
+            (names::ATTEMPT_ANNOTATION.to_owned(), reported.attempt.to_string()),
+            (DIGEST_ANNOTATION.to_owned(), digest.to_string()),
+        ]);
+        if let Some(outcome) = reported.outcome {
+            annotations.insert(names::OUTCOME_ANNOTATION.to_owned(), outcome.as_str().to_owned());
+        }
         let mut work_status = WorkStatus {
             api_version: "control.kubestellar.io/v1alpha1".to_owned(),
             kind: "WorkStatus".to_owned(),
             spec: WorkStatusSpec {
-                source_ref: source(object),
+                source_ref: source(key),
             },
             status: Some(status),
             reported: Some(reported),
@@ -55,23 +98,36 @@ impl Agent {
         metadata.name = Some(names::work_name(origin.as_str()));
         metadata.namespace = Some(self.config.cluster.to_string());
         metadata.labels = Some([(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string())].into());
-        let annotations = [
-            (names::ATTEMPT_ANNOTATION.to_owned(), object.attempt.to_string()),
-            (DIGEST_ANNOTATION.to_owned(), digest.to_string()),
-        ];
-        metadata.annotations = Some(annotations.into());
-        Some((work_status, digest))
+        metadata.annotations = Some(annotations);
+        (work_status, digest)
     }
 }
 
-fn source(object: &Object) -> SourceRef {
+/// What a record remembers of an object that has ended.
+pub(super) fn ending(object: &Object) -> Option<Value> {
+    object.is_final().then_some(())?;
+    let status = object.status.as_deref()?;
+    let mut ending: Map<String, Value> = REMEMBERED
+        .into_iter()
+        .filter_map(|field| Some((field.to_owned(), status.get(field)?.clone())))
+        .collect();
+    if object.applied.verb > 0 {
+        ending.insert("verb".to_owned(), json!(object.applied.verb));
+    }
+    Some(Value::Object(ending))
+}
+
+/// The fields of a status that a record remembers.
+const REMEMBERED: [&str; 5] = ["phase", "message", "startedAt", "finishedAt", "progress"];
+
+fn source(key: &WorkflowKey) -> SourceRef {
     SourceRef {
         group: workflow::GROUP.to_owned(),
         version: workflow::VERSION.to_owned(),
         resource: workflow::PLURAL.to_owned(),
         kind: workflow::KIND.to_owned(),
-        name: object.key.name.to_string(),
-        namespace: object.key.namespace.to_string(),
+        name: key.name.to_string(),
+        namespace: key.namespace.to_string(),
     }
 }
 

@@ -3,12 +3,15 @@
 //! The order is the promise: last report (the hub has it), record (the cluster remembers it), finalizer (the object may
 //! go). An object is deleted only for a ManifestWork whose deletion was seen; a missing ManifestWork deletes nothing.
 
+use std::collections::BTreeMap;
+
 use argosy_api::{AppliedManifestWork, AppliedManifestWorkSpec, Outcome, names};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Agent, AgentAction,
+    report::ending,
     views::{Object, Work},
 };
 use crate::{
@@ -37,13 +40,13 @@ impl Agent {
             }
             let outcome = object.outcome().unwrap_or(Outcome::Deleted);
             return self
-                .record(origin, object.attempt, outcome)
+                .record(origin, object.attempt, outcome, ending(object))
                 .or_else(|| self.let_go(object));
         }
         // It may come back under the same name, and must find here that the attempt was run.
         let unrecorded = self
             .outcome(origin, work)
-            .and_then(|outcome| self.record(origin, work.attempt, outcome));
+            .and_then(|outcome| self.record(origin, work.attempt, outcome, None));
         if unrecorded.is_some() {
             return unrecorded;
         }
@@ -65,7 +68,7 @@ impl Agent {
             let outcome = object.deleted_at.and_then(|_| object.outcome());
             return outcome
                 .and_then(|outcome| {
-                    self.record(origin, object.attempt, outcome)
+                    self.record(origin, object.attempt, outcome, ending(object))
                         .or_else(|| self.let_go(object))
                 })
                 .into();
@@ -91,23 +94,34 @@ impl Agent {
     }
 
     /// Writes the record of how an attempt ended, unless it is there.
-    pub(super) fn record(&self, origin: &OriginUid, attempt: u64, outcome: Outcome) -> Option<AgentAction> {
+    pub(super) fn record(
+        &self,
+        origin: &OriginUid,
+        attempt: u64,
+        outcome: Outcome,
+        ending: Option<Value>,
+    ) -> Option<AgentAction> {
+        let mut annotations = BTreeMap::from([
+            (names::ATTEMPT_ANNOTATION.to_owned(), attempt.to_string()),
+            (names::OUTCOME_ANNOTATION.to_owned(), outcome.as_str().to_owned()),
+        ]);
+        if let Some(ending) = ending {
+            annotations.insert(names::ENDING_ANNOTATION.to_owned(), ending.to_string());
+        }
         let Some(known) = self.records.get(origin) else {
             return Some(AgentAction::Record(Box::new(
-                self.new_record(origin, attempt, outcome),
+                self.new_record(origin, annotations),
             )));
         };
         let is_older = known.attempt < attempt || (known.attempt == attempt && known.outcome.is_none());
         is_older.then(|| AgentAction::AmendRecord {
             origin: origin.clone(),
-            patch: JsonPatch::guarded(&known.uid, &known.resource_version).set(
-                "/metadata/annotations",
-                json!({ names::ATTEMPT_ANNOTATION: attempt.to_string(), names::OUTCOME_ANNOTATION: outcome.as_str() }),
-            ),
+            patch: JsonPatch::guarded(&known.uid, &known.resource_version)
+                .set("/metadata/annotations", json!(annotations)),
         })
     }
 
-    fn new_record(&self, origin: &OriginUid, attempt: u64, outcome: Outcome) -> AppliedManifestWork {
+    fn new_record(&self, origin: &OriginUid, annotations: BTreeMap<String, String>) -> AppliedManifestWork {
         let name = names::work_name(origin.as_str());
         let spec = AppliedManifestWorkSpec {
             hub_hash: names::AGENT.to_owned(),
@@ -119,12 +133,8 @@ impl Agent {
             (names::ORIGIN_UID_LABEL.to_owned(), origin.to_string()),
             (names::CLUSTER_LABEL.to_owned(), self.config.cluster.to_string()),
         ];
-        let annotations = [
-            (names::ATTEMPT_ANNOTATION.to_owned(), attempt.to_string()),
-            (names::OUTCOME_ANNOTATION.to_owned(), outcome.as_str().to_owned()),
-        ];
         record.metadata.labels = Some(labels.into());
-        record.metadata.annotations = Some(annotations.into());
+        record.metadata.annotations = Some(annotations);
         record
     }
 

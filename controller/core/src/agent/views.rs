@@ -55,6 +55,8 @@ pub(super) struct Record {
     pub(super) attempt: u64,
     /// `None` while the run goes on again after a retry.
     pub(super) outcome: Option<Outcome>,
+    /// What is remembered of the status, see [`names::ENDING_ANNOTATION`].
+    pub(super) ending: Option<Value>,
     pub(super) released_at: Option<Timestamp>,
 }
 
@@ -65,6 +67,8 @@ pub(super) struct Known {
     pub(super) resource_version: String,
     pub(super) attempt: u64,
     pub(super) digest: Option<Digest>,
+    /// Whether it is the last report of its attempt.
+    pub(super) is_last: bool,
 }
 
 /// Annotation on a WorkStatus: digest of what it says, so that metadata alone tells whether it is up to date.
@@ -167,6 +171,8 @@ impl Record {
         Self {
             attempt: attempt_of(&record.metadata),
             outcome: annotation(&record.metadata, names::OUTCOME_ANNOTATION).and_then(Outcome::parse),
+            ending: annotation(&record.metadata, names::ENDING_ANNOTATION)
+                .and_then(|text| serde_json::from_str(text).ok()),
             released_at: annotation(&record.metadata, names::RELEASED_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
             uid: record.metadata.uid.unwrap_or_default(),
@@ -181,6 +187,7 @@ impl Known {
         Self {
             attempt: attempt_of(&status.metadata),
             digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Digest::parse),
+            is_last: annotation(&status.metadata, names::OUTCOME_ANNOTATION).is_some(),
             uid: status.metadata.uid.unwrap_or_default(),
             resource_version: status.metadata.resource_version.unwrap_or_default(),
         }

@@ -29,7 +29,8 @@ use crate::{
 /// The phase of a run that will never go on, because its object is gone.
 const ERROR: &str = "Error";
 
-type Lost = [(&'static str, Value); 3];
+/// Fields of the status of a run whose last report is lost.
+type Lost = serde_json::Map<String, Value>;
 
 impl Hub {
     /// The patch that claims a Workflow: claim, hold and first status in one write.
@@ -78,7 +79,8 @@ impl Hub {
         let wants_status = claim.wants_status || view.placement.wants_status;
         // What stands there is what the retry has made of the former end; the report is older.
         let is_retried = self.is_retry_pending(view, claim);
-        let shown = report.filter(|report| wants_status && report.status.is_some() && !is_retried);
+        let shown = report
+            .filter(|report| wants_status && report.status.is_some() && !is_retried && !report.is_remembered);
         let status = shown.map(|report| self.shown_status(view, claim, report));
         let lost = self
             .lost(view, claim)
@@ -86,9 +88,11 @@ impl Hub {
         let has_started = self.has_started(view, claim);
         let phase = match &status {
             Some(status) => workflow::phase(Some(status)),
-            None if lost.is_some() => ERROR,
-            None if view.status.phase.is_empty() || !has_started => PENDING,
-            None => &view.status.phase,
+            None => match lost.as_ref().and_then(|lost| lost.get("phase")?.as_str()) {
+                Some(phase) => phase,
+                None if view.status.phase.is_empty() || !has_started => PENDING,
+                None => &view.status.phase,
+            },
         };
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let mut patch = guard.clone();
@@ -177,9 +181,7 @@ impl Hub {
         let lost = self
             .lost(view, claim)
             .filter(|_| !phase.as_str().is_some_and(workflow::is_final));
-        for (field, value) in lost.into_iter().flatten() {
-            fields.insert(field.to_owned(), value);
-        }
+        fields.extend(lost.into_iter().flatten());
         let ended = fields
             .get("phase")
             .and_then(Value::as_str)
@@ -217,20 +219,34 @@ impl Hub {
         })
     }
 
-    /// The fields of the status of a run whose object is gone without a last report.
+    /// The fields of the status of a run whose object is gone, and whose last report never came or was lost.
     fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
-        let has_ended = self
-            .report(view, claim)
-            .is_some_and(|report| report.outcome.is_some());
+        let report = self.report(view, claim);
+        if let Some(report) = report.filter(|report| report.is_remembered) {
+            return report.status.as_deref()?.as_object().cloned();
+        }
+        let has_ended = report.is_some_and(|report| report.outcome.is_some());
         let work = self
             .work(view, &claim.cluster)
             .filter(|work| work.attempt == claim.attempt && !has_ended)?;
         let message = format!("deleted on {} before it had ended", claim.cluster);
-        Some([
-            ("phase", json!(ERROR)),
-            ("message", json!(message)),
-            ("finishedAt", json!(work.lost_at?.to_string())),
-        ])
+        let lost = json!({ "phase": ERROR, "message": message, "finishedAt": work.lost_at?.to_string() });
+        lost.as_object().cloned()
+    }
+
+    /// Said where only the end of a run could be shown, because the ITS had lost the last report of it.
+    fn incomplete(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
+        let says_so = view.status.conditions.iter().any(|known| {
+            known
+                .get("type")
+                .is_some_and(|type_| type_ == types::STATUS_COMPLETE)
+        });
+        let is_remembered = self.report(view, claim)?.is_remembered;
+        (is_remembered && (says_so || !view.is_final())).then(|| {
+            let message =
+                "the last report was lost, and the object is gone; of its status, only the end is remembered";
+            WorkflowCondition::new(types::STATUS_COMPLETE, false, reason::REPORT_LOST, message)
+        })
     }
 
     /// What Argosy says about a claimed Workflow.
@@ -240,6 +256,7 @@ impl Hub {
             conditions.extend(self.reachability(claim));
         }
         conditions.extend(self.overtaken(view, claim));
+        conditions.extend(self.incomplete(view, claim));
         let work = self
             .works
             .get(&view.uid)

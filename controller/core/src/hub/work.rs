@@ -49,6 +49,8 @@ pub(super) struct Report {
     pub(super) outcome: Option<Outcome>,
     /// Number of the last verb that was carried out.
     pub(super) verb: u64,
+    /// Only the end of the status is remembered.
+    pub(super) is_remembered: bool,
     /// Why it had no effect.
     pub(super) overtaken: Option<String>,
 }
@@ -114,6 +116,7 @@ impl Report {
             annotations: reported.annotations,
             outcome: reported.outcome,
             verb: reported.verb.unwrap_or_default(),
+            is_remembered: reported.is_remembered,
             overtaken: reported.overtaken,
         }
     }

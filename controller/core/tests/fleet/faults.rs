@@ -106,6 +106,7 @@ impl World {
     }
 
     pub(crate) fn policy(&mut self, choice: usize, what: PolicyStep) {
+        self.servers.ledger.had_policy_changed = true;
         let name = POLICIES[choice % POLICIES.len()];
         let wds = &mut self.servers.wds;
         match (what, wds.get(Kind::Policy, "", name)) {

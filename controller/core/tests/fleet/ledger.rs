@@ -38,6 +38,10 @@ pub(crate) struct Ledger {
     pub(crate) ended: BTreeSet<String>,
     /// Origins that a person has tampered with in a WEC or a mailbox.
     pub(crate) tampered: BTreeSet<String>,
+    /// The clusters that each Workflow has asked for, by origin.
+    asked: BTreeMap<String, BTreeSet<String>>,
+    /// A policy was changed at some time.
+    pub(crate) had_policy_changed: bool,
     /// A space was put back to what it was; what is known of attempts may be lost.
     pub(crate) was_restored: bool,
     /// Two agents served one cluster at some time.
@@ -101,6 +105,14 @@ impl Ledger {
             "{name}: an attempt was started twice: {start:?}"
         );
         starts.push(start);
+        let is_ambiguous = self
+            .asked
+            .get(origin)
+            .is_some_and(|asked| asked.iter().eq(["any"]));
+        assert!(
+            !is_ambiguous || self.had_policy_changed,
+            "{name} was started although two clusters match"
+        );
         let allowed = 1 + self.retries.get(origin).copied().unwrap_or_default();
         assert!(
             self.was_restored || starts.len() <= allowed,
@@ -172,6 +184,8 @@ impl Ledger {
                 continue;
             }
             let uid = text(&event.object, "/metadata/uid").to_owned();
+            let asked = label(&event.object, names::KUBESTELLAR_CLUSTER_LABEL).to_owned();
+            self.asked.entry(uid.clone()).or_default().insert(asked);
             let before = self.wds.insert(uid.clone(), event.object.clone());
             let is_free =
                 !is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object);

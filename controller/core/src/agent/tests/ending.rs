@@ -82,7 +82,9 @@ fn the_record_of_an_earlier_attempt_is_amended() {
     let Some(AgentAction::AmendRecord { patch, .. }) = cluster.decide() else {
         panic!("the record is amended")
     };
-    let annotations = json!({ "argosy.dev/attempt": "2", "argosy.dev/outcome": "Finished" });
+    let annotations = json!({
+        "argosy.dev/attempt": "2", "argosy.dev/outcome": "Finished", "argosy.dev/ending": r#"{"phase":"Failed"}"#,
+    });
     assert_eq!(patch.value_at("/metadata/annotations"), Some(&annotations));
 }
 
@@ -121,4 +123,48 @@ fn a_manifest_work_that_a_restored_its_brings_back_finds_the_record() {
     cluster.record(with(record(1, "Finished"), stamp));
     cluster.work(work(1));
     assert_eq!(cluster.conditions(), ["Applied=True Finished"]);
+}
+
+/// What a record remembers.
+fn remembering(ending: &Value) -> Value {
+    let ending = json!({ "metadata": { "annotations": { "argosy.dev/ending": ending.to_string() } } });
+    with(record(1, "Finished"), ending)
+}
+
+#[test]
+fn the_end_of_a_run_is_told_again_from_its_record_where_the_hub_has_lost_it() {
+    let ending = json!({ "phase": "Failed", "message": "child failed", "verb": 2 });
+    // An ITS put back to a state from before the end has an older report, or none.
+    for is_older_report_there in [true, false] {
+        let mut cluster = Cluster::of(applied(1));
+        cluster.record(remembering(&ending));
+        if is_older_report_there {
+            cluster.told(told(1));
+        }
+        let Some(AgentAction::Tell { status, is_known }) = cluster.decide() else {
+            panic!("it is told again")
+        };
+        assert_eq!(is_known, is_older_report_there);
+        assert_eq!(
+            status.status,
+            Some(json!({ "phase": "Failed", "message": "child failed" }))
+        );
+        let reported = status.reported.clone().unwrap();
+        assert!(reported.is_remembered);
+        assert_eq!(
+            (reported.attempt, reported.outcome, reported.verb),
+            (1, Some(argosy_api::Outcome::Finished), Some(2))
+        );
+        cluster.told(serde_json::to_value(*status).unwrap());
+        assert!(!matches!(cluster.decide(), Some(AgentAction::Tell { .. })));
+    }
+}
+
+#[test]
+fn a_last_report_that_the_hub_has_is_not_replaced_by_what_is_remembered() {
+    let mut cluster = Cluster::running("Failed");
+    cluster.tell();
+    cluster.record(remembering(&json!({ "phase": "Failed" })));
+    cluster.learn(AgentInput::ObjectGone(origin()));
+    assert!(!matches!(cluster.decide(), Some(AgentAction::Tell { .. })));
 }

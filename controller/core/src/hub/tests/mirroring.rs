@@ -255,3 +255,39 @@ fn where_the_control_cluster_has_an_archive_the_copy_enters_it_once_when_it_ends
         }
     }
 }
+
+#[test]
+fn where_only_the_end_is_remembered_the_rest_of_the_status_stays_and_says_so() {
+    let mut fleet = running(json!({ "phase": "Running", "nodes": { "n": { "phase": "Running" } } }));
+    let mut remembered = report(
+        "cluster1",
+        1,
+        json!({ "phase": "Succeeded", "finishedAt": "2026-11-21T09:00:00Z" }),
+    );
+    remembered["reported"] = json!({ "attempt": 1, "outcome": "Finished", "isRemembered": true });
+    fleet.report(remembered.clone());
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/status/phase"), Some(&json!("Succeeded")));
+    assert_eq!(
+        patch.value_at("/status/finishedAt"),
+        Some(&json!("2026-11-21T09:00:00Z"))
+    );
+    assert_eq!(patch.value_at("/status/nodes"), None);
+    let conditions = patch.value_at("/status/conditions").unwrap().to_string();
+    assert!(conditions.contains("ReportLost"), "{conditions}");
+    let labels = patch.value_at("/metadata/labels").unwrap();
+    assert_eq!(labels["workflows.argoproj.io/phase"], "Succeeded");
+
+    // Where the control cluster has all of it, nothing is taken away.
+    let mut fleet = Fleet::of(with(
+        claimed("cluster1", 1),
+        json!({ "metadata": { "labels": { "workflows.argoproj.io/phase": "Succeeded" } }, "status": { "phase": "Succeeded" } }),
+    ));
+    fleet.work(started("cluster1", 1));
+    fleet.report(remembered);
+    let touches_status = |action: Option<HubAction>| match action {
+        Some(HubAction::PatchWorkflow { patch, .. }) => patch.to_value().to_string().contains("/status"),
+        _ => false,
+    };
+    assert!(!touches_status(fleet.decide()));
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Shows that the model test can fail: switches one promise off after the other and runs it. Every mutation must make it fail.
+#
+#   scripts/mutations.sh [NAME…]
+#
+# Without any: all of controller/core/mutations, about half a minute each. The number in a name is that of the promise.
+set -euo pipefail
+
+CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+MUTATIONS=$CHECKOUT/controller/core/mutations
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}/mutations
+export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-3000} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
+
+main() {
+  local names=("$@") name began survived=()
+  if ((${#names[@]} == 0)); then
+    for name in "$MUTATIONS"/*.patch; do names+=("$(basename "$name" .patch)"); done
+  fi
+  COPY=$(mktemp -d)
+  trap 'rm -rf "$COPY"' EXIT
+  (cd "$CHECKOUT" && tar -c --exclude=./target --exclude=./.fleet --exclude=./.git .) | tar -xC "$COPY"
+  model unchanged || { echo "the model fails without any mutation; log: $COPY.log" >&2 && exit 1; }
+  for name in "${names[@]}"; do
+    began=$SECONDS
+    patch --quiet -d "$COPY" -p1 <"$MUTATIONS/$name.patch"
+    if model "$name"; then
+      survived+=("$name")
+      printf 'SURVIVED  %-32s %3d s  %s\n' "$name" $((SECONDS - began)) "$(head -n 1 "$MUTATIONS/$name.patch")"
+    else
+      printf 'fails     %-32s %3d s  %s\n' "$name" $((SECONDS - began)) "$(head -n 1 "$MUTATIONS/$name.patch")"
+    fi
+    patch --quiet -R -d "$COPY" -p1 <"$MUTATIONS/$name.patch"
+  done
+  echo "${#names[@]} mutations, ${#survived[@]} survived ${survived[*]}"
+  ((${#survived[@]} == 0))
+}
+
+# Whether the model passes. A mutation that does not compile shows nothing.
+model() {
+  (cd "$COPY" && cargo test --quiet --locked --package argosy-core --test fleet --no-run) >"$COPY.log" 2>&1 ||
+    { echo "$1 does not compile; log: $COPY.log" >&2 && exit 1; }
+  (cd "$COPY" && timeout 600 cargo test --quiet --locked --package argosy-core --test fleet) >>"$COPY.log" 2>&1
+}
+
+main "$@"
