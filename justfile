@@ -40,3 +40,15 @@ down:
 # Latency beside the floor
 bench:
     scripts/bench.sh
+
+# The model with other scripts than the test's: just explore 7
+explore seed:
+    ARGOSY_MODEL_SEED={{seed}} cargo test --package argosy-core --test fleet --locked
+
+# Shows that the model can fail
+mutations:
+    scripts/mutations.sh
+
+# Kills and cuts on the fleet that is up: just chaos --minutes 30
+chaos *arguments:
+    scripts/chaos.sh {{arguments}}
