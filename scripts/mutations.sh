@@ -19,6 +19,9 @@ main() {
   COPY=$(mktemp -d)
   trap 'rm -rf "$COPY"' EXIT
   (cd "$CHECKOUT" && tar -c --exclude=./target --exclude=./.fleet --exclude=./.git .) | tar -xC "$COPY"
+  for name in "${names[@]}"; do
+    patch --quiet --dry-run -d "$COPY" -p1 <"$MUTATIONS/$name.patch" || { echo "$name does not fit the code" >&2 && exit 1; }
+  done
   model unchanged || { echo "the model fails without any mutation; log: $COPY.log" >&2 && exit 1; }
   for name in "${names[@]}"; do
     began=$SECONDS
@@ -39,7 +42,10 @@ main() {
 model() {
   (cd "$COPY" && cargo test --quiet --locked --package argosy-core --test fleet --no-run) >"$COPY.log" 2>&1 ||
     { echo "$1 does not compile; log: $COPY.log" >&2 && exit 1; }
-  (cd "$COPY" && timeout 600 cargo test --quiet --locked --package argosy-core --test fleet) >>"$COPY.log" 2>&1
+  local code=0
+  (cd "$COPY" && timeout 600 cargo test --quiet --locked --package argosy-core --test fleet) >>"$COPY.log" 2>&1 || code=$?
+  ((code != 124)) || { echo "$1 runs for ever; log: $COPY.log" >&2 && exit 1; }
+  ((code == 0))
 }
 
 main "$@"

@@ -74,7 +74,11 @@ pub async fn run(
     });
     // Before anything is decided: an answer that came later would take needless writes.
     index.apply(
-        HubInput::LocalArgo(local_argo::read(&local).await),
+        HubInput::LocalArgo(
+            stop.run_until_cancelled(local_argo::read(&local))
+                .await
+                .unwrap_or_default(),
+        ),
         Timestamp::now(),
     );
     let mut orphans = OrphanLog::default();

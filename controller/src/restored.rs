@@ -2,7 +2,8 @@
 //!
 //! Its version numbers go on from there, so a watch that asks for what came after the newest known one is told nothing until
 //! the numbers have caught up, and an index takes everything that it is told for old. The way out is to begin anew, as after
-//! a crash. Not noticed: a backup so young that the numbers have caught up within [`EVERY`].
+//! a crash. Not noticed: a backup so young that the numbers have caught up within [`EVERY`]. Where the numbers were made to go on,
+//! watches list anew, and `watch.rs` notices.
 
 use std::{fmt::Debug, time::Duration};
 

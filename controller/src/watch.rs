@@ -1,6 +1,10 @@
 //! Watches: the only place that sees the watch protocol. An index sees changes, and a re-list as one reset.
 
-use std::{fmt::Debug, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    time::Duration,
+};
 
 use argosy_core::Change;
 use backon::ExponentialBuilder;
@@ -40,7 +44,7 @@ pub fn is_unknown_kind(error: &watcher::Error) -> bool {
 }
 
 /// Follows `api` for ever and sends what `input` makes of each change. `on_error` may turn an error into an input.
-/// Ends when nobody receives any more.
+/// Ends when nobody receives any more, and when the API server lists an older version of an object than it has told of before.
 pub async fn follow<K, I>(
     api: Api<K>,
     config: watcher::Config,
@@ -55,7 +59,17 @@ pub async fn follow<K, I>(
     let events = watcher(api, config).backoff(reconnect_policy());
     pin_mut!(events);
     let mut listed = Vec::new();
+    let mut versions = Versions::default();
     while let Some(event) = events.next().await {
+        if let Ok(event) = &event
+            && versions.go_back(event)
+        {
+            tracing::error!(
+                kind,
+                "the API server was put back to an earlier state; beginning anew"
+            );
+            return;
+        }
         let next = match event {
             Ok(Event::Init) => {
                 listed.clear();
@@ -65,7 +79,10 @@ pub async fn follow<K, I>(
                 listed.push(object);
                 None
             }
-            Ok(Event::InitDone) => Some(input(Change::Reset(std::mem::take(&mut listed)))),
+            Ok(Event::InitDone) => {
+                versions.keep(&listed);
+                Some(input(Change::Reset(std::mem::take(&mut listed))))
+            }
             Ok(Event::Apply(object)) => Some(input(Change::Apply(Box::new(object)))),
             Ok(Event::Delete(object)) => Some(input(Change::Delete(Box::new(object)))),
             Err(error) => {
@@ -77,6 +94,47 @@ pub async fn follow<K, I>(
             && inputs.send(next).await.is_err()
         {
             return;
+        }
+    }
+}
+
+/// The versions that a watch has told of, by UID. What an index knows may be newer than a list, as answers to writes overtake
+/// it; what a watch has told is not, unless the API server was put back to a backup whose numbers go on elsewhere, as
+/// `etcdutl snapshot restore --bump-revision` makes them.
+#[derive(Debug, Default)]
+struct Versions(HashMap<String, u64>);
+
+impl Versions {
+    /// Forgets what is not listed.
+    fn keep<K: Resource>(&mut self, listed: &[K]) {
+        let uids: HashSet<&str> = listed
+            .iter()
+            .filter_map(|object| object.meta().uid.as_deref())
+            .collect();
+        self.0.retain(|uid, _| uids.contains(uid.as_str()));
+    }
+
+    /// Learns an event; whether it shows an older version than was told.
+    fn go_back<K: Resource>(&mut self, event: &Event<K>) -> bool {
+        let (Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event else {
+            return false;
+        };
+        let metadata = object.meta();
+        let (Some(uid), Some(version)) = (&metadata.uid, &metadata.resource_version) else {
+            return false;
+        };
+        let Ok(version) = version.parse() else {
+            return false;
+        };
+        match event {
+            Event::Delete(_) => {
+                self.0.remove(uid);
+                false
+            }
+            _ => self
+                .0
+                .insert(uid.clone(), version)
+                .is_some_and(|known| known > version),
         }
     }
 }
@@ -99,5 +157,35 @@ fn explain(error: &watcher::Error) -> String {
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
         other => with_sources(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn version(uid: &str, version: &str) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.uid = Some(uid.to_owned());
+        object.metadata.resource_version = Some(version.to_owned());
+        object
+    }
+
+    #[test]
+    fn a_list_with_an_older_version_than_was_told_shows_a_restore() {
+        let mut versions = Versions::default();
+        let told = [
+            Event::InitApply(version("a", "10")),
+            Event::Apply(version("a", "12")),
+            Event::Apply(version("b", "13")),
+            Event::Init,
+            Event::InitApply(version("a", "12")),
+            Event::Delete(version("b", "14")),
+            Event::InitApply(version("b", "9")),
+        ];
+        assert!(told.iter().all(|event| !versions.go_back(event)));
+        assert!(versions.go_back(&Event::InitApply(version("a", "11"))));
     }
 }

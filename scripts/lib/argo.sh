@@ -76,9 +76,14 @@ argo_namespace() {
 }
 
 # What the workflow-controller may not do by upstream's roles: write the cache of memoized steps, whose role is bound to the
-# account of the pods, and finish the set of HTTP steps, without which such a run goes on until Argo looks again.
+# account of the pods, and finish the set of HTTP steps, without which such a run goes on until Argo looks again. And the
+# account of the pods itself: a Secret with its token, which HTTP steps mount, is deleted where the account is not there yet.
 argo_missing_roles() {
   cat <<END
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default}
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: argo-tasksets}

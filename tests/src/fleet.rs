@@ -27,7 +27,7 @@ pub use self::{
     argo_server::{ArgoServer, Artifact, Events},
     cluster::Cluster,
     condition::{condition, says},
-    gated::{GATE, GATES, failing, gated, one_step, twice_gated},
+    gated::{GATE, GATES, failing, gated, one_step, twice_gated, waits_at},
     history::{History, State},
     samples::{Sample, features, samples},
     seen::{Seen, watching},

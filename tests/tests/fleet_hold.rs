@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, Sample, failing, gated, until,
+    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, Sample, failing, gated, until, waits_at,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
@@ -21,15 +21,6 @@ const CONFIG: [&str; 2] = ["configmap", "workflow-controller-configmap"];
 
 fn phase(workflow: &Workflow) -> &str {
     workflow::phase(workflow.status.as_ref())
-}
-
-fn waits(workflow: &Workflow) -> bool {
-    let nodes = workflow
-        .status
-        .as_ref()
-        .and_then(|status| status["nodes"].as_object());
-    let mut nodes = nodes.into_iter().flatten();
-    nodes.any(|(_, node)| node["displayName"] == GATE && node["phase"] == "Running")
 }
 
 async fn set_parallelism(control: &Cluster, value: &str) -> Result<()> {
@@ -81,7 +72,7 @@ async fn a_restarted_local_argo_with_parallelism_2_runs_local_workflows_beside_5
     let create = async |_| -> Result<String> {
         let name = control.create_workflow(&gated(PULL, "many")).await?.name_any();
         control
-            .workflow_when(&name, LIMIT, "waits at its gate", waits)
+            .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
             .await?;
         Ok(name)
     };
@@ -102,7 +93,7 @@ async fn a_restarted_local_argo_with_parallelism_2_runs_local_workflows_beside_5
             "{name} runs on {CONTROL}"
         );
         let run = control.workflow(name).await?.context("gone")?;
-        assert!(waits(&run), "{name}: {:#}", json!(run.status));
+        assert!(waits_at(&run, GATE), "{name}: {:#}", json!(run.status));
         control.delete_workflow(name).await?;
     }
     Ok(())

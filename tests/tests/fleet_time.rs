@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, condition, gated, one_step, until, watching,
+    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, condition, gated, one_step, until, waits_at, watching,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -20,18 +20,6 @@ const TTL_LOOK: Duration = Duration::from_mins(7);
 
 /// The local Argo takes a Workflow without progress for its own failure after five minutes.
 const CUT: Duration = Duration::from_mins(10);
-
-fn waits(workflow: &Workflow) -> bool {
-    let nodes = workflow
-        .status
-        .as_ref()
-        .and_then(|status| status.get("nodes")?.as_object());
-    let mut nodes = nodes.into_iter().flatten();
-    nodes.any(|(_, node)| {
-        let has = |field: &str, value: &str| node.get(field).is_some_and(|there| there == value);
-        has("displayName", GATE) && has("phase", "Running")
-    })
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
@@ -72,7 +60,7 @@ async fn a_cluster_cut_off_for_ten_minutes_disturbs_nobody_and_does_then_what_wa
     let control = fleet.control()?;
     let running = control.create_workflow(&gated(PULL, "cut-off")).await?.name_any();
     control
-        .workflow_when(&running, LIMIT, "waits at its gate", waits)
+        .workflow_when(&running, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
         .await?;
     let restarts = restarts_of_argo(control).await?;
 
@@ -159,7 +147,9 @@ async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_
     let waiting = async |but: &str| {
         until(LIMIT, "a run of the schedule to wait at its gate", async || {
             let runs = fired(control, cron).await?;
-            let run = runs.into_iter().find(|run| run.name_any() != but && waits(run));
+            let run = runs
+                .into_iter()
+                .find(|run| run.name_any() != but && waits_at(run, GATE));
             Ok(run.map(|run| run.name_any()))
         })
         .await

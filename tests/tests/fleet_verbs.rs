@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, GATES, History, PULL, PUSH, gated, one_step, steps, twice_gated,
+    CONTROL, Cluster, Fleet, GATE, GATES, History, PULL, PUSH, gated, one_step, steps, twice_gated, waits_at,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -17,10 +17,6 @@ const LIMIT: Duration = Duration::from_mins(3);
 fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {
     let nodes = workflow.status.as_ref()?.get("nodes")?.as_object()?;
     nodes.values().find(|node| node["displayName"] == name)
-}
-
-fn waits_at(workflow: &Workflow, gate: &str) -> bool {
-    node(workflow, gate).is_some_and(|gate| gate["phase"] == "Running")
 }
 
 fn is_waiting(workflow: &Workflow) -> bool {

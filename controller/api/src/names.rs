@@ -43,10 +43,10 @@ pub const CONTROL_ANNOTATION: &str = "argosy.dev/control";
 pub const WITHDRAW_ANNOTATION: &str = "argosy.dev/withdraw";
 
 /// Annotation on an AppliedManifestWork: what the run ended with (JSON: `phase`, `message`, `startedAt`, `finishedAt` and
-/// `progress` of its status, and the number of its last `verb`), should the ITS lose the last report.
+/// `progress` of its status, the number of its last `verb`, and the `digest` of its last report), should the ITS lose that.
 pub const ENDING_ANNOTATION: &str = "argosy.dev/ending";
 
-/// Annotation on an AppliedManifestWork and on a last WorkStatus: how the attempt ended, see [`crate::Outcome`].
+/// Annotation on an AppliedManifestWork: how the attempt ended, see [`crate::Outcome`].
 pub const OUTCOME_ANNOTATION: &str = "argosy.dev/outcome";
 
 /// Annotation on an AppliedManifestWork: when its ManifestWork was released (RFC 3339).

@@ -35,6 +35,11 @@ pub fn referred(spec: &Value) -> BTreeSet<TemplateKey> {
     found
 }
 
+/// The template that is the whole of the Workflow, if there is one.
+pub fn whole(spec: &Value) -> Option<TemplateKey> {
+    key(spec.get("workflowTemplateRef")?)
+}
+
 fn walk(value: &Value, found: &mut BTreeSet<TemplateKey>) {
     match value {
         Value::Object(fields) => {

@@ -3,7 +3,9 @@
 //!
 //! Where it cannot be read it does not matter either: there is no Argo, or none that we may know of.
 
-use argosy_core::{Change, hub::LocalArgo};
+use std::time::Duration;
+
+use argosy_core::{Change, Failure, hub::LocalArgo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, runtime::watcher};
 use serde_json::Value;
@@ -12,6 +14,9 @@ use crate::outcome::{call, found};
 
 /// Name of the ConfigMap (`docs/workflow-controller-configmap.md` of Argo).
 const NAME: &str = "workflow-controller-configmap";
+
+/// After a request that was not answered.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Settings that limit how many Workflows run at a time.
 const LIMITS: [&str; 2] = ["parallelism", "namespaceParallelism"];
@@ -26,13 +31,17 @@ pub(super) fn selected(config: watcher::Config) -> watcher::Config {
     config.fields(&format!("metadata.name={NAME}"))
 }
 
-/// How it is configured now.
+/// How it is configured now. Waits for an API server that is away: the end of a run that is shown before this is known would not
+/// enter the archive.
 pub(super) async fn read(api: &Api<ConfigMap>) -> LocalArgo {
-    match found(call(api.get(NAME)).await) {
-        Ok(config) => config.as_ref().map(understand).unwrap_or_default(),
-        Err(failure) => {
-            tracing::warn!(%failure, config = NAME, "cannot see whether the local Argo limits parallelism or has an archive; taken for no");
-            LocalArgo::default()
+    loop {
+        match found(call(api.get(NAME)).await) {
+            Ok(config) => return config.as_ref().map(understand).unwrap_or_default(),
+            Err(Failure::Unreachable(_)) => tokio::time::sleep(AGAIN).await,
+            Err(failure) => {
+                tracing::warn!(%failure, config = NAME, "cannot see whether the local Argo limits parallelism or has an archive; taken for no");
+                return LocalArgo::default();
+            }
         }
     }
 }

@@ -31,6 +31,17 @@ pub fn gated(cluster: &str, name: &str) -> Workflow {
     )
 }
 
+/// Whether a run waits at its suspend step of that name.
+pub fn waits_at(workflow: &Workflow, gate: &str) -> bool {
+    let nodes = workflow
+        .status
+        .as_ref()
+        .and_then(|status| status.get("nodes")?.as_object());
+    let has = |node: &Value, field: &str, value: &str| node.get(field).is_some_and(|there| there == value);
+    let mut nodes = nodes.into_iter().flatten();
+    nodes.any(|(_, node)| has(node, "displayName", gate) && has(node, "phase", "Running"))
+}
+
 /// Names of the steps that wait, side by side, in [`twice_gated`].
 pub const GATES: [&str; 2] = ["left", "right"];
 

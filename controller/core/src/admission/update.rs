@@ -28,7 +28,7 @@ pub(super) fn review(old: &Workflow, new: &Workflow) -> Answer {
     let mut answer = Answer::default();
     let can_be_read = verbs::can_be_read(old) && verbs::can_be_read(new);
     if claim.is_some() && old.status != new.status && !can_be_read {
-        let message = "argosy: the nodes of this Workflow lie in a database and cannot be read here, so nothing was asked of its cluster";
+        let message = "argosy: not all nodes of this Workflow are known here (condition StatusComplete), so nothing was asked of its cluster";
         answer.warnings.push(message.to_owned());
     }
     let is_verb = claim.is_some() && can_be_read;

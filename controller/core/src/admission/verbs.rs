@@ -19,17 +19,18 @@ const RETRIED: [&str; 7] = [
     "storedWorkflowTemplateSpec",
 ];
 
-/// Whether the nodes are on the object. Of a mirrored status whose nodes lie in the cluster's database, they are not.
+/// Whether all nodes are on the object. Of a mirrored status whose nodes lie in the cluster's database, or whose last report was
+/// lost, they are not.
 pub(super) fn can_be_read(workflow: &Workflow) -> bool {
     let Some(status) = &workflow.status else {
         return true;
     };
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let is_offloaded = conditions.into_iter().flatten().any(|condition| {
+    let is_incomplete = conditions.into_iter().flatten().any(|condition| {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
         text("type") == types::STATUS_COMPLETE && text("status") == "False"
     });
-    !is_offloaded && unpack(status).is_some()
+    !is_incomplete && unpack(status).is_some()
 }
 
 /// The verb by which `old` became `new`; its number is for the caller to set.

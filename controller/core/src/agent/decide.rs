@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{
     Agent, AgentAction, ArgoApi, Doubt,
     control::begin_with,
-    report::ending,
     views::{Object, Work},
 };
 use crate::{Decision, OriginUid};
@@ -85,8 +84,13 @@ impl Agent {
             .or_else(|| self.tell(origin, object, work.manifest.as_deref()))
             .or_else(|| {
                 let outcome = object.outcome()?;
-                self.record(origin, object.attempt, outcome, ending(object))
-                    .or_else(|| self.let_go(object))
+                self.record(
+                    origin,
+                    object.attempt,
+                    outcome,
+                    self.ending(origin, object).as_ref(),
+                )
+                .or_else(|| self.let_go(object))
             })
             .or_else(|| conditions(origin, work, created(work, object, now)))
     }

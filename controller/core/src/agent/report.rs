@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Agent,
-    views::{DIGEST_ANNOTATION, Object, Work},
+    views::{DIGEST_ANNOTATION, Known, Object, Work},
 };
 use crate::{OriginUid, WorkflowKey, digest::Digest};
 
@@ -41,32 +41,58 @@ impl Agent {
             outcome,
             is_remembered: false,
         };
-        Some(self.as_work_status(origin, &object.key, status, reported))
+        let digest = Digest::of(&json!([status, reported]));
+        Some((
+            self.as_work_status(origin, &object.key, status, reported, digest),
+            digest,
+        ))
     }
 
-    /// What the cluster's record remembers of a run, where the hub has lost the last report of it, or never had it.
+    /// What the cluster's record remembers of a run, where the hub has lost the last report of it. It is told under that report's
+    /// digest, so that it is told once, and under the attempt that the hub knows of, which may be an earlier one.
     pub(super) fn remembered(&self, origin: &OriginUid, work: &Work) -> Option<WorkStatus> {
         let record = self
             .records
             .get(origin)
             .filter(|record| record.attempt >= work.attempt)?;
-        let known = self.told.get(origin);
-        let is_told = known.is_some_and(|known| known.attempt >= record.attempt && known.is_last);
-        let mut status = record.ending.clone().filter(|_| !is_told)?;
-        let verb = status
-            .as_object_mut()?
-            .remove("verb")
-            .and_then(|verb| verb.as_u64());
+        let mut status = record.ending.clone()?;
+        let fields = status.as_object_mut()?;
+        let verb = fields.remove(VERB).and_then(|verb| verb.as_u64());
+        let digest = Digest::parse(fields.remove(DIGEST)?.as_str()?)?;
+        let is_it = |known: &Known| known.attempt >= work.attempt && known.digest == Some(digest);
+        if self.told.get(origin).is_some_and(is_it) {
+            return None;
+        }
         let metadata = &work.manifest.as_deref()?.metadata;
         let key = WorkflowKey::new(metadata.namespace.as_deref()?, metadata.name.as_deref()?);
         let reported = Reported {
-            attempt: record.attempt,
+            attempt: work.attempt,
             verb,
             outcome: record.outcome,
             is_remembered: true,
             ..Reported::default()
         };
-        Some(self.as_work_status(origin, &key, status, reported).0)
+        Some(self.as_work_status(origin, &key, status, reported, digest))
+    }
+
+    /// What a record is to remember of an object that has ended, once the hub has the last report.
+    pub(super) fn ending(&self, origin: &OriginUid, object: &Object) -> Option<Value> {
+        object.is_final().then_some(())?;
+        let status = object.status.as_deref()?;
+        let digest = self
+            .told
+            .get(origin)
+            .filter(|known| known.attempt == object.attempt)?
+            .digest?;
+        let mut ending: Map<String, Value> = REMEMBERED
+            .into_iter()
+            .filter_map(|field| Some((field.to_owned(), status.get(field)?.clone())))
+            .collect();
+        ending.insert(DIGEST.to_owned(), json!(digest.to_string()));
+        if object.applied.verb > 0 {
+            ending.insert(VERB.to_owned(), json!(object.applied.verb));
+        }
+        Some(Value::Object(ending))
     }
 
     fn as_work_status(
@@ -75,15 +101,12 @@ impl Agent {
         key: &WorkflowKey,
         status: Value,
         reported: Reported,
-    ) -> (WorkStatus, Digest) {
-        let digest = Digest::of(&json!([status, reported]));
-        let mut annotations = BTreeMap::from([
+        digest: Digest,
+    ) -> WorkStatus {
+        let annotations = [
             (names::ATTEMPT_ANNOTATION.to_owned(), reported.attempt.to_string()),
             (DIGEST_ANNOTATION.to_owned(), digest.to_string()),
-        ]);
-        if let Some(outcome) = reported.outcome {
-            annotations.insert(names::OUTCOME_ANNOTATION.to_owned(), outcome.as_str().to_owned());
-        }
+        ];
         let mut work_status = WorkStatus {
             api_version: "control.kubestellar.io/v1alpha1".to_owned(),
             kind: "WorkStatus".to_owned(),
@@ -98,27 +121,17 @@ impl Agent {
         metadata.name = Some(names::work_name(origin.as_str()));
         metadata.namespace = Some(self.config.cluster.to_string());
         metadata.labels = Some([(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string())].into());
-        metadata.annotations = Some(annotations);
-        (work_status, digest)
+        metadata.annotations = Some(annotations.into());
+        work_status
     }
-}
-
-/// What a record remembers of an object that has ended.
-pub(super) fn ending(object: &Object) -> Option<Value> {
-    object.is_final().then_some(())?;
-    let status = object.status.as_deref()?;
-    let mut ending: Map<String, Value> = REMEMBERED
-        .into_iter()
-        .filter_map(|field| Some((field.to_owned(), status.get(field)?.clone())))
-        .collect();
-    if object.applied.verb > 0 {
-        ending.insert("verb".to_owned(), json!(object.applied.verb));
-    }
-    Some(Value::Object(ending))
 }
 
 /// The fields of a status that a record remembers.
 const REMEMBERED: [&str; 5] = ["phase", "message", "startedAt", "finishedAt", "progress"];
+
+/// What else a record remembers: the number of the last verb, and the digest of the last report.
+const VERB: &str = "verb";
+const DIGEST: &str = "digest";
 
 fn source(key: &WorkflowKey) -> SourceRef {
     SourceRef {

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::{
     Agent, AgentAction,
-    report::ending,
     views::{Object, Work},
 };
 use crate::{
@@ -40,7 +39,7 @@ impl Agent {
             }
             let outcome = object.outcome().unwrap_or(Outcome::Deleted);
             return self
-                .record(origin, object.attempt, outcome, ending(object))
+                .record(origin, object.attempt, outcome, None)
                 .or_else(|| self.let_go(object));
         }
         // It may come back under the same name, and must find here that the attempt was run.
@@ -68,8 +67,13 @@ impl Agent {
             let outcome = object.deleted_at.and_then(|_| object.outcome());
             return outcome
                 .and_then(|outcome| {
-                    self.record(origin, object.attempt, outcome, ending(object))
-                        .or_else(|| self.let_go(object))
+                    self.record(
+                        origin,
+                        object.attempt,
+                        outcome,
+                        self.ending(origin, object).as_ref(),
+                    )
+                    .or_else(|| self.let_go(object))
                 })
                 .into();
         }
@@ -99,7 +103,7 @@ impl Agent {
         origin: &OriginUid,
         attempt: u64,
         outcome: Outcome,
-        ending: Option<Value>,
+        ending: Option<&Value>,
     ) -> Option<AgentAction> {
         let mut annotations = BTreeMap::from([
             (names::ATTEMPT_ANNOTATION.to_owned(), attempt.to_string()),
@@ -113,7 +117,8 @@ impl Agent {
                 self.new_record(origin, annotations),
             )));
         };
-        let is_older = known.attempt < attempt || (known.attempt == attempt && known.outcome.is_none());
+        let differs = known.outcome.is_none() || (ending.is_some() && known.ending.as_ref() != ending);
+        let is_older = known.attempt < attempt || (known.attempt == attempt && differs);
         is_older.then(|| AgentAction::AmendRecord {
             origin: origin.clone(),
             patch: JsonPatch::guarded(&known.uid, &known.resource_version)

@@ -252,6 +252,16 @@ impl Cluster {
         }
     }
 
+    /// The record that is decided is there, with the version and UID that the cluster gives it.
+    #[track_caller]
+    fn keep_record(&mut self) {
+        let Some(AgentAction::Record(record)) = self.decide() else {
+            panic!("expected a record");
+        };
+        let named = json!({ "metadata": { "uid": "record" } });
+        self.record(with(serde_json::to_value(*record).unwrap(), named));
+    }
+
     #[track_caller]
     fn release(&self) -> JsonPatch {
         match self.decide() {

@@ -67,8 +67,6 @@ pub(super) struct Known {
     pub(super) resource_version: String,
     pub(super) attempt: u64,
     pub(super) digest: Option<Digest>,
-    /// Whether it is the last report of its attempt.
-    pub(super) is_last: bool,
 }
 
 /// Annotation on a WorkStatus: digest of what it says, so that metadata alone tells whether it is up to date.
@@ -187,7 +185,6 @@ impl Known {
         Self {
             attempt: attempt_of(&status.metadata),
             digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Digest::parse),
-            is_last: annotation(&status.metadata, names::OUTCOME_ANNOTATION).is_some(),
             uid: status.metadata.uid.unwrap_or_default(),
             resource_version: status.metadata.resource_version.unwrap_or_default(),
         }

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Hub, HubAction, HubInput, HubKey, WorkflowView, workflow_view::SendFailure};
 use crate::{
-    Change, ClusterName, Failure, WorkflowKey,
+    Change, ClusterName, Failure, OriginUid, WorkflowKey,
     digest::Digest,
     patch::JsonPatch,
     reconcile::{is_gone, is_newer},
@@ -102,7 +102,15 @@ impl Hub {
                     .filter(|key| !keys.contains(*key))
                     .cloned()
                     .collect();
-                let mut dirty: Dirty = gone.iter().flat_map(|key| self.delete_workflow(key)).collect();
+                let mut dirty = Dirty::new();
+                for key in &gone {
+                    let uid = self.workflows.get(key).map(|view| view.uid.clone());
+                    self.under_way.bury(
+                        &HubKey::Workflow(key.clone()),
+                        uid.as_ref().map(OriginUid::as_str),
+                    );
+                    dirty.extend(self.delete_workflow(key));
+                }
                 dirty.extend(live.into_iter().flat_map(|object| self.apply_workflow(object)));
                 dirty
             }

@@ -79,12 +79,15 @@ impl Hub {
         let wants_status = claim.wants_status || view.placement.wants_status;
         // What stands there is what the retry has made of the former end; the report is older.
         let is_retried = self.is_retry_pending(view, claim);
-        let shown = report
-            .filter(|report| wants_status && report.status.is_some() && !is_retried && !report.is_remembered);
+        let is_shown = |report: &&Report| {
+            let is_whole = report.status.is_some() && !report.is_remembered;
+            wants_status && is_whole && !is_retried && !is_past(view, claim, report)
+        };
+        let shown = report.filter(is_shown);
         let status = shown.map(|report| self.shown_status(view, claim, report));
         let lost = self
             .lost(view, claim)
-            .filter(|_| wants_status && !view.is_final());
+            .filter(|_| wants_status && !view.is_final() && !is_retried);
         let has_started = self.has_started(view, claim);
         let phase = match &status {
             Some(status) => workflow::phase(Some(status)),
@@ -294,6 +297,16 @@ impl Hub {
             &message,
         ))
     }
+}
+
+/// Whether the end that stands there is newer than the report: an ITS was put back to a backup from before it. Where nothing
+/// guards the hold, somebody else may have written that end.
+fn is_past(view: &WorkflowView, claim: &Claim, report: &Report) -> bool {
+    claim.is_guarded
+        && claim.has_started
+        && view.is_final()
+        && report.outcome.is_none()
+        && !workflow::is_final(workflow::phase(report.status.as_deref()))
 }
 
 fn moving(view: &WorkflowView, claim: &Claim) -> String {

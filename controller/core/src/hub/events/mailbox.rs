@@ -31,10 +31,13 @@ impl Hub {
                 self.synced.works = true;
                 let addresses: BTreeSet<_> = live.iter().filter_map(|work| address(&work.metadata)).collect();
                 let gone = missing(self.works.iter(), &addresses);
-                let mut dirty: Dirty = gone
-                    .iter()
-                    .flat_map(|(origin, cluster)| self.delete_work(origin, cluster))
-                    .collect();
+                let mut dirty = Dirty::new();
+                for (origin, cluster) in &gone {
+                    let known = self.works.get(origin).and_then(|works| works.get(cluster));
+                    let uid = known.map(|known| known.uid.clone());
+                    self.bury(origin, uid.as_deref());
+                    dirty.extend(self.delete_work(origin, cluster));
+                }
                 for (origin, cluster) in gone {
                     if let Some(view) = self.view_of(&origin) {
                         view.unsure_of = Some(cluster);

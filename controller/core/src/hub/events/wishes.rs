@@ -28,7 +28,9 @@ impl Hub {
             Change::Reset(live) => {
                 self.synced.policies = true;
                 let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
-                self.policies.retain(|name, _| names.contains(name));
+                for (name, policy) in self.policies.extract_if(.., |name, _| !names.contains(name)) {
+                    self.under_way.bury(&HubKey::Policy(name), policy.uid.as_deref());
+                }
                 (live, self.replace_all())
             }
         };

@@ -291,3 +291,27 @@ fn where_only_the_end_is_remembered_the_rest_of_the_status_stays_and_says_so() {
     };
     assert!(!touches_status(fleet.decide()));
 }
+
+#[test]
+fn a_report_from_before_the_end_does_not_replace_the_end_that_is_shown() {
+    for (is_guarded, is_replaced) in [(true, false), (false, true)] {
+        let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": true, "started": true, "guarded": is_guarded });
+        let mut fleet = Fleet::of(with(
+            claimed("cluster1", 1),
+            json!({
+                "metadata": {
+                    "labels": { "workflows.argoproj.io/phase": "Succeeded" },
+                    "annotations": { "argosy.dev/claim": claim.to_string() },
+                },
+                "status": { "phase": "Succeeded", "outputs": { "result": "42" } },
+            }),
+        ));
+        fleet.work(started("cluster1", 1));
+        fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
+        let shown = match fleet.decide() {
+            Some(HubAction::PatchWorkflow { patch, .. }) => patch.value_at("/status").cloned(),
+            _ => None,
+        };
+        assert_eq!(shown.is_some(), is_replaced, "{shown:?}");
+    }
+}
