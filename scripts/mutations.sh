@@ -3,13 +3,13 @@
 #
 #   scripts/mutations.sh [NAME…]
 #
-# Without any: all of controller/core/mutations, about half a minute each. The number in a name is that of the promise.
+# Without any: all of controller/core/mutations, up to three minutes each. The number in a name is that of the promise.
 set -euo pipefail
 
 CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MUTATIONS=$CHECKOUT/controller/core/mutations
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}/mutations
-export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-3000} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
+export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-12000} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
 
 main() {
   local names=("$@") name began survived=()

@@ -167,7 +167,7 @@ async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_
         [first.as_str()],
         "another one was fired while the first one ran"
     );
-    assert_eq!(fleet.clusters_with_workflow(&first).await?, [CONTROL, PUSH]);
+    assert!(wec.workflow(&first).await?.is_some(), "it is not on {PUSH}");
 
     control.argo(&["resume", &first]).await?;
     let second = waiting(&first).await?;
