@@ -18,7 +18,7 @@ main() {
   fi
   COPY=$(mktemp -d)
   trap 'rm -rf "$COPY"' EXIT
-  (cd "$CHECKOUT" && tar -c --exclude=./target --exclude=./.fleet --exclude=./.git .) | tar -xC "$COPY"
+  (cd "$CHECKOUT" && tar -c --exclude=./target --exclude=./.fleet --exclude=./.git .) | tar -xmC "$COPY" # -m: nothing built before is as new
   for name in "${names[@]}"; do
     patch --quiet --dry-run -d "$COPY" -p1 <"$MUTATIONS/$name.patch" || { echo "$name does not fit the code" >&2 && exit 1; }
   done
