@@ -1,9 +1,9 @@
 //! Workflows that wait for their user, or fail until they are told not to.
 
-use argosy_api::{Workflow, names};
+use argosy_api::Workflow;
 use serde_json::{Value, json};
 
-use super::NAMESPACE;
+use super::steps::{shell, workflow};
 
 /// Name of the step that waits in [`gated`].
 pub const GATE: &str = "approve";
@@ -88,25 +88,4 @@ pub fn one_step(cluster: &str, name: &str, command: &str) -> Workflow {
         name,
         json!({ "entrypoint": "main", "templates": [shell("main", command)] }),
     )
-}
-
-fn shell(name: &str, command: &str) -> Value {
-    json!({
-        "name": name,
-        "container": { "image": "busybox:1.36", "command": ["sh", "-c"], "args": [command] },
-    })
-}
-
-fn workflow(cluster: &str, name: &str, spec: Value) -> Workflow {
-    let mut workflow = Workflow {
-        api_version: "argoproj.io/v1alpha1".to_owned(),
-        kind: "Workflow".to_owned(),
-        spec,
-        ..Workflow::default()
-    };
-    workflow.metadata.generate_name = Some(format!("{name}-"));
-    workflow.metadata.namespace = Some(NAMESPACE.to_owned());
-    workflow.metadata.labels =
-        Some([(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), cluster.to_owned())].into());
-    workflow
 }

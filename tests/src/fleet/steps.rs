@@ -14,9 +14,14 @@ pub fn steps(cluster: &str, name: &str, commands: &[&str]) -> Workflow {
         commands
             .iter()
             .enumerate()
-            .map(|(index, command)| template(index, command)),
+            .map(|(index, command)| shell(&format!("command{index}"), command)),
     );
     let spec = json!({ "suspend": true, "entrypoint": "steps", "templates": templates });
+    workflow(cluster, name, spec)
+}
+
+/// A Workflow for `cluster`, with a name that begins with `name`.
+pub(super) fn workflow(cluster: &str, name: &str, spec: Value) -> Workflow {
     let mut workflow = Workflow {
         api_version: "argoproj.io/v1alpha1".to_owned(),
         kind: "Workflow".to_owned(),
@@ -30,9 +35,10 @@ pub fn steps(cluster: &str, name: &str, commands: &[&str]) -> Workflow {
     workflow
 }
 
-fn template(index: usize, command: &str) -> Value {
+/// A template that runs a command of the shell.
+pub(super) fn shell(name: &str, command: &str) -> Value {
     json!({
-        "name": format!("command{index}"),
+        "name": name,
         "container": { "image": "busybox:1.36", "command": ["sh", "-c"], "args": [command] },
     })
 }

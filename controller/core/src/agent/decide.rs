@@ -82,16 +82,7 @@ impl Agent {
         self.carry_out(origin, work, object)
             .or_else(|| self.reopen_record(origin, object))
             .or_else(|| self.tell(origin, object, work.manifest.as_deref()))
-            .or_else(|| {
-                let outcome = object.outcome()?;
-                self.record(
-                    origin,
-                    object.attempt,
-                    outcome,
-                    self.ending(origin, object).as_ref(),
-                )
-                .or_else(|| self.let_go(object))
-            })
+            .or_else(|| self.end(origin, object, object.outcome()?))
             .or_else(|| conditions(origin, work, created(work, object, now)))
     }
 

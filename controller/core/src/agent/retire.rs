@@ -66,15 +66,7 @@ impl Agent {
         if let Some(object) = object {
             let outcome = object.deleted_at.and_then(|_| object.outcome());
             return outcome
-                .and_then(|outcome| {
-                    self.record(
-                        origin,
-                        object.attempt,
-                        outcome,
-                        self.ending(origin, object).as_ref(),
-                    )
-                    .or_else(|| self.let_go(object))
-                })
+                .and_then(|outcome| self.end(origin, object, outcome))
                 .into();
         }
         let Some(record) = self.records.get(origin) else {
@@ -95,6 +87,13 @@ impl Agent {
         } else {
             AgentAction::DropRecord(origin.clone()).into()
         }
+    }
+
+    /// Remembers how an object has ended, and lets it go.
+    pub(super) fn end(&self, origin: &OriginUid, object: &Object, outcome: Outcome) -> Option<AgentAction> {
+        let ending = self.ending(origin, object);
+        self.record(origin, object.attempt, outcome, ending.as_ref())
+            .or_else(|| self.let_go(object))
     }
 
     /// Writes the record of how an attempt ended, unless it is there.

@@ -11,7 +11,7 @@ use argosy_api::{
 };
 use serde_json::json;
 
-use super::{Hub, HubAction, action::Purpose, workflow_view::WorkflowView};
+use super::{Hub, HubAction, action::Purpose, mirror::without_ticket, workflow_view::WorkflowView};
 use crate::{
     WorkflowKey,
     claim::Claim,
@@ -94,9 +94,8 @@ impl Hub {
         let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
             .set("/metadata/annotations", json!(annotations));
         // The ticket of a claim that nothing guarded would be a verb of this one.
-        let is_ticket = next.is_guarded && !claim.is_guarded && !view.keeps_suspend;
-        let patch = if is_ticket && view.spec.get("suspend").is_some() {
-            patch.remove("/spec/suspend")
+        let patch = if next.is_guarded && !claim.is_guarded {
+            without_ticket(patch, view)
         } else {
             patch
         };

@@ -59,16 +59,13 @@ impl Hub {
             )
             .set("/metadata/finalizers", json!(claimed_finalizers(view)))
             .set("/status", status);
-        // The ticket by which it was picked up; from now on it is a verb.
-        let is_ticket = claim.is_guarded && !view.keeps_suspend && view.spec.get("suspend").is_some();
-        let patch = if is_ticket {
-            patch.remove("/spec/suspend")
-        } else {
-            patch
-        };
         HubAction::PatchWorkflow {
             key: key.clone(),
-            patch,
+            patch: if claim.is_guarded {
+                without_ticket(patch, view)
+            } else {
+                patch
+            },
             purpose: Purpose::Claim,
         }
     }
@@ -296,6 +293,15 @@ impl Hub {
             why,
             &message,
         ))
+    }
+}
+
+/// Takes off `spec.suspend`, the ticket by which a Workflow is picked up: where the hold is guarded, it is a verb from then on.
+pub(super) fn without_ticket(patch: JsonPatch, view: &WorkflowView) -> JsonPatch {
+    if view.keeps_suspend || view.spec.get("suspend").is_none() {
+        patch
+    } else {
+        patch.remove("/spec/suspend")
     }
 }
 
