@@ -47,7 +47,7 @@ title() {
   case $1 in
     packages) echo "Debian packages" ;;
     toolchain) echo "Kubernetes, etcd, Argo, S3 server and helm (once per version)" ;;
-    shell) echo "Scripts: shellcheck" ;;
+    shell) echo "Scripts: shellcheck; the mutations of the model fit the code" ;;
     format) echo "Rust: format" ;;
     clippy) echo "Rust: clippy" ;;
     documentation) echo "Rust: documentation" ;;
@@ -69,7 +69,7 @@ part_packages() { packages_install; }
 
 part_toolchain() { "$SCRIPTS/toolchain.sh" ensure; }
 
-part_shell() { (cd "$SCRIPTS" && shellcheck ./*.sh lib/*.sh) && shellcheck .ci/run; }
+part_shell() { (cd "$SCRIPTS" && shellcheck ./*.sh lib/*.sh) && shellcheck .ci/run && "$SCRIPTS/mutations.sh" --fit; }
 
 part_format() { cargo fmt --all --check; }
 

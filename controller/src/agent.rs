@@ -14,7 +14,10 @@ use argosy_core::{
     agent::{Agent, AgentConfig, AgentInput, ArgoApi},
 };
 use kube::{Api, Client, core::PartialObjectMeta};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -50,7 +53,8 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
     watch_mailbox(&member, &sender, &mut tasks);
     watch_wec(&member, &sender, &mut tasks);
     drop(sender);
-    tasks.spawn(heartbeat::run(member.clone()));
+    let (renewed, last_renewal) = watch::channel(None);
+    tasks.spawn(heartbeat::run(member.clone(), renewed));
     let index = Agent::new(AgentConfig {
         cluster: member.cluster.clone(),
     });
@@ -63,7 +67,7 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
             "Workflows without their ManifestWork",
         );
     };
-    let executor = execute::Executor::new(&member);
+    let executor = execute::Executor::new(&member, last_renewal);
     supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
 }
 

@@ -50,6 +50,8 @@ struct Engine<R: Reconcile, E> {
     timers: BTreeSet<(Timestamp, R::Key)>,
     timer_of: HashMap<R::Key, Timestamp>,
     actions: JoinSet<Finished<R>>,
+    /// When the loop began, on the clock that can be set and on the one that cannot.
+    began: (Timestamp, Instant),
 }
 
 struct Finished<R: Reconcile> {
@@ -119,11 +121,20 @@ where
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
             actions: JoinSet::new(),
+            began: (Timestamp::now(), Instant::now()),
         }
     }
 
+    /// The time as it goes on by itself: a clock that is set makes no lease end.
+    fn now(&self) -> Timestamp {
+        let (timestamp, instant) = self.began;
+        timestamp
+            .saturating_add(instant.elapsed())
+            .unwrap_or(Timestamp::MAX)
+    }
+
     fn learn(&mut self, input: R::Input) {
-        for key in self.index.apply(input, Timestamp::now()) {
+        for key in self.index.apply(input, self.now()) {
             self.enqueue(key);
         }
     }
@@ -145,7 +156,7 @@ where
     }
 
     fn dispatch(&mut self) {
-        let now = Timestamp::now();
+        let now = self.now();
         while self.actions.len() < IN_FLIGHT {
             let Some(key) = self.queue.pop_front() else { return };
             self.queued.remove(&key);
@@ -179,14 +190,14 @@ where
         let learnt = self.running.remove(&key).unwrap_or_default();
         match result {
             Ok(input) => {
-                self.learn(input);
-                self.index.ended(&key);
+                for dirty in self.index.answered(&key, input, self.now()) {
+                    self.enqueue(dirty);
+                }
                 self.go_on(key);
             }
             Err(failure) => {
                 report(&key, &failure);
                 let concerned = self.index.failed(&key, &action, &failure);
-                self.index.ended(&key);
                 for dirty in concerned {
                     if dirty != key {
                         self.enqueue(dirty);
@@ -214,9 +225,7 @@ where
             self.queue.retain(|queued| *queued != key);
             self.set_timer(
                 &key,
-                Timestamp::now()
-                    .saturating_add(HELD_BACK)
-                    .unwrap_or(Timestamp::MAX),
+                self.now().saturating_add(HELD_BACK).unwrap_or(Timestamp::MAX),
             );
         } else {
             self.enqueue(key);
@@ -225,10 +234,7 @@ where
 
     fn postpone(&mut self, key: &R::Key) {
         let delay = self.delay(key);
-        self.set_timer(
-            key,
-            Timestamp::now().saturating_add(delay).unwrap_or(Timestamp::MAX),
-        );
+        self.set_timer(key, self.now().saturating_add(delay).unwrap_or(Timestamp::MAX));
     }
 
     fn delay(&mut self, key: &R::Key) -> Duration {
@@ -254,7 +260,7 @@ where
     fn next_timer(&self) -> Instant {
         let far = Duration::from_hours(1);
         let left = self.timers.first().map_or(far, |(at, _)| {
-            Duration::try_from(at.duration_since(Timestamp::now()))
+            Duration::try_from(at.duration_since(self.now()))
                 .unwrap_or_default()
                 .min(far)
         });
@@ -262,7 +268,7 @@ where
     }
 
     fn ring(&mut self) {
-        let now = Timestamp::now();
+        let now = self.now();
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > now {
                 return;
@@ -292,6 +298,7 @@ fn report(key: &impl std::fmt::Display, failure: &Failure) {
         Failure::Foreign(message)
         | Failure::Refused(message)
         | Failure::Missing(message)
+        | Failure::Fenced(message)
         | Failure::NotFound { message, .. } => {
             tracing::warn!(%key, %message, "refused");
         }

@@ -96,6 +96,8 @@ pub mod reason {
     pub const NEVER_JOINED: &str = "NeverJoined";
     /// The ManagedCluster is gone from the ITS.
     pub const CLUSTER_GONE: &str = "ClusterGone";
+    /// The cluster was lost, and the Workflow starts anew on another one.
+    pub const RERUN: &str = "Rerun";
     /// The lease is renewed in time.
     pub const LEASE_RENEWED: &str = "LeaseRenewed";
     /// The cluster does not serve Argo's Workflow API.

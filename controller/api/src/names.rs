@@ -24,6 +24,14 @@ pub const CLAIM_ANNOTATION: &str = "argosy.dev/claim";
 /// where their users have not said otherwise.
 pub const ARCHIVE_LOGS_ANNOTATION: &str = "argosy.dev/archive-logs";
 
+/// Annotation on a BindingPolicy: `rerun` lets a Workflow start anew on another cluster when its own is lost, see
+/// [`LOST_AFTER_ANNOTATION`]. The run that was lost may have gone on, so its steps may run twice.
+pub const ON_LOST_ANNOTATION: &str = "argosy.dev/on-lost";
+
+/// Annotation on a BindingPolicy: how long after the end of its lease a cluster counts as lost (`10m`, `1h 30m`; 5 minutes by
+/// default). On a ManifestWork: the same in seconds; its agent starts nothing once its last renewal is older than that.
+pub const LOST_AFTER_ANNOTATION: &str = "argosy.dev/lost-after";
+
 /// Annotation: the attempt, a decimal number from 1 up. On ManifestWork, WorkStatus, AppliedManifestWork and
 /// the object in the WEC.
 pub const ATTEMPT_ANNOTATION: &str = "argosy.dev/attempt";

@@ -179,16 +179,20 @@ impl Reconcile for Agent {
         }
     }
 
+    fn answered(&mut self, key: &OriginUid, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
+        self.under_way.answer();
+        let dirty = self.apply(input, now);
+        self.under_way.end(key);
+        dirty
+    }
+
     fn failed(&mut self, key: &OriginUid, action: &AgentAction, failure: &Failure) -> BTreeSet<OriginUid> {
+        self.under_way.end(key);
         self.learn_failure(key, action, failure)
     }
 
     fn began(&mut self, key: &OriginUid) {
         self.under_way.begin(key);
-    }
-
-    fn ended(&mut self, key: &OriginUid) {
-        self.under_way.end(key);
     }
 
     fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {

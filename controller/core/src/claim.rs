@@ -4,6 +4,7 @@
 //! annotations onto new objects; a copied claim is none.
 
 use argosy_api::names;
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,10 +28,16 @@ pub struct Claim {
     /// Webhook and admission policies guarded the hold when the claim was made, so that `spec.suspend` was taken off with
     /// it and is a verb from then on.
     pub is_guarded: bool,
-    /// Written by the webhook in the request that created the object, which had no UID yet.
-    pub is_born: bool,
+    /// Written by the webhook in the request that created the object, which had no UID yet: the object's name, empty where the
+    /// API server had yet to generate it.
+    pub born_as: Option<String>,
     /// The attempt is the retry of one that has ended, so it stays on its cluster like any that has started.
     pub is_retry: bool,
+    /// How long after the end of its lease the cluster counts as lost, where a policy asked for a rerun when the claim was
+    /// made. Kept, because the cluster's agent was told this one.
+    pub lost_after: Option<SignedDuration>,
+    /// The attempt is the rerun of one whose cluster was lost: that cluster.
+    pub lost: Option<ClusterName>,
 }
 
 /// An empty `cluster` is a claim that was given up, or one yet to come.
@@ -40,6 +47,9 @@ struct Wire {
     cluster: String,
     attempt: u64,
     uid: String,
+    /// Of the object, where it has no UID yet and is not to get a generated name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
     #[serde(default)]
     status: bool,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -51,6 +61,11 @@ struct Wire {
     held: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     retry: bool,
+    /// Seconds.
+    #[serde(rename = "lostAfter", default, skip_serializing_if = "Option::is_none")]
+    lost_after: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
 }
 
 #[expect(
@@ -63,7 +78,7 @@ fn is_false(value: &bool) -> bool {
 
 impl Wire {
     /// A claim without UID was written at the creation of its object, together with the hold and our finalizer. On a copy
-    /// by `argo resubmit`, which has neither, it means nothing; one that has both has been held since its creation too.
+    /// by `argo resubmit`, which has neither, it means nothing, nor on one of another name.
     fn of(metadata: &ObjectMeta) -> Option<Self> {
         let text = metadata.annotations.as_ref()?.get(names::CLAIM_ANNOTATION)?;
         let wire: Self = serde_json::from_str(text).ok()?;
@@ -73,7 +88,9 @@ impl Wire {
             let mut finalizers = metadata.finalizers.iter().flatten();
             finalizers.any(|name| name == names::CONTROLLER_FINALIZER)
         };
-        (is_own || (wire.uid.is_empty() && is_held() && is_kept())).then_some(wire)
+        let is_born =
+            wire.uid.is_empty() && (wire.name.is_empty() || Some(&wire.name) == metadata.name.as_ref());
+        (is_own || (is_born && is_held() && is_kept())).then_some(wire)
     }
 
     fn to_text(&self) -> String {
@@ -82,6 +99,21 @@ impl Wire {
 }
 
 impl Claim {
+    /// A claim of which nothing else is known yet.
+    pub fn new(cluster: &ClusterName, attempt: u64) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            attempt,
+            wants_status: false,
+            has_started: false,
+            is_guarded: false,
+            born_as: None,
+            is_retry: false,
+            lost_after: None,
+            lost: None,
+        }
+    }
+
     /// The claim of an object, if it has one and it was made for this very object.
     pub fn of(metadata: &ObjectMeta) -> Option<Self> {
         let wire = Wire::of(metadata).filter(|wire| !wire.cluster.is_empty())?;
@@ -91,8 +123,10 @@ impl Claim {
             wants_status: wire.status,
             has_started: wire.started,
             is_guarded: wire.guarded,
-            is_born: wire.uid.is_empty(),
+            born_as: wire.uid.is_empty().then_some(wire.name),
             is_retry: wire.retry,
+            lost_after: wire.lost_after.map(SignedDuration::from_secs),
+            lost: wire.lost.as_deref().map(ClusterName::from),
         })
     }
 
@@ -103,8 +137,9 @@ impl Claim {
 
     /// The annotation's value for the object with `uid`.
     pub fn to_annotation(&self, uid: &str) -> String {
-        let uid = if self.is_born { "" } else { uid };
+        let uid = if self.born_as.is_some() { "" } else { uid };
         let wire = Wire {
+            name: self.born_as.clone().unwrap_or_default(),
             cluster: self.cluster.to_string(),
             attempt: self.attempt,
             uid: uid.to_owned(),
@@ -113,6 +148,8 @@ impl Claim {
             guarded: self.is_guarded,
             held: false,
             retry: self.is_retry,
+            lost_after: self.lost_after.map(|after| after.as_secs()),
+            lost: self.lost.as_ref().map(ToString::to_string),
         };
         wire.to_text()
     }
@@ -168,13 +205,11 @@ mod tests {
     #[test]
     fn a_claim_survives_its_annotation() {
         let claim = Claim {
-            cluster: "cluster1".into(),
-            attempt: 3,
             wants_status: true,
             has_started: true,
-            is_guarded: false,
-            is_born: false,
-            is_retry: false,
+            lost_after: Some(SignedDuration::from_mins(5)),
+            lost: Some("cluster2".into()),
+            ..Claim::new(&"cluster1".into(), 3)
         };
         assert_eq!(
             Claim::of(&metadata("u1", &claim.to_annotation("u1"))),
@@ -184,15 +219,7 @@ mod tests {
 
     #[test]
     fn a_claim_copied_onto_another_object_is_none() {
-        let claim = Claim {
-            cluster: "cluster1".into(),
-            attempt: 3,
-            wants_status: true,
-            has_started: true,
-            is_guarded: false,
-            is_born: false,
-            is_retry: false,
-        };
+        let claim = Claim::new(&"cluster1".into(), 3);
         assert_eq!(Claim::of(&metadata("u2", &claim.to_annotation("u1"))), None);
     }
 

@@ -84,7 +84,12 @@ pub(crate) fn unreported_status(initial: &Map<String, Value>, conditions: &[Work
 
 /// That a Workflow is claimed and on its way.
 pub(crate) fn dispatched(claim: &Claim) -> WorkflowCondition {
-    let message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
+    let mut message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
+    if let Some(lost) = &claim.lost {
+        message.push_str("; ");
+        message.push_str(lost.as_str());
+        message.push_str(" is lost, where an earlier attempt may have begun");
+    }
     WorkflowCondition::new(types::DISPATCHED, true, reason::CLAIMED, &message)
 }
 

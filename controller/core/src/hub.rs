@@ -6,10 +6,12 @@
 
 mod action;
 mod claimed;
+mod claiming;
 mod cluster;
 mod control;
 mod decide;
 mod events;
+mod lost;
 mod manifest;
 mod mirror;
 mod moving;
@@ -93,6 +95,8 @@ pub enum HubInput {
     },
     /// A ManifestWork that was to be deleted is not there.
     WorkGone(ClusterName, OriginUid),
+    /// The Lease of the cluster of a Workflow, read on its account.
+    LeaseRead(WorkflowKey, Box<Lease>),
 }
 
 /// What of the configuration of the WDS's own workflow-controller matters here.
@@ -231,7 +235,15 @@ impl Reconcile for Hub {
         }
     }
 
+    fn answered(&mut self, key: &HubKey, input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
+        self.under_way.answer();
+        let dirty = self.apply(input, now);
+        self.under_way.end(key);
+        dirty
+    }
+
     fn failed(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> BTreeSet<HubKey> {
+        self.under_way.end(key);
         self.learn_failure(key, action, failure)
     }
 
@@ -239,16 +251,12 @@ impl Reconcile for Hub {
         self.under_way.begin(key);
     }
 
-    fn ended(&mut self, key: &HubKey) {
-        self.under_way.end(key);
-    }
-
     fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
         if !self.is_synced() {
             return Decision::rest();
         }
         match key {
-            HubKey::Workflow(key) => self.decide_workflow(key).into(),
+            HubKey::Workflow(key) => self.decide_workflow(key, now),
             HubKey::Policy(name) => self.decide_policy(name, now).into(),
             HubKey::Transform(name) => self.decide_transform(name).into(),
             HubKey::Cluster(name) => self.decide_cluster(name, now),

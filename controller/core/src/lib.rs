@@ -12,6 +12,7 @@ pub mod digest;
 mod held;
 pub mod hub;
 pub mod ids;
+pub mod lost;
 pub mod patch;
 mod placement;
 pub mod reconcile;

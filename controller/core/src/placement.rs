@@ -11,6 +11,8 @@ use std::{
     sync::Arc,
 };
 
+use jiff::SignedDuration;
+
 use crate::{ClusterName, WorkflowKey};
 
 pub(crate) use rules::Rules;
@@ -26,13 +28,31 @@ pub(crate) struct Placement {
     pub(crate) wants_status: bool,
     /// Whether any of those wants the logs of its steps kept in the artifact repository.
     pub(crate) wants_logs: bool,
+    /// Where any of those asks for a rerun: how long after the end of its lease a cluster counts as lost.
+    pub(crate) lost_after: Option<SignedDuration>,
+    /// Which of the clusters cannot be reached; known only where that matters, which is for reruns.
+    unreachable: BTreeSet<ClusterName>,
 }
 
 impl Placement {
-    /// The one cluster, if it is one.
-    pub(crate) fn only(&self) -> Option<&ClusterName> {
+    /// The cluster to go to: the only one, or, where reruns are asked for, the first that can be reached, by name.
+    pub(crate) fn choice(&self) -> Option<&ClusterName> {
         let mut clusters = self.clusters.iter();
-        clusters.next().filter(|_| clusters.next().is_none())
+        let first = clusters.next()?;
+        if self.lost_after.is_some() {
+            return self.reachable().next().or(Some(first));
+        }
+        clusters.next().is_none().then_some(first)
+    }
+
+    /// Where to start anew when `lost` is lost.
+    pub(crate) fn successor(&self, lost: &ClusterName) -> Option<&ClusterName> {
+        self.lost_after?;
+        self.reachable().find(|cluster| *cluster != lost)
+    }
+
+    fn reachable(&self) -> impl Iterator<Item = &ClusterName> {
+        self.clusters.difference(&self.unreachable)
     }
 }
 
@@ -41,17 +61,20 @@ impl Placement {
 pub(crate) struct Table {
     policies: BTreeMap<String, Arc<Rules>>,
     clusters: BTreeMap<ClusterName, Arc<BTreeMap<String, String>>>,
+    unreachable: BTreeSet<ClusterName>,
 }
 
 impl Table {
-    /// The table of these policies and of the labels of these clusters.
+    /// The table of these policies, of the labels of these clusters, and of those that cannot be reached.
     pub(crate) fn new(
         policies: impl Iterator<Item = (String, Arc<Rules>)>,
         clusters: impl Iterator<Item = (ClusterName, Arc<BTreeMap<String, String>>)>,
+        unreachable: BTreeSet<ClusterName>,
     ) -> Self {
         Self {
             policies: policies.collect(),
             clusters: clusters.collect(),
+            unreachable,
         }
     }
 
@@ -65,6 +88,7 @@ impl Table {
             placement.policies.insert(name.clone());
             placement.wants_status |= wants_status;
             placement.wants_logs |= rules.wants_logs;
+            placement.lost_after = placement.lost_after.max(rules.lost_after);
             let matching = self
                 .clusters
                 .iter()
@@ -72,6 +96,10 @@ impl Table {
             placement
                 .clusters
                 .extend(matching.map(|(cluster, _)| cluster.clone()));
+        }
+        if placement.lost_after.is_some() {
+            let unreachable = placement.clusters.intersection(&self.unreachable);
+            placement.unreachable = unreachable.cloned().collect();
         }
         placement
     }

@@ -23,14 +23,15 @@ pub trait Reconcile {
     /// Learns `input` at `now` and returns the keys whose decision may have changed.
     fn apply(&mut self, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;
 
-    /// Learns that `action` failed, so that the next decision can tell the user.
+    /// Learns what the request under way for `key` was answered with, and that it is over. The answer may be older than what a
+    /// watch has told meanwhile.
+    fn answered(&mut self, key: &Self::Key, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;
+
+    /// Learns that `action`, which was under way for `key`, failed, so that the next decision can tell the user.
     fn failed(&mut self, key: &Self::Key, action: &Self::Action, failure: &Failure) -> BTreeSet<Self::Key>;
 
     /// A request for `key` is under way from now on.
     fn began(&mut self, key: &Self::Key);
-
-    /// What came of the request has been learnt.
-    fn ended(&mut self, key: &Self::Key);
 
     /// The next step for `key`.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
@@ -97,6 +98,8 @@ pub enum Failure {
     },
     /// Something that the object refers to is not on its cluster, so it was not sent.
     Missing(String),
+    /// The fence around the attempt is not up, so it was not sent.
+    Fenced(String),
     /// The API server understood and refused.
     Refused(String),
     /// Nobody answered, or not in time.
@@ -110,6 +113,7 @@ impl fmt::Display for Failure {
             Self::Foreign(message)
             | Self::NotFound { message, .. }
             | Self::Missing(message)
+            | Self::Fenced(message)
             | Self::Refused(message)
             | Self::Unreachable(message) => f.write_str(message),
         }
@@ -128,33 +132,46 @@ pub enum Change<K> {
 }
 
 /// Keys with a request under way, and the UIDs of objects that a watch has told to be gone meanwhile: an answer that arrives
-/// after that is older, and must not bring them back.
+/// after that is older, and must not bring them back. A watch tells in order, and may: a list may be older than our own write.
 #[derive(Debug)]
-pub(crate) struct UnderWay<K>(BTreeMap<K, BTreeSet<String>>);
+pub(crate) struct UnderWay<K> {
+    gone: BTreeMap<K, BTreeSet<String>>,
+    /// What is being learnt is an answer.
+    is_answer: bool,
+}
 
 impl<K: Ord + Clone> UnderWay<K> {
     pub(crate) fn new() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            gone: BTreeMap::new(),
+            is_answer: false,
+        }
     }
 
     pub(crate) fn begin(&mut self, key: &K) {
-        self.0.insert(key.clone(), BTreeSet::new());
+        self.gone.insert(key.clone(), BTreeSet::new());
+    }
+
+    /// What is learnt from now on is an answer, until the end.
+    pub(crate) fn answer(&mut self) {
+        self.is_answer = true;
     }
 
     pub(crate) fn end(&mut self, key: &K) {
-        self.0.remove(key);
+        self.gone.remove(key);
+        self.is_answer = false;
     }
 
     /// An object that `key` is about is gone.
     pub(crate) fn bury(&mut self, key: &K, uid: Option<&str>) {
-        if let (Some(gone), Some(uid)) = (self.0.get_mut(key), uid) {
+        if let (Some(gone), Some(uid)) = (self.gone.get_mut(key), uid) {
             gone.insert(uid.to_owned());
         }
     }
 
-    /// Whether the object with `uid` is gone, although an answer may still tell of it.
+    /// Whether the object with `uid` is gone, although the answer that is being learnt tells of it.
     pub(crate) fn has_buried(&self, key: &K, uid: Option<&str>) -> bool {
-        uid.is_some_and(|uid| self.0.get(key).is_some_and(|gone| gone.contains(uid)))
+        self.is_answer && uid.is_some_and(|uid| self.gone.get(key).is_some_and(|gone| gone.contains(uid)))
     }
 }
 

@@ -7,9 +7,11 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names}
 use argosy_core::{
     Change, Failure, OriginUid, WorkflowKey,
     agent::{Agent, AgentAction, AgentInput},
+    lost::Fence,
     patch::JsonPatch,
 };
 use either::Either;
+use jiff::SignedDuration;
 use k8s_openapi::{
     api::core::v1::Pod,
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
@@ -21,7 +23,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Member, templates, with_metadata};
+use super::{Member, heartbeat::LastRenewal, templates, with_metadata};
 use crate::{
     engine::Execute,
     outcome::{call, creating, deleting, found, json_patch, patching},
@@ -37,11 +39,12 @@ pub(super) struct Executor {
     told: Api<PartialObjectMeta<WorkStatus>>,
     statuses: Api<WorkStatus>,
     records: Api<AppliedManifestWork>,
+    last_renewal: LastRenewal,
 }
 
 impl Executor {
     /// An executor with the clients of `member`.
-    pub(super) fn new(member: &Member) -> Self {
+    pub(super) fn new(member: &Member, last_renewal: LastRenewal) -> Self {
         let mailbox = member.cluster.as_str();
         Self {
             cluster: member.cluster.to_string(),
@@ -50,6 +53,7 @@ impl Executor {
             told: Api::namespaced(member.its.clone(), mailbox),
             statuses: Api::namespaced(member.its.clone(), mailbox),
             records: Api::all(member.wec.clone()),
+            last_renewal,
         }
     }
 
@@ -58,13 +62,33 @@ impl Executor {
     }
 
     /// A name that is taken is fine if the object is the one that an earlier try created.
-    async fn create(&self, object: &Workflow) -> Result<AgentInput, Failure> {
+    async fn create(
+        &self,
+        origin: &OriginUid,
+        object: &Workflow,
+        fence: Option<&Fence>,
+    ) -> Result<AgentInput, Failure> {
         templates::check(&self.wec, &self.cluster, object).await?;
+        if let Some(fence) = fence {
+            self.check_fence(origin, fence).await?;
+        }
         let api = self.workflows(&object.namespace().unwrap_or_default());
         match call(api.create(&creating(names::AGENT), object)).await {
             Err(Failure::Foreign(_)) => self.adopt(&api, object).await,
             created => Ok(AgentInput::Object(Change::Apply(Box::new(created?)))),
         }
+    }
+
+    /// The renewal is looked at first: one that comes after the ManifestWork was read proves nothing.
+    async fn check_fence(&self, origin: &OriginUid, fence: &Fence) -> Result<(), Failure> {
+        let renewed = *self.last_renewal.borrow();
+        let name = names::work_name(origin.as_str());
+        let there = found(call(self.works.get_metadata(&name)).await)?;
+        let version = there
+            .as_ref()
+            .and_then(|work| work.metadata.resource_version.as_deref());
+        let age = renewed.and_then(|renewed| SignedDuration::try_from(renewed.elapsed()).ok());
+        fence.check(version, age)
     }
 
     async fn adopt(&self, api: &Api<Workflow>, wanted: &Workflow) -> Result<AgentInput, Failure> {
@@ -262,7 +286,7 @@ fn is_gone(metadata: &ObjectMeta) -> bool {
 impl Execute<Agent> for Executor {
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {
-            AgentAction::Create(object) => self.create(object).await,
+            AgentAction::Create { object, fence } => self.create(origin, object, fence.as_ref()).await,
             AgentAction::Look(key) => self.look(origin, key).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,

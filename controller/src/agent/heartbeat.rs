@@ -21,7 +21,10 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 
 use super::Member;
 use crate::{artifacts, outcome::call, outcome::patching};
@@ -31,13 +34,16 @@ const CHECK_EVERY: Duration = Duration::from_mins(5);
 /// How often it is looked at while something is wrong with it.
 const RECHECK_EVERY: Duration = Duration::from_secs(15);
 
+/// When the last renewal of the Lease began that has succeeded; of none, `None`.
+pub(super) type LastRenewal = watch::Receiver<Option<Instant>>;
+
 /// Renews the Lease and keeps the conditions, for ever.
-pub(super) async fn run(member: Member) {
-    tokio::join!(renew_lease(&member), describe(&member));
+pub(super) async fn run(member: Member, renewed: watch::Sender<Option<Instant>>) {
+    tokio::join!(renew_lease(&member, &renewed), describe(&member));
 }
 
 /// Three renewals within the lease's duration, so that one lost request does not end it.
-async fn renew_lease(member: &Member) {
+async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) {
     let slice = member.lease_duration / 3;
     let mut ticks = interval(slice);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,8 +59,9 @@ async fn renew_lease(member: &Member) {
                 continue;
             }
         }
+        let begun = Instant::now();
         match timeout(slice, write_lease(member)).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => drop(renewed.send_replace(Some(begun))),
             answer => tracing::warn!(?answer, "cannot renew the lease in the mailbox"),
         }
     }

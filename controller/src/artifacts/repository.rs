@@ -122,6 +122,7 @@ fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> St
         Failure::Refused(message)
         | Failure::Foreign(message)
         | Failure::Missing(message)
+        | Failure::Fenced(message)
         | Failure::Unreachable(message) => message,
         Failure::Conflict => "it changes all the time",
     };

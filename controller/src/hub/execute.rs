@@ -10,6 +10,7 @@ use argosy_core::{
     patch::JsonPatch,
 };
 use either::Either;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
 use serde::Serialize;
 use serde_json::json;
@@ -101,6 +102,17 @@ impl Executor {
         )
     }
 
+    async fn read_lease(&self, key: &HubKey, cluster: &ClusterName) -> Result<HubInput, Failure> {
+        let HubKey::Workflow(key) = key else {
+            return Err(Failure::Refused(format!(
+                "the Lease of {cluster} is not read for {key}"
+            )));
+        };
+        let api: Api<Lease> = Api::namespaced(self.its.clone(), cluster.as_str());
+        let lease = call(api.get(names::CLUSTER_LEASE)).await?;
+        Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))
+    }
+
     async fn policy_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
         let api: Api<BindingPolicy> = Api::all(self.wds.clone());
         let written =
@@ -139,8 +151,9 @@ fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
 }
 
 impl Execute<Hub> for Executor {
-    async fn execute(&self, _key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
+    async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
         match action {
+            HubAction::ReadLease(cluster) => self.read_lease(key, cluster).await,
             HubAction::PatchWorkflow {
                 key,
                 patch,

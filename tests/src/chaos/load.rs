@@ -36,7 +36,9 @@ pub(super) struct Load<'a> {
 
 impl<'a> Load<'a> {
     pub(super) fn new(fleet: &'a Fleet, workflows: usize, seed: u64, is_alone: bool) -> Result<Self> {
-        let round = format!("{}{seed}", if is_alone { "alone-" } else { "" });
+        // What an earlier round of the same seed has left in S3 does not count.
+        let run = fastrand::u32(..) % 100_000;
+        let round = format!("{}{seed}-{run}", if is_alone { "alone-" } else { "" });
         let user = if is_alone {
             fleet.cluster(PULL)?
         } else {

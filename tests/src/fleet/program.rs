@@ -5,7 +5,7 @@ use std::{path::Path, process::Stdio, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use tokio::{process::Command, time::timeout};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs a program against the cluster of `kubeconfig` and returns what it prints to standard output; an error has what
 /// it prints to standard error.

@@ -10,6 +10,7 @@ mod crashes;
 mod deletion;
 mod dispatch;
 mod guard;
+mod lost;
 mod moving;
 mod once;
 mod pinned;

@@ -31,7 +31,9 @@ impl Admission {
                 warnings: Vec::new(),
             };
         }
-        let claim = placement.only().map(|cluster| born(cluster, &placement));
+        let claim = placement
+            .choice()
+            .map(|cluster| born(&request.name, cluster, &placement));
         Answer {
             patch: birth(object, labels, claim.as_ref(), placement.wants_logs),
             warnings: Vec::new(),
@@ -42,15 +44,13 @@ impl Admission {
 /// Annotations of ours that mean nothing on another object.
 const NEVER_COPIED: [&str; 2] = [names::CLAIM_ANNOTATION, names::VERBS_ANNOTATION];
 
-fn born(cluster: &ClusterName, placement: &Placement) -> Claim {
+fn born(name: &str, cluster: &ClusterName, placement: &Placement) -> Claim {
     Claim {
-        cluster: cluster.clone(),
-        attempt: 1,
         wants_status: placement.wants_status,
-        has_started: false,
         is_guarded: true,
-        is_born: true,
-        is_retry: false,
+        born_as: Some(name.to_owned()),
+        lost_after: placement.lost_after,
+        ..Claim::new(cluster, 1)
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod verbs;
 
+use std::collections::BTreeSet;
+
 use argosy_api::{BindingPolicy, names};
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -42,7 +44,11 @@ fn admission() -> Admission {
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
         (name.into(), std::sync::Arc::new(labels.into()))
     });
-    Admission::new(Table::new(rules.into_iter(), clusters.into_iter()))
+    Admission::new(Table::new(
+        rules.into_iter(),
+        clusters.into_iter(),
+        BTreeSet::new(),
+    ))
 }
 
 fn workflow(labels: &Value) -> Value {
@@ -168,6 +174,7 @@ fn a_selection_that_is_too_long_asks_about_everything_and_refuses_nothing() {
     let admission = Admission::new(Table::new(
         [("p".to_owned(), rules.into())].into_iter(),
         std::iter::empty(),
+        BTreeSet::new(),
     ));
     assert_eq!(
         (admission.selection(), admission.exact_selection()),

@@ -5,13 +5,18 @@ use std::fmt;
 use argosy_api::{AppliedManifestWork, WorkStatus, Workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::{OriginUid, WorkflowKey, patch::JsonPatch};
+use crate::{OriginUid, WorkflowKey, lost::Fence, patch::JsonPatch};
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
     /// WEC: create the object.
-    Create(Box<Workflow>),
+    Create {
+        /// The object.
+        object: Box<Workflow>,
+        /// What must hold in that moment, besides.
+        fence: Option<Fence>,
+    },
     /// WEC: delete the object, in the background.
     Delete {
         /// Which object.
@@ -79,7 +84,7 @@ pub enum AgentAction {
 impl fmt::Display for AgentAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Create(_) => "create the object",
+            Self::Create { .. } => "create the object",
             Self::Look(_) => "look for the object",
             Self::Delete { .. } => "delete the object",
             Self::Control { .. } => "carry out what is asked of the run",

@@ -16,7 +16,7 @@ use super::{
     control::begin_with,
     views::{Object, Work},
 };
-use crate::{Decision, OriginUid};
+use crate::{Decision, OriginUid, lost::Fence};
 
 impl Agent {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
@@ -54,8 +54,11 @@ impl Agent {
             return was_here.then(Decision::rest);
         }
         match doubt? {
-            // Only a name that is taken proves that the first request cannot land later.
-            Doubt::Creation(_) if work.is_some_and(|work| !work.is_deleting) => None,
+            // Only a name that is taken proves that the first request cannot land later. What may have moved on is not created
+            // for a proof.
+            Doubt::Creation(_) if work.is_some_and(|work| !work.is_deleting && !work.may_have_moved_on()) => {
+                None
+            }
             Doubt::Creation(key) | Doubt::Unlisted(key, _) => Some(AgentAction::Look(key.clone()).into()),
         }
     }
@@ -191,7 +194,14 @@ impl Agent {
         begin_with(&mut object, work);
         // Born with the finalizer, so that whatever crashes the object is still there to be found.
         object.metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
-        Some(AgentAction::Create(Box::new(object)))
+        let fence = work.lost_after.map(|lost_after| Fence {
+            resource_version: work.resource_version.clone(),
+            lost_after,
+        });
+        Some(AgentAction::Create {
+            object: Box::new(object),
+            fence,
+        })
     }
 
     /// Tells the hub how a run has ended whose last report it has lost.

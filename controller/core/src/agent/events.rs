@@ -188,7 +188,7 @@ impl Agent {
             };
             self.refusals.insert(key.clone(), refusal);
         }
-        if let AgentAction::Create(object) = action {
+        if let AgentAction::Create { object, .. } = action {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
             let obstacle = match failure {
                 Failure::Foreign(message) => Some((reason::FOREIGN_OBJECT, message.clone())),
@@ -202,7 +202,7 @@ impl Agent {
                 } => Some((reason::ARGO_MISSING, message.clone())),
                 Failure::Refused(message) => Some((reason::REFUSED, message.clone())),
                 Failure::Missing(message) => Some((reason::TEMPLATE_MISSING, message.clone())),
-                Failure::Conflict | Failure::Unreachable(_) => None,
+                Failure::Conflict | Failure::Fenced(_) | Failure::Unreachable(_) => None,
             };
             match (obstacle, failure) {
                 // Nothing was asked of the API server, so this tells nothing about a creation before.

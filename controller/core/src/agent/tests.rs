@@ -7,6 +7,7 @@ mod creating;
 mod deleting;
 mod doubting;
 mod ending;
+mod fencing;
 mod reporting;
 mod withdrawing;
 
@@ -224,7 +225,7 @@ impl Cluster {
     #[track_caller]
     fn created(&self) -> Workflow {
         match self.decide() {
-            Some(AgentAction::Create(object)) => *object,
+            Some(AgentAction::Create { object, .. }) => *object,
             other => panic!("expected a creation, not {other:#?}"),
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, names, workflow};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ pub(super) struct Work {
     pub(super) is_deleting: bool,
     /// The attempt that is asked to be withdrawn.
     pub(super) withdraw: Option<u64>,
+    /// How old the last renewal of the lease may be when the attempt is created, if that matters.
+    pub(super) lost_after: Option<SignedDuration>,
     /// What is asked of the run.
     pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
@@ -107,6 +109,9 @@ impl Work {
             attempt: attempt_of(&work.metadata),
             withdraw: annotation(&work.metadata, names::WITHDRAW_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
+            lost_after: annotation(&work.metadata, names::LOST_AFTER_ANNOTATION)
+                .and_then(|text| text.parse().ok())
+                .map(SignedDuration::from_secs),
             control: Control::of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
@@ -115,6 +120,13 @@ impl Work {
             conditions: work.status.unwrap_or_default().conditions,
             manifest,
         }
+    }
+}
+
+impl Work {
+    /// Whether the attempt is asked to be withdrawn, and the controller waits for no answer if the cluster stays away.
+    pub(super) fn may_have_moved_on(&self) -> bool {
+        self.lost_after.is_some() && self.withdraw == Some(self.attempt)
     }
 }
 

@@ -35,6 +35,8 @@ pub enum HubAction {
         /// Guarded by UID and resource version.
         patch: JsonPatch,
     },
+    /// Read the Lease of a cluster: is it really not renewed, or did nobody tell?
+    ReadLease(ClusterName),
     /// Tell the agent of a cluster what is asked of the run.
     ControlWork {
         /// Whose mailbox.
@@ -91,6 +93,8 @@ pub enum Purpose {
     Explain,
     /// Start a new attempt of a run whose object is gone.
     Restart,
+    /// Start a new attempt on another cluster, because its own is lost.
+    Rerun,
     /// Let a deleted Workflow go.
     LetGo,
 }
@@ -101,6 +105,7 @@ impl fmt::Display for HubAction {
             Self::PatchWorkflow { purpose, .. } => write!(f, "patch the Workflow: {purpose}"),
             Self::CreateWork { cluster, .. } => write!(f, "create the ManifestWork for {cluster}"),
             Self::WithdrawWork { cluster, .. } => write!(f, "ask {cluster} to withdraw the attempt"),
+            Self::ReadLease(cluster) => write!(f, "read the Lease of {cluster}"),
             Self::ControlWork { cluster, .. } => write!(f, "pass on to {cluster} what is asked of the run"),
             Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
             Self::PolicyStatus { .. } | Self::TransformStatus { .. } => f.write_str("write the status"),
@@ -117,6 +122,7 @@ impl fmt::Display for Purpose {
             Self::Mirror => "mirror",
             Self::Explain => "explain",
             Self::Restart => "restart",
+            Self::Rerun => "rerun",
             Self::LetGo => "let go",
         })
     }

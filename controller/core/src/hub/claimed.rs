@@ -18,6 +18,9 @@ impl Hub {
                 .decide_deletion(key, view)
                 .or_else(|| self.mirror(key, view, claim));
         }
+        if let Some(lost) = self.lost_claim(view) {
+            return Some(self.claim_again(key, view, &lost));
+        }
         if self.is_leaving(view, claim) {
             return match self.decide_move(key, view, claim) {
                 Move::Step(action) => Some(action),
@@ -53,13 +56,20 @@ impl Hub {
         let is_retried = self.is_retry_pending(view, claim);
         match self.work(view, &claim.cluster) {
             None if has_ended && !is_retried => None,
+            None if self.has_later(view, claim) => self.clear_leftovers(view, Some(claim)),
             None => Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),
                 work: Box::new(self.manifest_work(key, view, claim, false)),
             }),
-            Some(work) if work.attempt < claim.attempt => self.clear(view, &claim.cluster, work),
+            Some(work) if work.attempt < claim.attempt => self.clear(view, Some(claim), &claim.cluster, work),
             Some(_) => None,
         }
+    }
+
+    /// Whether a later attempt than the claimed one may still start: the WDS was put back to a backup.
+    fn has_later(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        let mut works = self.works.get(&view.uid).into_iter().flatten();
+        works.any(|(_, work)| work.attempt > claim.attempt)
     }
 
     /// Deletes every ManifestWork of a deleted Workflow, waits until all are gone, and lets the Workflow go.
@@ -79,15 +89,7 @@ impl Hub {
     /// out: its name is taken if there is one already. It is then deleted like any other.
     fn make_sure(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
         let cluster = view.unsure_of.clone()?;
-        let claim = Claim {
-            cluster: cluster.clone(),
-            attempt: view.last_attempt,
-            wants_status: false,
-            has_started: false,
-            is_guarded: false,
-            is_born: false,
-            is_retry: false,
-        };
+        let claim = Claim::new(&cluster, view.last_attempt);
         let work = Box::new(self.manifest_work(key, view, &claim, true));
         Some(HubAction::CreateWork { cluster, work })
     }

@@ -80,7 +80,13 @@ impl Pulse {
         }
     }
 
-    fn expires_at(&self) -> Timestamp {
+    /// Whether the Lease was last renewed then.
+    pub(super) fn was_renewed(&self, at: &MicroTime) -> bool {
+        self.renewed.as_ref() == Some(at)
+    }
+
+    /// When the cluster's lease ends, unless it is renewed.
+    pub(super) fn expires_at(&self) -> Timestamp {
         self.changed_at
             .saturating_add(self.duration)
             .unwrap_or(Timestamp::MAX)

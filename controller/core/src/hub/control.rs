@@ -11,7 +11,7 @@ use argosy_api::{
 };
 use serde_json::json;
 
-use super::{Hub, HubAction, action::Purpose, mirror::without_ticket, workflow_view::WorkflowView};
+use super::{Hub, HubAction, action::Purpose, claiming::without_ticket, workflow_view::WorkflowView};
 use crate::{
     WorkflowKey,
     claim::Claim,
@@ -81,8 +81,9 @@ impl Hub {
             attempt: claim.attempt + 1,
             has_started: false,
             is_guarded: self.config.is_guarded,
-            is_born: false,
+            born_as: None,
             is_retry: true,
+            lost: None,
             ..claim.clone()
         };
         let mut annotations = view.annotations.clone();

@@ -3,14 +3,20 @@
 use jiff::Timestamp;
 
 use super::{Hub, HubAction};
-use crate::WorkflowKey;
+use crate::{Decision, WorkflowKey};
 
 impl Hub {
-    pub(super) fn decide_workflow(&self, key: &WorkflowKey) -> Option<HubAction> {
-        let view = self.workflows.get(key)?;
-        match &view.claim {
-            Some(claim) => self.decide_claimed(key, view, claim),
-            None => self.decide_unclaimed(key, view),
+    pub(super) fn decide_workflow(&self, key: &WorkflowKey, now: Timestamp) -> Decision<HubAction> {
+        let Some(view) = self.workflows.get(key) else {
+            return Decision::rest();
+        };
+        let Some(claim) = &view.claim else {
+            return self.decide_unclaimed(key, view).into();
+        };
+        let lost = self.decide_lost(key, view, claim, now);
+        Decision {
+            action: lost.action.or_else(|| self.decide_claimed(key, view, claim)),
+            ..lost
         }
     }
 

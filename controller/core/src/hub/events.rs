@@ -35,6 +35,7 @@ impl Hub {
             HubInput::Lease(change) => self.learn_leases(change, now),
             HubInput::Work(change) => self.learn_works(change),
             HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
+            HubInput::LeaseRead(key, lease) => self.learn_lease_read(&key, *lease, now),
             HubInput::Report(change) => self.learn_reports(change),
         }
     }
@@ -139,6 +140,7 @@ impl Hub {
                 view.wrote = known.wrote;
                 view.unsure_of.clone_from(&known.unsure_of);
                 view.send_failure = known.send_failure.clone().filter(|_| known.claim == view.claim);
+                view.lease_read = known.lease_read.clone().filter(|_| known.claim == view.claim);
             } else {
                 self.by_uid.remove(&known.uid);
             }
@@ -204,7 +206,7 @@ fn learn_send_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &
             reason::REFUSED,
             format!("the ITS refused the ManifestWork: {message}"),
         ),
-        Failure::Conflict | Failure::Foreign(_) | Failure::Missing(_) => return,
+        Failure::Conflict | Failure::Foreign(_) | Failure::Missing(_) | Failure::Fenced(_) => return,
         Failure::Unreachable(_) => {
             view.unsure_of = Some(cluster.clone());
             return;

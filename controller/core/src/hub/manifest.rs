@@ -61,6 +61,12 @@ impl Hub {
                 .to_annotation()
                 .map(|control| (names::CONTROL_ANNOTATION.to_owned(), control)),
         );
+        if let Some(after) = claim.lost_after {
+            annotations.insert(
+                names::LOST_AFTER_ANNOTATION.to_owned(),
+                after.as_secs().to_string(),
+            );
+        }
         if is_withdrawal {
             annotations.insert(names::WITHDRAW_ANNOTATION.to_owned(), attempt);
         }

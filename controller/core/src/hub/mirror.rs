@@ -5,8 +5,6 @@
 //! restarting local controller would take locks for, `last-seen-version`, and the `artifact-gc` finalizer, which makes
 //! the local controller process a held object.
 
-use std::collections::BTreeMap;
-
 use argosy_api::{
     conditions::{WorkflowCondition, reason, workflow as types},
     names, workflow,
@@ -16,13 +14,14 @@ use serde_json::{Value, json};
 use super::{
     Hub, HubAction, Report,
     action::Purpose,
+    claiming::{claimed_annotations, claimed_finalizers, held_labels},
     workflow_view::{WorkflowView, is_ours},
 };
 use crate::{
-    ClusterName, WorkflowKey,
+    WorkflowKey,
     claim::Claim,
     digest::Digest,
-    held::{PENDING, dispatched, hold, unreported_status},
+    held::{PENDING, dispatched, unreported_status},
     patch::JsonPatch,
 };
 
@@ -33,43 +32,6 @@ const ERROR: &str = "Error";
 type Lost = serde_json::Map<String, Value>;
 
 impl Hub {
-    /// The patch that claims a Workflow: claim, hold and first status in one write.
-    pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, cluster: &ClusterName) -> HubAction {
-        let claim = Claim {
-            cluster: cluster.clone(),
-            attempt: view.last_attempt + 1,
-            wants_status: view.placement.wants_status,
-            has_started: false,
-            is_guarded: self.config.is_guarded,
-            is_born: false,
-            is_retry: false,
-        };
-        self.claim_again(key, view, &claim)
-    }
-
-    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet.
-    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
-    pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
-        let status = unreported_status(&view.initial_status, &[dispatched(claim)]);
-        let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
-            .set("/metadata/labels", json!(held_labels(view, claim, PENDING, None)))
-            .set(
-                "/metadata/annotations",
-                json!(claimed_annotations(view, claim, None)),
-            )
-            .set("/metadata/finalizers", json!(claimed_finalizers(view)))
-            .set("/status", status);
-        HubAction::PatchWorkflow {
-            key: key.clone(),
-            patch: if claim.is_guarded {
-                without_ticket(patch, view)
-            } else {
-                patch
-            },
-            purpose: Purpose::Claim,
-        }
-    }
-
     /// The patch that makes a claimed Workflow look as it should, or `None` if it does.
     pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
         let report = self.report(view, claim);
@@ -108,7 +70,7 @@ impl Hub {
         let is_noted = claim.has_started || report.is_some() || (has_started && !wants_status);
         let noted = Claim {
             has_started: is_noted,
-            is_born: claim.is_born && !is_noted,
+            born_as: claim.born_as.clone().filter(|_| !is_noted),
             ..claim.clone()
         };
         let mut annotations = claimed_annotations(view, &noted, shown);
@@ -253,7 +215,7 @@ impl Hub {
     fn conditions(&self, view: &WorkflowView, claim: &Claim, ended: bool) -> Vec<WorkflowCondition> {
         let mut conditions = Vec::new();
         if !ended {
-            conditions.extend(self.reachability(claim));
+            conditions.extend(self.reachability(view, claim));
         }
         conditions.extend(self.overtaken(view, claim));
         conditions.extend(self.incomplete(view, claim));
@@ -278,7 +240,7 @@ impl Hub {
         conditions
     }
 
-    fn reachability(&self, claim: &Claim) -> Option<WorkflowCondition> {
+    fn reachability(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
         let (why, message) = match self.clusters.get(&claim.cluster) {
             Some(cluster) => cluster.unreachable()?,
             None => (
@@ -286,22 +248,14 @@ impl Hub {
                 "its ManagedCluster is no longer in the inventory",
             ),
         };
-        let message = format!("{}: {message}", claim.cluster);
+        let onward = self.if_lost(view, claim).unwrap_or_default();
+        let message = format!("{}: {message}{onward}", claim.cluster);
         Some(WorkflowCondition::new(
             types::CLUSTER_REACHABLE,
             false,
             why,
             &message,
         ))
-    }
-}
-
-/// Takes off `spec.suspend`, the ticket by which a Workflow is picked up: where the hold is guarded, it is a verb from then on.
-pub(super) fn without_ticket(patch: JsonPatch, view: &WorkflowView) -> JsonPatch {
-    if view.keeps_suspend || view.spec.get("suspend").is_none() {
-        patch
-    } else {
-        patch.remove("/spec/suspend")
     }
 }
 
@@ -316,7 +270,7 @@ fn is_past(view: &WorkflowView, claim: &Claim, report: &Report) -> bool {
 }
 
 fn moving(view: &WorkflowView, claim: &Claim) -> String {
-    let onward = view.placement.only().map_or_else(
+    let onward = view.placement.choice().map_or_else(
         || "then its claim is taken back".to_owned(),
         |cluster| format!("then it goes to {cluster}"),
     );
@@ -362,47 +316,4 @@ pub(super) fn with_conditions(
         (false, None) => patch.set("/status", json!({ "conditions": conditions })),
         (false, Some(phase)) => patch.set("/status", json!({ "phase": phase, "conditions": conditions })),
     }
-}
-
-fn held_labels(
-    view: &WorkflowView,
-    claim: &Claim,
-    phase: &str,
-    shown: Option<&Report>,
-) -> BTreeMap<String, String> {
-    let mut labels = view.labels.clone();
-    if let Some(report) = shown {
-        labels.extend(report.labels.clone());
-        labels.insert(names::SINGLETON_STATUS_LABEL.to_owned(), "true".to_owned());
-    }
-    hold(&mut labels, Some(&claim.cluster), phase);
-    labels
-}
-
-fn claimed_annotations(
-    view: &WorkflowView,
-    claim: &Claim,
-    shown: Option<&Report>,
-) -> BTreeMap<String, String> {
-    let mut annotations = view.annotations.clone();
-    annotations.remove(names::ARGO_LAST_SEEN_ANNOTATION);
-    if let Some(report) = shown {
-        annotations.extend(report.annotations.clone());
-    }
-    annotations.insert(
-        names::CLAIM_ANNOTATION.to_owned(),
-        claim.to_annotation(view.uid.as_str()),
-    );
-    annotations
-}
-
-fn claimed_finalizers(view: &WorkflowView) -> Vec<String> {
-    let ours = names::CONTROLLER_FINALIZER.to_owned();
-    let mut finalizers = view.finalizers.clone();
-    finalizers.retain(|finalizer| finalizer != names::ARGO_ARTIFACT_GC_FINALIZER);
-    // The API server refuses new finalizers on an object that is being deleted.
-    if !finalizers.contains(&ours) && !view.is_deleting {
-        finalizers.push(ours);
-    }
-    finalizers
 }

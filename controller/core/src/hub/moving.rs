@@ -59,7 +59,7 @@ impl Hub {
         };
         if work.attempt < claim.attempt {
             return self
-                .clear(view, &claim.cluster, work)
+                .clear(view, Some(claim), &claim.cluster, work)
                 .map_or(Move::Wait, Move::Step);
         }
         if work.is_withdrawn && work.withdraw == Some(claim.attempt) {
@@ -73,7 +73,7 @@ impl Hub {
 
     /// The next claim, or none where no single cluster is left.
     fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> HubAction {
-        match view.placement.only() {
+        match view.placement.choice() {
             Some(cluster) => self.claim(key, view, cluster),
             None => release(key, view),
         }
@@ -82,22 +82,27 @@ impl Hub {
     /// Takes away what earlier claims have left in other mailboxes.
     pub(super) fn clear_leftovers(&self, view: &WorkflowView, claim: Option<&Claim>) -> Option<HubAction> {
         let works = self.works.get(&view.uid)?;
-        let is_leftover = |cluster: &ClusterName, work: &Work| {
-            claim.is_none_or(|claim| *cluster != claim.cluster || work.attempt < claim.attempt)
-        };
         works
             .iter()
-            .filter(|(cluster, work)| is_leftover(cluster, work))
-            .find_map(|(cluster, work)| self.clear(view, cluster, work))
+            .find_map(|(cluster, work)| self.clear(view, claim, cluster, work))
     }
 
-    /// Deletes the ManifestWork of an earlier claim, once the agent has promised never to create it or says that it is over.
+    /// Deletes the ManifestWork of an attempt that a later claim has superseded, whatever has become of it; any other that the claim
+    /// does not stand for, once the agent has promised never to create it or says that it is over.
     #[expect(clippy::unused_self, reason = "reads as its siblings do")]
-    pub(super) fn clear(&self, view: &WorkflowView, cluster: &ClusterName, work: &Work) -> Option<HubAction> {
-        if work.is_deleting {
+    pub(super) fn clear(
+        &self,
+        view: &WorkflowView,
+        claim: Option<&Claim>,
+        cluster: &ClusterName,
+        work: &Work,
+    ) -> Option<HubAction> {
+        let is_superseded = claim.is_some_and(|claim| work.attempt < claim.attempt);
+        let is_leftover = is_superseded || claim.is_none_or(|claim| *cluster != claim.cluster);
+        if work.is_deleting || !is_leftover {
             return None;
         }
-        if work.is_withdrawn || work.is_over {
+        if is_superseded || work.is_withdrawn || work.is_over {
             return Some(HubAction::DeleteWork {
                 cluster: cluster.clone(),
                 origin: view.uid.clone(),
@@ -108,7 +113,7 @@ impl Hub {
     }
 }
 
-fn withdraw(view: &WorkflowView, cluster: &ClusterName, work: &Work) -> HubAction {
+pub(super) fn withdraw(view: &WorkflowView, cluster: &ClusterName, work: &Work) -> HubAction {
     let attempt = work.attempt.to_string();
     let guard = JsonPatch::guarded(&work.uid, &work.resource_version);
     let patch = if work.has_annotations {

@@ -70,7 +70,14 @@ fn news(before: Option<&WorkflowView>, after: &WorkflowView) -> Vec<News> {
         && attempt(after) > before.map_or(0, attempt)
     {
         let message = format!("to {}, attempt {}", claim.cluster, claim.attempt);
-        news.push((false, reason::DISPATCHED.to_owned(), message));
+        let was_lost = before.and_then(|view| view.claim.as_ref()?.lost.as_ref());
+        news.push(match claim.lost.as_ref().filter(|lost| was_lost != Some(lost)) {
+            Some(lost) => {
+                let message = format!("{message}, because {lost} is lost; what had begun there may run on");
+                (true, reason::RERUN.to_owned(), message)
+            }
+            None => (false, reason::DISPATCHED.to_owned(), message),
+        });
     }
     if let Some(claim) = after.claim.as_ref().filter(|_| before.is_some()) {
         let had_started = before

@@ -27,7 +27,13 @@ impl Hub {
             .clusters
             .iter()
             .map(|(name, cluster)| (name.clone(), Arc::clone(&cluster.labels)));
-        self.admission = Arc::new(Admission::new(Table::new(policies, clusters)));
+        let unreachable = self
+            .clusters
+            .iter()
+            .filter(|(_, cluster)| cluster.unreachable().is_some())
+            .map(|(name, _)| name.clone());
+        let table = Table::new(policies, clusters, unreachable.collect());
+        self.admission = Arc::new(Admission::new(table));
     }
 
     /// Puts `view` under `key` with its placement, and returns the policies whose count has changed with it.

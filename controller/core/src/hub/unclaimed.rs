@@ -29,7 +29,7 @@ impl Hub {
             return Some(leftover);
         }
         let verdict = self.verdict(view);
-        let explanation = match (verdict, view.placement.only()) {
+        let explanation = match (verdict, view.placement.choice()) {
             (None, Some(cluster)) => return Some(self.claim(key, view, cluster)),
             (Some(condition), _) => explain(key, view, &[condition]),
             (None, None) => explain(key, view, &[]),
@@ -39,22 +39,19 @@ impl Hub {
         explanation.or_else(|| let_go(key, view).filter(|_| is_rid_of_works && !view.is_held))
     }
 
-    /// The claim of a Workflow that has started, after its annotation was taken off, as `kubectl replace` does. The
-    /// ManifestWork carries it too.
-    fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
+    /// The claim of a Workflow that has started, after its annotation was taken off, as `kubectl replace` does, or put back to
+    /// an earlier one. The ManifestWork carries it too.
+    pub(super) fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
         let works = self.works.get(&view.uid)?;
         let (cluster, work) = works
             .iter()
-            .filter(|(_, work)| work.is_started && work.attempt > view.last_attempt)
+            .filter(|(_, work)| work.is_started && !work.is_deleting && work.attempt > view.last_attempt)
             .max_by_key(|(_, work)| work.attempt)?;
         Some(Claim {
-            cluster: cluster.clone(),
-            attempt: work.attempt,
             wants_status: view.placement.wants_status,
             has_started: true,
             is_guarded: self.config.is_guarded,
-            is_born: false,
-            is_retry: false,
+            ..Claim::new(cluster, work.attempt)
         })
     }
 
@@ -83,7 +80,7 @@ impl Hub {
                 &message,
             ));
         }
-        if placement.only().is_none() {
+        if placement.choice().is_none() {
             let clusters = placement
                 .clusters
                 .iter()

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -51,6 +52,8 @@ pub(super) struct WorkflowView {
     /// A mailbox that may hold its ManifestWork although none is known: a creation was not answered, or a re-list, which
     /// may be older than our own write, lacked one.
     pub(super) unsure_of: Option<ClusterName>,
+    /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
+    pub(super) lease_read: Option<MicroTime>,
 }
 
 /// Why a ManifestWork could not be created.
@@ -130,6 +133,7 @@ impl WorkflowView {
             wrote: None,
             send_failure: None,
             unsure_of: None,
+            lease_read: None,
         }
     }
 

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use argosy_api::{BindingPolicy, DownsyncClause, names, workflow};
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
 use super::cel;
-use crate::WorkflowKey;
+use crate::{WorkflowKey, lost};
 
 /// What a policy selects.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Rules {
     clauses: Vec<Clause>,
     /// Whether the policy asks for the logs of its Workflows' steps to be kept in the artifact repository.
     pub(crate) wants_logs: bool,
+    /// Where the policy asks for a rerun: how long after the end of its lease a cluster counts as lost.
+    pub(crate) lost_after: Option<SignedDuration>,
 }
 
 #[derive(Debug)]
@@ -58,18 +61,21 @@ impl Rules {
         let clusters = compile_all(&policy.spec.cluster_selectors, "spec.clusterSelectors", problems);
         let legacy = policy.spec.want_singleton_reported_state.unwrap_or_default();
         let clauses = policy.spec.downsync.iter().enumerate();
-        let wants_logs = policy
-            .metadata
-            .annotations
-            .as_ref()
+        let annotations = policy.metadata.annotations.as_ref();
+        let wants_logs = annotations
             .and_then(|annotations| annotations.get(names::ARCHIVE_LOGS_ANNOTATION))
             .is_some_and(|value| value == "true");
+        let lost_after = lost::asked(annotations).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         Self {
             clusters: clusters.into_iter().map(|(selector, _)| selector).collect(),
             clauses: clauses
                 .filter_map(|(index, clause)| Clause::compile(index, clause, legacy, problems))
                 .collect(),
             wants_logs,
+            lost_after,
         }
     }
 

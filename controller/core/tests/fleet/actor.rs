@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argosy_core::{Change, Failure, Reconcile};
+use argosy_core::{Failure, Reconcile, lost::Fence};
 use jiff::{SignedDuration, Timestamp};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use crate::{api_server::Kind, script::Space, servers::Servers};
+use crate::{api_server::Kind, script::Space, servers::Servers, watch::Watch};
 
 /// What a process is made of besides its index.
 pub(crate) trait Process: Reconcile + Sized {
@@ -18,6 +16,14 @@ pub(crate) trait Process: Reconcile + Sized {
     fn watches(number: usize) -> Vec<Watch<Self>>;
     /// Where an action is carried out.
     fn space(action: &Self::Action) -> Space;
+    /// What must hold in the moment of the action, besides.
+    fn fence(_: &Self::Action) -> Option<&Fence> {
+        None
+    }
+    /// The version of the ManifestWork that a key is about.
+    fn work_version(_: &Self::Key, _: usize, _: &Servers) -> Option<String> {
+        None
+    }
     fn execute(
         key: &Self::Key,
         action: &Self::Action,
@@ -26,20 +32,8 @@ pub(crate) trait Process: Reconcile + Sized {
     ) -> Result<Self::Input, Failure>;
 }
 
-/// A watch: where it looks, and what its changes mean.
-pub(crate) struct Watch<R: Reconcile> {
-    pub(crate) kind: Kind,
-    pub(crate) space: Space,
-    pub(crate) selects: fn(&Value, usize) -> bool,
-    pub(crate) input: fn(Change<Value>) -> R::Input,
-    pub(crate) cursor: usize,
-    /// The next thing to arrive is a list that is still to be taken.
-    is_lost: bool,
-    /// Nothing arrives while the process catches up.
-    is_lagging: bool,
-    /// A list that was taken and has not arrived.
-    list: Option<Vec<Value>>,
-}
+/// What a request behind a fence has seen: the version of the ManifestWork, and the last renewal before that.
+type Seen = (Option<String>, Option<Timestamp>);
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +48,7 @@ pub(crate) enum Fault {
 struct Request<R: Reconcile> {
     key: R::Key,
     action: R::Action,
+    seen: Option<Seen>,
     outcome: Option<Result<R::Input, Failure>>,
 }
 
@@ -69,60 +64,8 @@ pub(crate) struct Actor<R: Process> {
     cuts: BTreeSet<Space>,
     /// How far its clock is ahead.
     pub(crate) skew: SignedDuration,
-}
-
-impl<R: Reconcile> Watch<R> {
-    pub(crate) fn new(
-        kind: Kind,
-        space: Space,
-        selects: fn(&Value, usize) -> bool,
-        input: fn(Change<Value>) -> R::Input,
-    ) -> Self {
-        Self {
-            kind,
-            space,
-            selects,
-            input,
-            cursor: 0,
-            is_lost: true,
-            is_lagging: false,
-            list: None,
-        }
-    }
-
-    fn relist(&mut self, number: usize, servers: &Servers) {
-        let server = servers.at(self.space, number);
-        self.is_lost = false;
-        self.list = Some(
-            server
-                .list(self.kind)
-                .filter(|object| (self.selects)(object, number))
-                .cloned()
-                .collect(),
-        );
-        self.cursor = server.log.len();
-    }
-
-    fn next(&mut self, number: usize, servers: &Servers) -> Option<R::Input> {
-        if self.is_lost {
-            self.relist(number, servers);
-        }
-        if let Some(list) = self.list.take() {
-            return Some((self.input)(Change::Reset(list)));
-        }
-        while let Some(event) = servers.at(self.space, number).log.get(self.cursor) {
-            self.cursor += 1;
-            if event.kind == self.kind && (self.selects)(&event.object, number) {
-                let object = Box::new(event.object.clone());
-                return Some((self.input)(if event.is_deletion {
-                    Change::Delete(object)
-                } else {
-                    Change::Apply(object)
-                }));
-            }
-        }
-        None
-    }
+    /// When the process last renewed a Lease.
+    pub(crate) renewed: Option<Timestamp>,
 }
 
 impl<R: Process> Actor<R> {
@@ -137,6 +80,7 @@ impl<R: Process> Actor<R> {
             timers: BTreeMap::new(),
             cuts: BTreeSet::new(),
             skew: SignedDuration::ZERO,
+            renewed: None,
         };
         actor.list_all(servers);
         actor
@@ -267,6 +211,7 @@ impl<R: Process> Actor<R> {
             self.under_way.push(Request {
                 key,
                 action,
+                seen: None,
                 outcome: None,
             });
         }
@@ -286,14 +231,28 @@ impl<R: Process> Actor<R> {
             return false;
         };
         let lost = || Err(Failure::Unreachable("no answer".to_owned()));
+        let (number, renewed) = (self.number, self.renewed);
+        if let Some(fence) = R::fence(&request.action) {
+            let Some((version, renewed)) = request.seen.take() else {
+                if cuts.contains(&Space::Its) || fault != Fault::None {
+                    request.outcome = Some(lost());
+                } else {
+                    request.seen = Some((R::work_version(&request.key, number, servers), renewed));
+                }
+                return true;
+            };
+            let age = renewed.map(|renewed| servers.now.duration_since(renewed));
+            if let Err(failure) = fence.check(version.as_deref(), age) {
+                request.outcome = Some(Err(failure));
+                return true;
+            }
+        }
         let is_cut = cuts.contains(&R::space(&request.action));
         request.outcome = Some(match fault {
             _ if is_cut => lost(),
-            Fault::None => R::execute(&request.key, &request.action, self.number, servers),
+            Fault::None => R::execute(&request.key, &request.action, number, servers),
             Fault::Request => lost(),
-            Fault::Answer => {
-                R::execute(&request.key, &request.action, self.number, servers).and_then(|_| lost())
-            }
+            Fault::Answer => R::execute(&request.key, &request.action, number, servers).and_then(|_| lost()),
         });
         true
     }
@@ -306,16 +265,17 @@ impl<R: Process> Actor<R> {
         let Some(at) = done.get(choice % done.len().max(1)) else {
             return false;
         };
-        let Request { key, action, outcome } = self.under_way.remove(*at);
+        let Request {
+            key, action, outcome, ..
+        } = self.under_way.remove(*at);
         match outcome.expect("is done") {
             Ok(input) => {
-                self.learn(input, servers);
-                self.index.ended(&key);
+                let now = self.now(servers);
+                self.dirty.extend(self.index.answered(&key, input, now));
                 self.dirty.insert(key);
             }
             Err(failure) => {
                 let dirty = self.index.failed(&key, &action, &failure);
-                self.index.ended(&key);
                 self.dirty.extend(dirty.into_iter().filter(|other| *other != key));
                 self.delayed.insert(key);
             }
@@ -363,32 +323,4 @@ impl<R: Process> Actor<R> {
     fn requests(&self) -> Vec<&R::Action> {
         self.under_way.iter().map(|request| &request.action).collect()
     }
-}
-
-/// A change of objects of a kind.
-pub(crate) fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
-    let read = |object: Value| serde_json::from_value(object).expect("an object of the model decodes");
-    match change {
-        Change::Apply(object) => Change::Apply(Box::new(read(*object))),
-        Change::Delete(object) => Change::Delete(Box::new(read(*object))),
-        Change::Reset(live) => Change::Reset(live.into_iter().map(read).collect()),
-    }
-}
-
-/// The change that an object of the model's answer is.
-pub(crate) fn apply<K: DeserializeOwned>(object: Value) -> Change<K> {
-    typed(Change::Apply(Box::new(object)))
-}
-
-/// What is not there is no failure.
-pub(crate) fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match result {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Failure::NotFound { .. }) => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-pub(crate) fn json_of(object: &impl serde::Serialize) -> Value {
-    serde_json::to_value(object).expect("an object encodes")
 }

@@ -6,14 +6,16 @@ use argosy_api::names;
 use argosy_core::{
     Failure, OriginUid,
     agent::{Agent, AgentAction, AgentConfig, AgentInput},
+    lost::Fence,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    actor::{Process, Watch, apply, found, json_of, typed},
+    actor::Process,
     api_server::{ApiServer, Event, Kind, is_deleting, text},
     script::Space,
     servers::{CLUSTERS, Servers, label},
+    watch::{Watch, apply, found, json_of, typed},
 };
 
 fn any(_: &Value, _: usize) -> bool {
@@ -59,6 +61,19 @@ impl Process for Agent {
         }
     }
 
+    fn fence(action: &AgentAction) -> Option<&Fence> {
+        match action {
+            AgentAction::Create { fence, .. } => fence.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn work_version(origin: &OriginUid, number: usize, servers: &Servers) -> Option<String> {
+        let name = names::work_name(origin.as_str());
+        let work = servers.its.get(Kind::Work, CLUSTERS[number], &name).ok()?;
+        Some(text(&work, "/metadata/resourceVersion").to_owned())
+    }
+
     fn execute(
         origin: &OriginUid,
         action: &AgentAction,
@@ -66,7 +81,7 @@ impl Process for Agent {
         servers: &mut Servers,
     ) -> Result<AgentInput, Failure> {
         match action {
-            AgentAction::Create(_)
+            AgentAction::Create { .. }
             | AgentAction::Look(_)
             | AgentAction::Delete { .. }
             | AgentAction::Control { .. }
@@ -96,7 +111,7 @@ fn on_objects(
         )
     };
     match action {
-        AgentAction::Create(object) => {
+        AgentAction::Create { object, .. } => {
             let (object, is_new) = create(wec, json_of(object))?;
             if is_new {
                 ledger.note_start(&object, number);

@@ -5,17 +5,11 @@ use serde_json::Value;
 
 use crate::{
     api_server::{Kind, text},
-    ledger::{attempt, is_ours, noted, phase},
+    ledger::{attempt, claimed_attempt, is_ours, is_own, noted, phase},
     script::UserStep,
     servers::{CLUSTERS, annotation, label},
     world::World,
 };
-
-fn claimed_attempt(object: &Value) -> u64 {
-    noted(object, names::CLAIM_ANNOTATION)["attempt"]
-        .as_u64()
-        .unwrap_or_default()
-}
 
 /// The object of a Workflow in a WEC, if it is there.
 fn object_of(world: &World, uid: &str) -> Option<Value> {
@@ -135,7 +129,7 @@ fn check_unclaimed(world: &World, object: &Value, uid: &str) {
     let is_copy = if claim.is_null() {
         is_held
     } else {
-        claim["uid"] != uid && claim["cluster"] != ""
+        !is_own(&claim, object) && claim["cluster"] != ""
     };
     let has_run = claim["held"] != true && workflow::has_pod_nodes(object.get("status"));
     assert!(

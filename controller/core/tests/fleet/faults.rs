@@ -107,7 +107,7 @@ impl World {
 
     pub(crate) fn policy(&mut self, choice: usize, what: PolicyStep) {
         self.servers.ledger.had_policy_changed = true;
-        let name = POLICIES[choice % POLICIES.len()];
+        let name = POLICIES[if choice == 15 { 3 } else { choice % 3 }];
         let wds = &mut self.servers.wds;
         match (what, wds.get(Kind::Policy, "", name)) {
             (PolicyStep::Toggle, Ok(_)) => drop(wds.delete(Kind::Policy, "", name, None)),

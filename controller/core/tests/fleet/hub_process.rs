@@ -10,10 +10,11 @@ use argosy_core::{
 use serde_json::json;
 
 use crate::{
-    actor::{Process, Watch, apply, found, json_of, typed},
+    actor::Process,
     api_server::{ApiServer, Kind, text},
     script::Space,
     servers::Servers,
+    watch::{Watch, apply, found, json_of, typed},
 };
 
 /// The controller's number; agents are numbered as their clusters.
@@ -66,7 +67,12 @@ impl Process for Hub {
         }
     }
 
-    fn execute(_: &HubKey, action: &HubAction, _: usize, servers: &mut Servers) -> Result<HubInput, Failure> {
+    fn execute(
+        key: &HubKey,
+        action: &HubAction,
+        _: usize,
+        servers: &mut Servers,
+    ) -> Result<HubInput, Failure> {
         let Servers { wds, its, .. } = servers;
         match action {
             HubAction::PatchWorkflow { key, patch, .. } => {
@@ -97,6 +103,14 @@ impl Process for Hub {
                     &cluster,
                     |cluster| cluster["status"] = status,
                 )?)))
+            }
+            HubAction::ReadLease(cluster) => {
+                let HubKey::Workflow(key) = key else {
+                    panic!("the Lease of {cluster} is read for {key}")
+                };
+                let lease = its.get(Kind::Lease, cluster.as_str(), names::CLUSTER_LEASE)?;
+                let lease = serde_json::from_value(lease).expect("a Lease decodes");
+                Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))
             }
             HubAction::TransformStatus { name, .. } => panic!("the fleet has no transform {name}"),
             other => on_works(other, its),

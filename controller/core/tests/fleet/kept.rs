@@ -6,8 +6,8 @@ use crate::{
     script::{
         Draft, PolicyStep, SUSPENDED, Space,
         Step::{
-            Argo, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Policy, Second,
-            Settle, Tamper, User, Webhook,
+            Argo, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Policy, Relist,
+            Second, Settle, Tamper, User, Webhook,
         },
         Tamper::DeleteWork,
         UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
@@ -19,6 +19,41 @@ const PLAIN: Draft = Draft {
     is_suspended: false,
     ..SUSPENDED
 };
+
+#[test]
+fn a_list_from_before_a_report_does_not_let_the_agent_forget_it() {
+    run(
+        true,
+        &[
+            User(4, Create("cluster1", PLAIN)),
+            User(4, Stop),
+            CatchUp(0, None),
+            CatchUp(1, None),
+            Argo(0, 0),
+            Flood(1),
+            Relist(1, 5),
+            Decide(1, 0),
+            Execute(1, 0, None),
+            Settle(1, 0),
+            Decide(1, 0),
+            User(4, Delete),
+            Deliver(0, 0),
+        ],
+    );
+}
+
+#[test]
+fn a_copy_made_while_no_webhook_answers_does_not_run_on_the_claim_of_another() {
+    run(
+        true,
+        &[
+            User(3, Create("cluster1", PLAIN)),
+            Webhook,
+            User(9, Relabel("any")),
+            User(0, Copy),
+        ],
+    );
+}
 
 #[test]
 fn an_event_from_before_the_end_does_not_bring_back_an_object_that_is_gone() {

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_api::{names, workflow};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     api_server::{ApiServer, Kind, is_deleting, text},
     faults::is_foreign,
-    servers::{CLUSTERS, annotation, label},
+    servers::{CLUSTERS, LEASE, LOST_AFTER, annotation, label},
 };
 
 /// Origin, attempt and number of a verb.
@@ -24,6 +25,10 @@ pub(crate) struct Ledger {
     reset_nodes: BTreeMap<(String, String), usize>,
     /// Retries that were accepted, by origin.
     pub(crate) retries: BTreeMap<String, usize>,
+    /// New claims because a cluster was lost, by origin.
+    reruns: BTreeMap<String, usize>,
+    /// When the Lease of a cluster was renewed last.
+    pub(crate) renewed: BTreeMap<&'static str, Timestamp>,
     /// Verbs that were accepted.
     pub(crate) verbs: BTreeSet<VerbKey>,
     /// Verbs that were carried out, or overtaken, and why.
@@ -59,6 +64,13 @@ pub(crate) fn attempt(object: &Value) -> u64 {
         .unwrap_or_default()
 }
 
+/// The attempt that a Workflow of the WDS is claimed for.
+pub(crate) fn claimed_attempt(object: &Value) -> u64 {
+    noted(object, names::CLAIM_ANNOTATION)["attempt"]
+        .as_u64()
+        .unwrap_or_default()
+}
+
 /// A field of a JSON annotation.
 pub(crate) fn noted(object: &Value, key: &str) -> Value {
     serde_json::from_str(annotation(object, key)).unwrap_or_default()
@@ -85,11 +97,17 @@ pub(crate) fn has_finalizer(object: &Value, name: &str) -> bool {
     finalizers.is_some_and(|list| list.iter().any(|one| one == name))
 }
 
+/// Whether a claim was made for this very object: it names its UID, or was there before that, and names it.
+pub(crate) fn is_own(claim: &Value, object: &Value) -> bool {
+    let named = claim["name"].as_str().unwrap_or_default();
+    let is_born = claim["uid"] == "" && (named.is_empty() || claim["name"] == object["metadata"]["name"]);
+    is_born || claim["uid"] == object["metadata"]["uid"]
+}
+
 /// Claimed, and not a copy of such a one, of which nobody knows.
 pub(crate) fn is_ours(object: &Value) -> bool {
     let claim = noted(object, names::CLAIM_ANNOTATION);
-    let is_own = claim["uid"] == "" || claim["uid"] == object["metadata"]["uid"];
-    is_claimed(object) && is_own && has_finalizer(object, names::CONTROLLER_FINALIZER)
+    is_claimed(object) && is_own(&claim, object) && has_finalizer(object, names::CONTROLLER_FINALIZER)
 }
 
 impl Ledger {
@@ -113,10 +131,17 @@ impl Ledger {
             !is_ambiguous || self.had_policy_changed,
             "{name} was started although two clusters match"
         );
-        let allowed = 1 + self.retries.get(origin).copied().unwrap_or_default();
+        let retries = self.retries.get(origin).copied().unwrap_or_default();
+        let allowed = 1 + retries + self.reruns.get(origin).copied().unwrap_or_default();
         assert!(
             self.was_restored || starts.len() <= allowed,
             "{name} was started more than once: {starts:?}"
+        );
+        let claimed = self.wds.get(origin).map_or(0, claimed_attempt);
+        assert!(
+            self.was_restored || start.1 >= claimed,
+            "{name} was started in attempt {}, after attempt {claimed} was claimed",
+            start.1
         );
         assert!(
             self.free.contains(origin) || !self.local.contains(origin),
@@ -130,7 +155,8 @@ impl Ledger {
         let key = (origin.to_owned(), node.to_owned());
         let pods = self.pods.entry(key.clone()).or_default();
         *pods += 1;
-        let allowed = 1 + self.reset_nodes.get(&key).copied().unwrap_or_default();
+        let resets = self.reset_nodes.get(&key).copied().unwrap_or_default();
+        let allowed = 1 + resets + self.reruns.get(origin).copied().unwrap_or_default();
         assert!(
             self.was_restored || self.tampered.contains(origin) || *pods <= allowed,
             "{} ran {pods} times: {object:#}",
@@ -178,7 +204,7 @@ impl Ledger {
     }
 
     /// Checks every version that a Workflow of the WDS has had since the last check.
-    pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool) {
+    pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool, now: Timestamp) {
         for event in &wds.log[self.wds_checked..] {
             if event.kind != Kind::Workflow {
                 continue;
@@ -199,12 +225,38 @@ impl Ledger {
             }
             if !is_deleting(&event.object) {
                 check_hold(&event.object, is_guarded);
-                if let Some(before) = before.filter(|_| !self.starts.contains_key(&uid)) {
-                    check_first_sight(&before, &event.object);
+                if let Some(before) = before {
+                    self.note_rerun(&before, &event.object, now);
+                    if !self.starts.contains_key(&uid) {
+                        check_first_sight(&before, &event.object);
+                    }
                 }
             }
         }
         self.wds_checked = wds.log.len();
+    }
+
+    /// A Workflow is claimed anew because its cluster is lost, which it must be.
+    fn note_rerun(&mut self, before: &Value, after: &Value, now: Timestamp) {
+        let lost = noted(after, names::CLAIM_ANNOTATION)["lost"].clone();
+        let is_new = claimed_attempt(after) > claimed_attempt(before)
+            && noted(before, names::CLAIM_ANNOTATION)["cluster"] == lost;
+        if !is_new || lost.is_null() {
+            return;
+        }
+        let renewed = lost.as_str().and_then(|lost| self.renewed.get(lost));
+        assert!(
+            renewed.is_none_or(|renewed| now.duration_since(*renewed) >= LOST_AFTER + LEASE),
+            "{lost} was taken for lost at {now}, and had renewed its Lease at {renewed:?}"
+        );
+        assert!(
+            !workflow::is_final(phase(before)),
+            "started anew after its end: {before:#}"
+        );
+        *self
+            .reruns
+            .entry(text(after, "/metadata/uid").to_owned())
+            .or_default() += 1;
     }
 
     /// Checks every version that an object of a WEC has had since the last check.
@@ -224,8 +276,11 @@ impl Ledger {
                 continue;
             }
             let attempt = attempt(&event.object);
-            self.last
-                .insert(origin.to_owned(), (attempt, event.object["status"].clone()));
+            // What is left of an earlier attempt on a cluster that was lost says nothing.
+            if self.last.get(origin).is_none_or(|(last, _)| *last <= attempt) {
+                self.last
+                    .insert(origin.to_owned(), (attempt, event.object["status"].clone()));
+            }
             let uid = text(&event.object, "/metadata/uid").to_owned();
             let applied = |object: &Value| {
                 let applied = noted(object, names::CONTROL_ANNOTATION);

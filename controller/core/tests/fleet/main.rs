@@ -24,6 +24,7 @@ mod script;
 mod servers;
 mod strategy;
 mod users;
+mod watch;
 mod world;
 
 use proptest::{
@@ -35,7 +36,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 6;
+const TESTS: u32 = 7;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -128,6 +129,17 @@ fn guarded_no_attempt_starts_twice_even_where_a_backup_is_put_back() {
         Theme {
             restoring: true,
             second_agents: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_what_starts_anew_because_its_cluster_is_lost_starts_there_no_more() {
+    explore(
+        true,
+        Theme {
+            reruns: true,
             ..Theme::default()
         },
     );

@@ -37,6 +37,8 @@ pub(crate) enum Step {
     Second(usize),
     /// The clock of a process is so many minutes ahead from now on.
     Skew(Who, i8),
+    /// The agent of a cluster cannot reach the ITS any more, for so many minutes at first.
+    Lose(usize, u8),
     /// Minutes go by.
     Wait(u8),
     /// A run goes on by one step.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argosy_api::names;
 use argosy_core::admission::Admission;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +15,11 @@ use crate::{
 
 pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
 
-pub(crate) const POLICIES: [&str; 3] = ["cluster1", "cluster2", "any"];
+pub(crate) const POLICIES: [&str; 4] = ["cluster1", "cluster2", "any", "spare"];
+
+/// The grace period of the policy `spare`, and how long a lease lasts.
+pub(crate) const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
+pub(crate) const LEASE: SignedDuration = SignedDuration::from_secs(30);
 
 pub(crate) struct Servers {
     pub(crate) wds: ApiServer,
@@ -46,8 +50,17 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
 
 /// The policy of a name selects Workflows whose label has that value.
 pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
+    let annotations = if name == "spare" {
+        json!({
+            names::ON_LOST_ANNOTATION: "rerun",
+            names::LOST_AFTER_ANNOTATION: format!("{}s", LOST_AFTER.as_secs()),
+        })
+    } else {
+        json!({})
+    };
     json!({
-        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": { "name": name },
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
+        "metadata": { "name": name, "annotations": annotations },
         "spec": {
             "clusterSelectors": [{ "matchLabels": clusters }],
             "downsync": [{
@@ -60,7 +73,7 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
 
 /// The clusters that a policy means by its name.
 pub(crate) fn clusters_of(policy: &str) -> Value {
-    if policy == "any" {
+    if ["any", "spare"].contains(&policy) {
         json!({})
     } else {
         json!({ "name": policy })
@@ -70,7 +83,7 @@ pub(crate) fn clusters_of(policy: &str) -> Value {
 pub(crate) fn lease(cluster: &str, now: Timestamp) -> Value {
     json!({
         "metadata": { "namespace": cluster, "name": names::CLUSTER_LEASE },
-        "spec": { "renewTime": format!("{now:.6}"), "leaseDurationSeconds": 30 },
+        "spec": { "renewTime": format!("{now:.6}"), "leaseDurationSeconds": LEASE.as_secs() },
     })
 }
 
@@ -117,14 +130,15 @@ impl Servers {
 
     /// Checks every version that any Workflow has had since the last check.
     pub(crate) fn check(&mut self) {
-        self.ledger.read_wds(&self.wds, self.is_guarded);
+        self.ledger.read_wds(&self.wds, self.is_guarded, self.now);
         for (number, wec) in self.wecs.iter().enumerate() {
             self.ledger.read_wec(number, wec);
         }
     }
 
     /// The agent of a cluster says that it is alive.
-    pub(crate) fn renew_lease(&mut self, cluster: &str, now: Timestamp) {
+    pub(crate) fn renew_lease(&mut self, cluster: &'static str, now: Timestamp) {
+        self.ledger.renewed.insert(cluster, self.now);
         let there = self.its.get(Kind::Lease, cluster, names::CLUSTER_LEASE);
         if let Ok(there) = there {
             let change = |there: &mut Value| there["spec"] = lease(cluster, now)["spec"].clone();

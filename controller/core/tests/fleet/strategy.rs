@@ -9,10 +9,13 @@ use crate::{
 
 /// What a script may hold besides the common.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(crate) struct Theme {
     pub(crate) tampering: bool,
     pub(crate) restoring: bool,
     pub(crate) second_agents: bool,
+    /// Clusters are lost, and Workflows run that may start anew elsewhere.
+    pub(crate) reruns: bool,
 }
 
 fn who() -> impl Strategy<Value = usize> {
@@ -31,8 +34,19 @@ fn space() -> impl Strategy<Value = Space> {
     prop_oneof![Just(Space::Wds), Just(Space::Its), Just(Space::Wec)]
 }
 
-fn place() -> impl Strategy<Value = &'static str> {
-    prop_oneof![4 => Just("cluster1"), 3 => Just("cluster2"), 1 => Just("any"), 1 => Just("local"), 1 => Just("nowhere")]
+fn place(theme: Theme) -> BoxedStrategy<&'static str> {
+    let place = prop_oneof![
+        4 => Just("cluster1"),
+        3 => Just("cluster2"),
+        1 => Just("any"),
+        1 => Just("local"),
+        1 => Just("nowhere"),
+    ];
+    if theme.reruns {
+        prop_oneof![1 => place, 2 => Just("spare")].boxed()
+    } else {
+        place.boxed()
+    }
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -48,10 +62,10 @@ fn draft() -> impl Strategy<Value = Draft> {
     })
 }
 
-fn user_step() -> impl Strategy<Value = UserStep> {
+fn user_step(theme: Theme) -> impl Strategy<Value = UserStep> {
     prop_oneof![
-        8 => (place(), draft()).prop_map(|(place, draft)| UserStep::Create(place, draft)),
-        4 => place().prop_map(UserStep::Relabel),
+        8 => (place(theme), draft()).prop_map(|(place, draft)| UserStep::Create(place, draft)),
+        4 => place(theme).prop_map(UserStep::Relabel),
         1 => Just(UserStep::Reapply),
         2 => Just(UserStep::Suspend),
         1 => Just(UserStep::Pause),
@@ -99,7 +113,7 @@ fn process_step() -> impl Strategy<Value = Step> {
 }
 
 /// Argo on either side, users, and what stands in front of the WDS.
-fn outer_step() -> impl Strategy<Value = Step> {
+fn outer_step(theme: Theme) -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => (n(), n()).prop_map(|(cluster, choice)| Step::Argo(cluster, choice)),
         3 => (n(), n()).prop_map(|(cluster, choice)| Step::Expire(cluster, choice)),
@@ -110,7 +124,7 @@ fn outer_step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Stale),
         1 => any::<u8>().prop_map(Step::Wait),
         1 => (n(), policy_step()).prop_map(|(choice, what)| Step::Policy(choice, what)),
-        16 => (n(), user_step()).prop_map(|(workflow, what)| Step::User(workflow, what)),
+        16 => (n(), user_step(theme)).prop_map(|(workflow, what)| Step::User(workflow, what)),
     ]
 }
 
@@ -130,15 +144,19 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         })
         .boxed();
     let second = n().prop_map(Step::Second).boxed();
+    let lose = (n(), any::<u8>())
+        .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes / 16))
+        .boxed();
     prop_oneof![
         if theme.tampering { tampering } else { none() },
         if theme.restoring { restoring } else { none() },
         if theme.second_agents { second } else { none() },
+        if theme.reruns { lose } else { none() },
     ]
     .boxed()
 }
 
 pub(crate) fn scripts(theme: Theme) -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![60 => process_step(), 40 => outer_step(), 3 => rare_step(theme)];
+    let step = prop_oneof![60 => process_step(), 40 => outer_step(theme), 3 => rare_step(theme)];
     prop::collection::vec(step, 0..300)
 }

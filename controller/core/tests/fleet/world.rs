@@ -105,6 +105,15 @@ impl World {
             Step::Skew(who, minutes) => {
                 let skew = SignedDuration::from_mins(i64::from(minutes));
                 on!(self, who, actor => actor.skew = skew);
+                // A process goes by a clock that cannot be set while it lives.
+                on!(self, who, actor => actor.restart(&self.servers));
+            }
+            Step::Lose(cluster, minutes) => {
+                let agent = &mut self.agents[cluster % CLUSTERS.len()];
+                if agent.reaches(Space::Its) {
+                    agent.cut(Space::Its);
+                }
+                self.servers.now += SignedDuration::from_mins(i64::from(minutes));
             }
             Step::Wait(minutes) => self.servers.now += SignedDuration::from_mins(i64::from(minutes)),
             Step::Argo(cluster, choice) => {
@@ -146,13 +155,15 @@ impl World {
 
     /// An agent that reaches both its spaces renews its Lease.
     fn beat(&mut self, who: Who) {
-        let number = (who % (2 * CLUSTERS.len() + 1)).wrapping_sub(1);
-        if let Some(agent) = self.agents.get(number)
-            && agent.reaches(Space::Its)
-            && agent.reaches(Space::Wec)
-        {
-            let now = agent.now(&self.servers);
-            self.servers.renew_lease(CLUSTERS[number], now);
+        let number = who % (2 * CLUSTERS.len() + 1);
+        let Some(cluster) = number.checked_sub(1).map(|number| number % CLUSTERS.len()) else {
+            return;
+        };
+        let is_alive = on!(self, who, actor => actor.reaches(Space::Its) && actor.reaches(Space::Wec));
+        if is_alive {
+            on!(self, who, actor => actor.renewed = Some(self.servers.now));
+            let now = self.agents[cluster].now(&self.servers);
+            self.servers.renew_lease(CLUSTERS[cluster], now);
         }
     }
 

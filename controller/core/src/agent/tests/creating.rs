@@ -39,7 +39,7 @@ fn nothing_is_created_before_everything_was_listed() {
     assert_eq!(dirty, [origin()].into());
     assert!(matches!(
         agent.decide(&origin(), now()).action,
-        Some(AgentAction::Create(_))
+        Some(AgentAction::Create { .. })
     ));
 }
 

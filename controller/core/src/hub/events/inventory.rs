@@ -9,7 +9,7 @@ use kube::{Resource, ResourceExt};
 
 use super::Dirty;
 use crate::{
-    Change, ClusterName,
+    Change, ClusterName, WorkflowKey,
     hub::{Cluster, Hub, HubKey, Pulse},
     reconcile::is_newer,
 };
@@ -45,7 +45,7 @@ impl Hub {
 
     fn apply_clusters(&mut self, live: Vec<ManagedCluster>) -> Dirty {
         let mut dirty = Dirty::new();
-        let mut labels_changed = false;
+        let mut placement_changes = false;
         for object in live {
             let name: ClusterName = object.name_any().as_str().into();
             let cluster = Cluster::new(object);
@@ -54,14 +54,17 @@ impl Hub {
             {
                 continue;
             }
-            labels_changed |= known.is_none_or(|known| known.labels != cluster.labels);
+            placement_changes |= known.is_none_or(|known| {
+                known.labels != cluster.labels
+                    || known.unreachable().is_none() != cluster.unreachable().is_none()
+            });
             if known.is_none_or(|known| known.differs_in_reachability(&cluster)) {
                 dirty.extend(self.claimed_by(&name));
             }
             self.clusters.insert(name.clone(), cluster);
             dirty.insert(HubKey::Cluster(name));
         }
-        if labels_changed {
+        if placement_changes {
             dirty.extend(self.after_cluster_change());
         }
         dirty
@@ -92,6 +95,17 @@ impl Hub {
             .cloned()
             .map(HubKey::Workflow)
             .collect()
+    }
+
+    /// A Lease was read to see whether a cluster is lost.
+    pub(super) fn learn_lease_read(&mut self, key: &WorkflowKey, lease: Lease, now: Timestamp) -> Dirty {
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+        if let Some(view) = self.workflows.get_mut(key) {
+            view.lease_read = renewed;
+        }
+        let mut dirty = self.learn_leases(Change::Apply(Box::new(lease)), now);
+        dirty.insert(HubKey::Workflow(key.clone()));
+        dirty
     }
 
     pub(super) fn learn_leases(&mut self, change: Change<Lease>, now: Timestamp) -> Dirty {

@@ -49,6 +49,7 @@ impl Hub {
                 known.generation != policy.generation
                     || known.uid != policy.uid
                     || known.rules.wants_logs != policy.rules.wants_logs
+                    || known.rules.lost_after != policy.rules.lost_after
             });
             self.policies.insert(name.clone(), policy);
             dirty.insert(HubKey::Policy(name));

@@ -93,11 +93,42 @@ fn after_a_move_the_old_manifest_work_is_deleted() {
 }
 
 #[test]
-fn a_manifest_work_that_may_still_be_carried_out_is_asked_back_before_its_deletion() {
-    let mut fleet = Fleet::of(claimed("cluster2", 2));
+fn a_manifest_work_of_an_earlier_attempt_is_deleted_whatever_has_become_of_it() {
+    for earlier in [
+        work("cluster1", 1),
+        asked("cluster1", 1, &[]),
+        started("cluster1", 1),
+    ] {
+        let mut fleet = Fleet::of(claimed("cluster2", 2));
+        fleet.work(work("cluster2", 2));
+        fleet.work(earlier);
+        deletes(&fleet, "cluster1");
+    }
+}
+
+#[test]
+fn a_manifest_work_of_a_later_attempt_is_asked_back_before_anything_is_sent() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.work(work("cluster2", 2));
-    fleet.work(work("cluster1", 1));
-    asks(&fleet, "cluster1");
+    let Some(HubAction::WithdrawWork { cluster, .. }) = fleet.decide() else {
+        panic!("expected a withdrawal, not {:#?}", fleet.decide())
+    };
+    assert_eq!(cluster.as_str(), "cluster2");
+    fleet.work(asked("cluster2", 2, &[]));
+    fleet.rests();
+}
+
+#[test]
+fn a_later_attempt_that_has_started_is_the_claim() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster2", 2));
+    let patch = fleet.patch(Purpose::Claim);
+    let claim = &patch.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"];
+    let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&claim["cluster"], &claim["attempt"]),
+        (&json!("cluster2"), &json!(2))
+    );
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! The write that claims a Workflow, and what of it every later write keeps: labels, annotations, finalizers.
+
+use std::collections::BTreeMap;
+
+use argosy_api::names;
+use serde_json::json;
+
+use super::{Hub, HubAction, Report, action::Purpose, workflow_view::WorkflowView};
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    held::{PENDING, dispatched, hold, unreported_status},
+    patch::JsonPatch,
+};
+
+impl Hub {
+    /// The patch that claims a Workflow: claim, hold and first status in one write.
+    pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, cluster: &ClusterName) -> HubAction {
+        let claim = Claim {
+            wants_status: view.placement.wants_status,
+            is_guarded: self.config.is_guarded,
+            lost_after: view.placement.lost_after,
+            // Of where it was lost, something may be left.
+            lost: view.claim.as_ref().and_then(|claim| claim.lost.clone()),
+            ..Claim::new(cluster, view.last_attempt + 1)
+        };
+        self.claim_again(key, view, &claim)
+    }
+
+    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet, and takes its ticket off.
+    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
+    pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
+        let patch = claiming(view, claim);
+        HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch: if claim.is_guarded {
+                without_ticket(patch, view)
+            } else {
+                patch
+            },
+            purpose: Purpose::Claim,
+        }
+    }
+}
+
+/// Writes claim, hold and first status, as if nothing were known of the run yet.
+pub(super) fn claiming(view: &WorkflowView, claim: &Claim) -> JsonPatch {
+    let status = unreported_status(&view.initial_status, &[dispatched(claim)]);
+    JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
+        .set("/metadata/labels", json!(held_labels(view, claim, PENDING, None)))
+        .set(
+            "/metadata/annotations",
+            json!(claimed_annotations(view, claim, None)),
+        )
+        .set("/metadata/finalizers", json!(claimed_finalizers(view)))
+        .set("/status", status)
+}
+
+/// Takes off `spec.suspend`, the ticket by which a Workflow is picked up: where the hold is guarded, it is a verb from then on.
+pub(super) fn without_ticket(patch: JsonPatch, view: &WorkflowView) -> JsonPatch {
+    if view.keeps_suspend || view.spec.get("suspend").is_none() {
+        patch
+    } else {
+        patch.remove("/spec/suspend")
+    }
+}
+
+pub(super) fn held_labels(
+    view: &WorkflowView,
+    claim: &Claim,
+    phase: &str,
+    shown: Option<&Report>,
+) -> BTreeMap<String, String> {
+    let mut labels = view.labels.clone();
+    if let Some(report) = shown {
+        labels.extend(report.labels.clone());
+        labels.insert(names::SINGLETON_STATUS_LABEL.to_owned(), "true".to_owned());
+    }
+    hold(&mut labels, Some(&claim.cluster), phase);
+    labels
+}
+
+pub(super) fn claimed_annotations(
+    view: &WorkflowView,
+    claim: &Claim,
+    shown: Option<&Report>,
+) -> BTreeMap<String, String> {
+    let mut annotations = view.annotations.clone();
+    annotations.remove(names::ARGO_LAST_SEEN_ANNOTATION);
+    if let Some(report) = shown {
+        annotations.extend(report.annotations.clone());
+    }
+    annotations.insert(
+        names::CLAIM_ANNOTATION.to_owned(),
+        claim.to_annotation(view.uid.as_str()),
+    );
+    annotations
+}
+
+pub(super) fn claimed_finalizers(view: &WorkflowView) -> Vec<String> {
+    let ours = names::CONTROLLER_FINALIZER.to_owned();
+    let mut finalizers = view.finalizers.clone();
+    finalizers.retain(|finalizer| finalizer != names::ARGO_ARTIFACT_GC_FINALIZER);
+    // The API server refuses new finalizers on an object that is being deleted.
+    if !finalizers.contains(&ours) && !view.is_deleting {
+        finalizers.push(ours);
+    }
+    finalizers
+}
