@@ -8,6 +8,9 @@
 #                                                            kube-apiserver, one of its pods, such as argosy-agent or
 #                                                            workflow-controller, or etcd, which all clusters share
 #   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again; the kubelet sees to pods
+#   scripts/fleet.sh [--name NAME] remove CLUSTER            uninstall Argosy's chart from a cluster, the agent with it
+#   scripts/fleet.sh [--name NAME] install                   install Argosy again as it was built last: mends what was
+#                                                            removed, or deleted by hand
 # Without --name: the fleet that was brought up last.
 set -euo pipefail
 
@@ -18,6 +21,8 @@ source "$SCRIPTS/lib/log.sh"
 source "$SCRIPTS/lib/fleet.sh"
 # shellcheck source=lib/local.sh
 source "$SCRIPTS/lib/local.sh"
+# shellcheck source=lib/argosy.sh
+source "$SCRIPTS/lib/argosy.sh"
 
 main() {
   local name
@@ -35,8 +40,17 @@ main() {
     status) fleet_status ;;
     cut | heal) link_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
     kill | start) component_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" "${3:?name a component}" ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    remove) chart_remove "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
+    install) argosy_install 3>&2 ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
+}
+
+chart_remove() {
+  local chart=argosy-agent
+  fleet_index "$1" >/dev/null
+  [[ $1 != control ]] || chart=argosy
+  "$TOOLCHAIN_BIN/helm" --kubeconfig "$(fleet_kubeconfig "$1")" uninstall "$chart" --namespace "$ARGOSY_NAMESPACE" --wait --timeout 2m
 }
 
 link_set() {

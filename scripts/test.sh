@@ -22,7 +22,7 @@ LOG_DIR=$CHECKOUT/target/test
 # Outside of the checkout, so that the next clean checkout finds the dependencies built.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
-PACKAGES_NEEDED+=(shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver)
+PACKAGES_NEEDED+=(shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver /usr/share/postgresql-common:postgresql)
 
 main() {
   local part wanted=("$@")

@@ -2,6 +2,7 @@
 //!
 //! Everything comes from the variables of `.fleet/env`. Starts and stops no cluster; scripts/install-all.sh does.
 
+mod archive;
 mod argo_server;
 mod cluster;
 mod condition;
@@ -24,6 +25,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 pub use self::{
+    archive::Archive,
     argo_server::{ArgoServer, Artifact, Events},
     cluster::Cluster,
     condition::{condition, says},
@@ -97,7 +99,7 @@ impl Fleet {
         self.cluster(CONTROL)
     }
 
-    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`.
+    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`.
     pub async fn script(&self, arguments: &[&str]) -> Result<String> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/fleet.sh");
         let name = variable("ARGOSY_FLEET_NAME")?;

@@ -30,6 +30,7 @@ use std::{
 use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::core::Selector;
 
 use crate::{
     Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
@@ -100,12 +101,13 @@ pub enum HubInput {
 }
 
 /// What of the configuration of the WDS's own workflow-controller matters here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalArgo {
     /// It limits how many Workflows it runs at a time, and counts them by their phase label.
     pub limits_parallelism: bool,
-    /// It has an archive, which takes every Workflow that is labelled for it.
-    pub archives: bool,
+    /// It has an archive, which takes the Workflows that are labelled for it: those that it labels itself, by their labels
+    /// (`archiveLabelSelector`).
+    pub archives: Option<Selector>,
 }
 
 /// What the controller is told at start.

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use argosy_core::{Change, Failure, hub::LocalArgo};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, runtime::watcher};
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::LabelSelector};
+use kube::{Api, Client, core::Selector, runtime::watcher};
 use serde_json::Value;
 
 use crate::outcome::{call, found};
@@ -73,12 +73,32 @@ fn understand(config: &ConfigMap) -> LocalArgo {
         limits_parallelism: LIMITS
             .iter()
             .any(|name| settings.get(*name).is_some_and(is_number)),
-        archives: settings.get("persistence").and_then(|of| of.get("archive")) == Some(&Value::Bool(true)),
+        archives: settings.get("persistence").and_then(archive),
     }
+}
+
+/// Which Workflows the archive takes, if there is one.
+fn archive(persistence: &Value) -> Option<Selector> {
+    if persistence.get("archive") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let Some(selector) = persistence.get("archiveLabelSelector") else {
+        return Some(Selector::default());
+    };
+    let compiled = serde_json::from_value::<LabelSelector>(selector.clone())
+        .map_err(|error| error.to_string())
+        .and_then(|selector| Selector::try_from(selector).map_err(|error| error.to_string()));
+    compiled
+        .inspect_err(|error| {
+            tracing::warn!(%error, config = NAME, "persistence.archiveLabelSelector cannot be used; nothing enters the archive");
+        })
+        .ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn config(key: &str, value: &str) -> LocalArgo {
@@ -119,13 +139,24 @@ mod tests {
             ("config", "persistence:\n  archive: true\n"),
         ];
         for (key, value) in archiving {
-            assert!(config(key, value).archives, "{key}: {value}");
+            assert_eq!(
+                config(key, value).archives,
+                Some(Selector::default()),
+                "{key}: {value}"
+            );
         }
+        let some = "archive: true\narchiveLabelSelector: {matchLabels: {team: a}}\n";
+        let team = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        assert_eq!(
+            config("persistence", some).archives,
+            Some(Selector::from_iter(team))
+        );
         for (key, value) in [
             ("persistence", "nodeStatusOffLoad: true\n"),
             ("persistence", "archive: false"),
+            ("persistence", "archive: true\narchiveLabelSelector: team\n"),
         ] {
-            assert!(!config(key, value).archives, "{key}: {value}");
+            assert!(config(key, value).archives.is_none(), "{key}: {value}");
         }
     }
 }

@@ -49,6 +49,11 @@ impl ArgoServer {
         })
     }
 
+    /// The answer to a request of the API.
+    pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
+        Ok(serde_json::from_slice(&self.bytes(path, query).await?)?)
+    }
+
     /// Name and phase of every Workflow whose label has one of these phases, as the UI's list asks for them.
     pub async fn list(&self, phases: &[&str]) -> Result<Vec<(String, String)>> {
         let selector = format!("workflows.argoproj.io/phase in ({})", phases.join(","));
@@ -58,11 +63,7 @@ impl ArgoServer {
             ("listOptions.labelSelector", selector.as_str()),
             ("fields", fields),
         ];
-        let list: Value = serde_json::from_slice(
-            &self
-                .bytes(&format!("api/v1/workflows/{NAMESPACE}"), &query)
-                .await?,
-        )?;
+        let list = self.get(&format!("api/v1/workflows/{NAMESPACE}"), &query).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items

@@ -9,6 +9,7 @@ use argosy_api::{
     conditions::{WorkflowCondition, reason, workflow as types},
     names, workflow,
 };
+use kube::core::SelectorExt;
 use serde_json::{Value, json};
 
 use super::{
@@ -60,7 +61,9 @@ impl Hub {
         let mut patch = guard.clone();
         let mut labels = held_labels(view, claim, self.phase_label(phase), shown);
         // Where the control cluster has an archive, the copy enters it with the write that shows the end.
-        if self.local_argo.archives && workflow::is_final(phase) && !view.is_final() {
+        let archive = self.local_argo.archives.as_ref();
+        let ends = workflow::is_final(phase) && !view.is_final();
+        if ends && archive.is_some_and(|archive| archive.matches(&labels)) {
             labels.insert(names::ARGO_ARCHIVING_LABEL.to_owned(), "Pending".to_owned());
         }
         if labels != view.labels {

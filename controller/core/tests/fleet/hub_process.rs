@@ -7,6 +7,7 @@ use argosy_core::{
     ClusterName, Failure, OriginUid,
     hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
 };
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::{
@@ -73,7 +74,13 @@ impl Process for Hub {
         _: usize,
         servers: &mut Servers,
     ) -> Result<HubInput, Failure> {
-        let Servers { wds, its, .. } = servers;
+        let Servers {
+            wds,
+            its,
+            ledger,
+            now,
+            ..
+        } = servers;
         match action {
             HubAction::PatchWorkflow { key, patch, .. } => {
                 let object = wds.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value())?;
@@ -108,6 +115,14 @@ impl Process for Hub {
                 let HubKey::Workflow(key) = key else {
                     panic!("the Lease of {cluster} is read for {key}")
                 };
+                let renewed = ledger
+                    .renewed
+                    .get(cluster.as_str())
+                    .copied()
+                    .unwrap_or(Timestamp::MIN);
+                ledger
+                    .read
+                    .insert(cluster.to_string(), now.duration_since(renewed));
                 let lease = its.get(Kind::Lease, cluster.as_str(), names::CLUSTER_LEASE)?;
                 let lease = serde_json::from_value(lease).expect("a Lease decodes");
                 Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))

@@ -6,8 +6,8 @@ use crate::{
     script::{
         Draft, PolicyStep, SUSPENDED, Space,
         Step::{
-            Argo, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Policy, Relist,
-            Second, Settle, Tamper, User, Webhook,
+            Argo, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Lose, Policy,
+            Relist, Second, Settle, Tamper, User, Webhook,
         },
         Tamper::DeleteWork,
         UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
@@ -38,6 +38,55 @@ fn a_list_from_before_a_report_does_not_let_the_agent_forget_it() {
             Decide(1, 0),
             User(4, Delete),
             Deliver(0, 0),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_that_looked_before_its_cluster_was_lost_creates_nothing_after() {
+    run(
+        true,
+        &[
+            User(0, Create("spare", PLAIN)),
+            CatchUp(0, None),
+            Beat(1),
+            Flood(1),
+            Decide(1, 0),
+            Execute(1, 0, None),
+            Lose(0, 7),
+            Beat(2),
+            CatchUp(0, None),
+            Execute(1, 0, None),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_that_is_back_while_its_workflow_moves_on_sees_that_it_was_asked() {
+    run(
+        true,
+        &[
+            User(0, Create("spare", PLAIN)),
+            CatchUp(0, None),
+            Flood(1),
+            Lose(0, 7),
+            Beat(2),
+            Deliver(0, 3),
+            Deliver(0, 3),
+            Lag(0, 3),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            Settle(0, 0),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            Cut(1, Space::Its),
+            Beat(1),
+            Decide(1, 0),
+            Execute(1, 0, None),
+            Settle(0, 0),
+            Decide(0, 0),
+            Execute(0, 0, None),
+            Execute(1, 0, None),
         ],
     );
 }

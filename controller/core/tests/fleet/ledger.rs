@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_api::{names, workflow};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
@@ -29,6 +29,8 @@ pub(crate) struct Ledger {
     reruns: BTreeMap<String, usize>,
     /// When the Lease of a cluster was renewed last.
     pub(crate) renewed: BTreeMap<&'static str, Timestamp>,
+    /// How long that had been ago when the controller last read it.
+    pub(crate) read: BTreeMap<String, SignedDuration>,
     /// Verbs that were accepted.
     pub(crate) verbs: BTreeSet<VerbKey>,
     /// Verbs that were carried out, or overtaken, and why.
@@ -204,7 +206,7 @@ impl Ledger {
     }
 
     /// Checks every version that a Workflow of the WDS has had since the last check.
-    pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool, now: Timestamp) {
+    pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool) {
         for event in &wds.log[self.wds_checked..] {
             if event.kind != Kind::Workflow {
                 continue;
@@ -226,7 +228,7 @@ impl Ledger {
             if !is_deleting(&event.object) {
                 check_hold(&event.object, is_guarded);
                 if let Some(before) = before {
-                    self.note_rerun(&before, &event.object, now);
+                    self.note_rerun(&before, &event.object);
                     if !self.starts.contains_key(&uid) {
                         check_first_sight(&before, &event.object);
                     }
@@ -237,17 +239,17 @@ impl Ledger {
     }
 
     /// A Workflow is claimed anew because its cluster is lost, which it must be.
-    fn note_rerun(&mut self, before: &Value, after: &Value, now: Timestamp) {
+    fn note_rerun(&mut self, before: &Value, after: &Value) {
         let lost = noted(after, names::CLAIM_ANNOTATION)["lost"].clone();
         let is_new = claimed_attempt(after) > claimed_attempt(before)
             && noted(before, names::CLAIM_ANNOTATION)["cluster"] == lost;
         if !is_new || lost.is_null() {
             return;
         }
-        let renewed = lost.as_str().and_then(|lost| self.renewed.get(lost));
+        let age = lost.as_str().and_then(|lost| self.read.get(lost));
         assert!(
-            renewed.is_none_or(|renewed| now.duration_since(*renewed) >= LOST_AFTER + LEASE),
-            "{lost} was taken for lost at {now}, and had renewed its Lease at {renewed:?}"
+            age.is_some_and(|age| *age >= LOST_AFTER + LEASE),
+            "{lost} was taken for lost when its Lease was {age:?} old"
         );
         assert!(
             !workflow::is_final(phase(before)),

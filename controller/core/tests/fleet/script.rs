@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Execute(Who, usize, Fault),
     Settle(Who, usize),
     Retry(Who),
+    /// An agent renews its Lease, if it can.
+    Beat(Who),
     /// The process loses its memory; its unsent requests with it.
     Restart(Who),
     /// The process does all it can, but for one fault.

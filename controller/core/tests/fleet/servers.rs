@@ -130,7 +130,7 @@ impl Servers {
 
     /// Checks every version that any Workflow has had since the last check.
     pub(crate) fn check(&mut self) {
-        self.ledger.read_wds(&self.wds, self.is_guarded, self.now);
+        self.ledger.read_wds(&self.wds, self.is_guarded);
         for (number, wec) in self.wecs.iter().enumerate() {
             self.ledger.read_wec(number, wec);
         }

@@ -103,6 +103,7 @@ fn process_step() -> impl Strategy<Value = Step> {
         12 => (who(), n()).prop_map(|(who, choice)| Step::Settle(who, choice)),
         6 => who().prop_map(Step::Flood),
         2 => who().prop_map(Step::Retry),
+        2 => who().prop_map(Step::Beat),
         1 => (who(), n()).prop_map(|(who, watch)| Step::Relist(who, watch)),
         1 => who().prop_map(Step::Restart),
         14 => (who(), fault()).prop_map(|(who, fault)| Step::CatchUp(who, fault)),
@@ -144,14 +145,14 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         })
         .boxed();
     let second = n().prop_map(Step::Second).boxed();
-    let lose = (n(), any::<u8>())
-        .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes / 16))
+    let lose = (n(), 0_u8..8)
+        .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes))
         .boxed();
     prop_oneof![
-        if theme.tampering { tampering } else { none() },
-        if theme.restoring { restoring } else { none() },
-        if theme.second_agents { second } else { none() },
-        if theme.reruns { lose } else { none() },
+        1 => if theme.tampering { tampering } else { none() },
+        1 => if theme.restoring { restoring } else { none() },
+        1 => if theme.second_agents { second } else { none() },
+        3 => if theme.reruns { lose } else { none() },
     ]
     .boxed()
 }

@@ -94,6 +94,7 @@ impl World {
             Step::Retry(who) => {
                 on!(self, who, actor => actor.retry());
             }
+            Step::Beat(who) => self.beat(who),
             Step::Restart(who) => on!(self, who, actor => actor.restart(&self.servers)),
             Step::CatchUp(who, fault) => {
                 self.beat(who);

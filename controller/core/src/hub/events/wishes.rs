@@ -61,9 +61,10 @@ impl Hub {
     }
 
     pub(super) fn learn_local_argo(&mut self, config: LocalArgo) -> Dirty {
-        if std::mem::replace(&mut self.local_argo, config) == config {
+        if self.local_argo == config {
             return Dirty::new();
         }
+        self.local_argo = config;
         let claimed = self.claimed.values().flatten().cloned();
         claimed.map(HubKey::Workflow).collect()
     }

@@ -1,5 +1,7 @@
 //! What comes back: status, labels, conditions; and the hold, which is mended.
 
+use kube::core::{Expression, Selector};
+
 use super::*;
 
 /// A fleet in which attempt 1 runs on cluster1 with this status.
@@ -225,7 +227,7 @@ fn where_the_local_argo_limits_parallelism_the_label_says_pending_until_the_end(
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.learn(HubInput::LocalArgo(LocalArgo {
         limits_parallelism: true,
-        archives: false,
+        archives: None,
     }));
     fleet.work(started("cluster1", 1));
     for (phase, label) in [("Running", "Pending"), ("Succeeded", "Succeeded")] {
@@ -240,14 +242,21 @@ fn where_the_local_argo_limits_parallelism_the_label_says_pending_until_the_end(
 #[test]
 fn where_the_control_cluster_has_an_archive_the_copy_enters_it_once_when_it_ends() {
     let archiving = "workflows.argoproj.io/workflow-archiving-status";
-    for archives in [true, false] {
+    let with = |label: &str| Selector::from_iter([Expression::Exists(label.to_owned())]);
+    let cases = [
+        (Some(Selector::default()), true),
+        (Some(with("kubestellar.io/cluster")), true),
+        (Some(with("team")), false),
+        (None, false),
+    ];
+    for (archives, takes_it) in cases {
         let mut fleet = Fleet::of(claimed("cluster1", 1));
         fleet.learn(HubInput::LocalArgo(LocalArgo {
             limits_parallelism: false,
             archives,
         }));
         fleet.work(started("cluster1", 1));
-        for (phase, expected) in [("Running", None), ("Failed", archives.then(|| json!("Pending")))] {
+        for (phase, expected) in [("Running", None), ("Failed", takes_it.then(|| json!("Pending")))] {
             fleet.report(report("cluster1", 1, json!({ "phase": phase })));
             let patch = fleet.patch(Purpose::Mirror);
             let labels = patch.value_at("/metadata/labels").unwrap();

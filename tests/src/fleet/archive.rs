@@ -1,0 +1,181 @@
+//! An archive for the control cluster's Argo: a PostgreSQL server of its own, for as long as this lives.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+use super::{Cluster, Fleet, NAMESPACE, until, variable};
+use crate::lab::{
+    folder,
+    process::{Launch, Process},
+};
+
+/// The user that PostgreSQL runs as, which must not be root; Debian's package makes it.
+const USER: &str = "postgres";
+
+/// How long the server may take to answer.
+const START: Duration = Duration::from_secs(30);
+
+/// Name of the Secret with the archive's user.
+const SECRET: &str = "argo-archive";
+
+/// A PostgreSQL server that the fleet's clusters can reach.
+#[derive(Debug)]
+pub struct Archive {
+    host: String,
+    port: u16,
+    folder: PathBuf,
+    _server: Process,
+}
+
+impl Archive {
+    /// Starts a server with an empty database.
+    pub async fn start() -> Result<Self> {
+        let endpoint: reqwest::Url = variable("S3_ENDPOINT")?.parse()?;
+        let host = endpoint.host_str().context("S3_ENDPOINT has no host")?.to_owned();
+        let port = TcpListener::bind((host.as_str(), 0))?.local_addr()?.port();
+        let folder = folder::create("postgres")?;
+        fs::create_dir_all(&folder)?;
+        let (user, group) = (id("-u")?, id("-g")?);
+        chown(&folder, Some(user), Some(group))?;
+        let data = folder.join("data");
+        let made = as_user(&program("initdb")?)
+            .args(["--auth=trust", "--no-sync", "--pgdata"])
+            .arg(&data)
+            .output()?;
+        if !made.status.success() {
+            bail!("initdb: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        fs::write(data.join("pg_hba.conf"), "host all all 0.0.0.0/0 trust\n")?;
+        let launch = Launch::new("setpriv", folder.join("log"))
+            .argument(format!("--reuid={USER}"))
+            .argument(format!("--regid={USER}"))
+            .argument("--clear-groups")
+            .argument("--pdeathsig=KILL")
+            .argument("--")
+            .argument(program("postgres")?)
+            .argument("-D")
+            .argument(&data)
+            .argument("-h")
+            .argument(&host)
+            .argument("-p")
+            .argument(port.to_string())
+            .argument("-k")
+            .argument(&folder);
+        let archive = Self {
+            host,
+            port,
+            folder,
+            _server: Process::start(launch)?,
+        };
+        until(START, "PostgreSQL to answer", async || {
+            Ok(archive.answers()?.then_some(()))
+        })
+        .await?;
+        Ok(archive)
+    }
+
+    fn answers(&self) -> Result<bool> {
+        let mut ready = Command::new(program("pg_isready")?);
+        let ready = ready.args(["-q", "-h", &self.host, "-p", &self.port.to_string()]);
+        Ok(ready.status()?.success())
+    }
+
+    /// Lets the Argo of `cluster` use it. Takes effect with a restart of its pods, which this waits for.
+    pub async fn give_to(&self, cluster: &Cluster) -> Result<()> {
+        cluster
+            .apply(&json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": SECRET },
+                "stringData": { "username": USER, "password": "not asked for" },
+            }))
+            .await?;
+        let persistence = json!({
+            "archive": true,
+            "postgresql": {
+                "host": self.host, "port": self.port, "database": USER, "tableName": "argo_workflows",
+                "userNameSecret": { "name": SECRET, "key": "username" },
+                "passwordSecret": { "name": SECRET, "key": "password" },
+            },
+        });
+        configure(cluster, &json!(persistence.to_string())).await
+    }
+
+    /// Takes it away from the Argo of `cluster` again.
+    pub async fn take_from(cluster: &Cluster) -> Result<()> {
+        configure(cluster, &Value::Null).await
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        // What is left over lies in the folder for temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Fleet {
+    /// What the control cluster's archive has of the Workflow `name`, as the UI asks for it.
+    pub async fn archived(&self, name: &str) -> Result<Vec<Value>> {
+        let query = [("namespace", NAMESPACE), ("namePrefix", name)];
+        let list = self.argo_server.get("api/v1/archived-workflows", &query).await?;
+        let items = list.get("items").and_then(Value::as_array).cloned();
+        Ok(items.unwrap_or_default())
+    }
+}
+
+/// Sets what the Argo of `cluster` keeps in a database, and starts it anew.
+async fn configure(cluster: &Cluster, persistence: &Value) -> Result<()> {
+    let patch = json!({ "data": { "persistence": persistence } }).to_string();
+    let config = [
+        "patch",
+        "configmap",
+        "workflow-controller-configmap",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    cluster.kubectl(&config).await?;
+    for name in ["deployment/workflow-controller", "deployment/argo-server"] {
+        cluster.kubectl(&["rollout", "restart", name]).await?;
+        cluster
+            .kubectl(&["rollout", "status", name, "--timeout=100s"])
+            .await?;
+    }
+    Ok(())
+}
+
+/// A program of the newest PostgreSQL that is installed; Debian keeps them out of the search path.
+fn program(name: &str) -> Result<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed")?;
+    let mut found: Vec<PathBuf> = versions
+        .filter_map(|version| Some(version.ok()?.path().join("bin").join(name)))
+        .filter(|program| program.exists())
+        .collect();
+    found.sort();
+    found.pop().with_context(|| format!("PostgreSQL has no {name}"))
+}
+
+fn as_user(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args([&format!("--reuid={USER}"), &format!("--regid={USER}")])
+        .args(["--clear-groups", "--"])
+        .arg(program);
+    command
+}
+
+fn id(which: &str) -> Result<u32> {
+    let output = Command::new("id").args([which, USER]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    text.trim()
+        .parse()
+        .with_context(|| format!("there is no user {USER}; Debian's package postgresql makes it"))
+}
