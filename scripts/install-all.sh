@@ -2,7 +2,7 @@
 # Brings up a fleet of three Kubernetes clusters with Argo Workflows and a shared S3 server, installs Argosy and runs a
 # sample on each cluster. Run again, it goes on from what is there.
 #
-#   scripts/install-all.sh [--provider auto|kind|local] [--name demo] [--without-argosy]
+#   scripts/install-all.sh [--provider auto|kind|local] [--name demo] [--argo 3|4] [--without-argosy]
 set -euo pipefail
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,17 +14,20 @@ source "$SCRIPTS/lib/fleet.sh"
 source "$SCRIPTS/lib/provider.sh"
 
 main() {
-  local provider=auto name=demo argosy=yes
+  local provider=auto name=demo argosy=yes argo=${ARGOSY_ARGO:-}
   while (($# > 0)); do
     case $1 in
       --provider) provider=${2:?--provider needs auto, kind or local} && shift 2 ;;
       --name) name=${2:?--name needs a name} && shift 2 ;;
+      --argo) argo=${2:?--argo needs 3 or 4} && shift 2 ;;
       --without-argosy) argosy=no && shift ;;
       -h | --help) usage && exit 0 ;;
       *) usage >&2 && exit 2 ;;
     esac
   done
+  [[ $argo =~ ^[34]?$ ]] || log_die "Argo's major version is 3 or 4; got '$argo'"
   fleet_use "$name"
+  [[ -z $argo ]] || fleet_use_argo "$argo"
   provider=$(provider_choose "$provider")
   provider_load "$provider"
   fleet_lock

@@ -135,6 +135,13 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSe
         HubInput::Transform,
         |_| None,
     ));
+    watches.spawn(follow(
+        Api::all(wds.clone()),
+        all(),
+        sender.clone(),
+        HubInput::Namespace,
+        |_| None,
+    ));
 }
 
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {

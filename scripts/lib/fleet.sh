@@ -18,6 +18,15 @@ fleet_use() {
   fi
   FLEET_NAME=$1
   export FLEET_NAME
+  [[ ! -s $(fleet_dir)/argo ]] || ARGOSY_ARGO=$(<"$(fleet_dir)/argo")
+  export ARGOSY_ARGO
+}
+
+# fleet_use_argo MAJOR: the Argo that the fleet runs, kept in its folder. To be called before the toolchain's library is read.
+fleet_use_argo() {
+  mkdir -p "$(fleet_dir)"
+  echo "$1" >"$(fleet_dir)/argo"
+  fleet_use "$FLEET_NAME"
 }
 
 fleet_dir() { echo "$FLEET_ROOT/$FLEET_NAME"; }

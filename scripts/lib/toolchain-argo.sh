@@ -2,7 +2,6 @@
 # Recipes for Argo Workflows: controller, executor, command line and the web UI that the command embeds.
 # Needs lib/toolchain.sh. A module archive holds neither symlinks nor the built UI, hence the vendored copy.
 
-TOOLCHAIN_ARGO=github.com/argoproj/argo-workflows/v3
 TOOLCHAIN_ARGO_RELEASES=https://github.com/argoproj/argo-workflows/releases/download
 
 toolchain_argo_source() {

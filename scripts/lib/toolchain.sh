@@ -2,7 +2,11 @@
 # Builds the binaries of the local fleet from their Go modules, once per version, outside the checkout.
 # Owns the cache and the recipe of each part; does not start anything.
 
-TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo ui)
+TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo)
+# Argo's major version: 3, with its web UI, or 4, without.
+TOOLCHAIN_ARGO_MAJOR=${ARGOSY_ARGO:-3}
+[[ $TOOLCHAIN_ARGO_MAJOR != 3 ]] || TOOLCHAIN_PARTS+=(ui)
+TOOLCHAIN_ARGO=github.com/argoproj/argo-workflows/v$TOOLCHAIN_ARGO_MAJOR
 TOOLCHAIN_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../toolchain" && pwd)
 TOOLCHAIN_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/argosy/toolchain
 # Part of every cache key: raise it when a recipe below changes what it builds.
@@ -14,7 +18,7 @@ toolchain_module() {
     kubernetes) echo k8s.io/kubernetes ;;
     etcd) echo go.etcd.io/etcd/server/v3 ;;
     s3) echo github.com/versity/versitygw ;;
-    argo | ui) echo github.com/argoproj/argo-workflows/v3 ;;
+    argo | ui) echo "$TOOLCHAIN_ARGO" ;;
     helm) echo helm.sh/helm/v3 ;;
     *)
       echo "unknown part '$1'; parts are: ${TOOLCHAIN_PARTS[*]}" >&2
@@ -26,7 +30,7 @@ toolchain_module() {
 # Folder that holds the part's go.mod (the UI belongs to Argo's).
 toolchain_folder() {
   case $1 in
-    ui) echo "$TOOLCHAIN_SOURCE/argo" ;;
+    argo | ui) if [[ $TOOLCHAIN_ARGO_MAJOR == 3 ]]; then echo "$TOOLCHAIN_SOURCE/argo"; else echo "$TOOLCHAIN_SOURCE/argo$TOOLCHAIN_ARGO_MAJOR"; fi ;;
     *) echo "$TOOLCHAIN_SOURCE/$1" ;;
   esac
 }

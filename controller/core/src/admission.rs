@@ -19,6 +19,7 @@ pub(crate) use update::is_asked_to_suspend;
 pub struct Admission {
     table: Table,
     selection: Option<String>,
+    exact_selection: Option<String>,
 }
 
 /// A Workflow that is about to be written by somebody else than Argosy.
@@ -53,6 +54,7 @@ impl Admission {
     pub(crate) fn new(table: Table) -> Self {
         Self {
             selection: table.selection(),
+            exact_selection: table.exact_selection(),
             table,
         }
     }
@@ -67,9 +69,10 @@ impl Admission {
         self.selection.as_deref().unwrap_or("true")
     }
 
-    /// The same for who refuses what it selects without looking again: false for all where it would be too long.
+    /// The same for who refuses what it selects without looking again, over `namespaceObject` too: false for all where it would be
+    /// too long.
     pub fn exact_selection(&self) -> &str {
-        self.selection.as_deref().unwrap_or("false")
+        self.exact_selection.as_deref().unwrap_or("false")
     }
 
     /// What becomes of a request.

@@ -29,12 +29,12 @@ use std::{
 
 use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::core::Selector;
 
 use crate::{
     Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
-    patch::JsonPatch, reconcile::UnderWay, transforms::Transforms,
+    patch::JsonPatch, placement::Labels, reconcile::UnderWay, transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
@@ -77,6 +77,8 @@ pub enum HubInput {
     Policy(Change<BindingPolicy>),
     /// CustomTransforms of the WDS.
     Transform(Change<CustomTransform>),
+    /// Namespaces of the WDS.
+    Namespace(Change<Namespace>),
     /// ManagedClusters of the ITS.
     Cluster(Change<ManagedCluster>),
     /// The clusters' Leases in the ITS.
@@ -127,6 +129,7 @@ struct Synced {
     workflows: bool,
     policies: bool,
     transforms: bool,
+    namespaces: bool,
     clusters: bool,
     leases: bool,
     works: bool,
@@ -144,6 +147,8 @@ pub struct Hub {
     /// What placement depends on, as the webhook has it too.
     admission: Arc<Admission>,
     transforms: Transforms,
+    /// Labels of the WDS's namespaces.
+    namespaces: BTreeMap<String, Arc<Labels>>,
     local_argo: LocalArgo,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Leases by cluster; one may be seen before its ManagedCluster.
@@ -170,6 +175,7 @@ impl Hub {
             policies: BTreeMap::new(),
             admission: Arc::default(),
             transforms: Transforms::default(),
+            namespaces: BTreeMap::new(),
             local_argo: LocalArgo::default(),
             clusters: BTreeMap::new(),
             pulses: BTreeMap::new(),
@@ -187,12 +193,13 @@ impl Hub {
             workflows,
             policies,
             transforms,
+            namespaces,
             clusters,
             leases,
             works,
             reports,
         } = self.synced;
-        workflows && policies && transforms && clusters && leases && works && reports
+        workflows && policies && transforms && namespaces && clusters && leases && works && reports
     }
 
     /// ManifestWorks whose WDS object is unknown: it was deleted past its finalizer, or the WDS was restored.

@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 
 use crate::{ClusterName, WorkflowKey};
 
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Labels, Rules};
 
 /// Where a Workflow could go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,29 +60,47 @@ impl Placement {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     policies: BTreeMap<String, Arc<Rules>>,
-    clusters: BTreeMap<ClusterName, Arc<BTreeMap<String, String>>>,
+    clusters: BTreeMap<ClusterName, Arc<Labels>>,
     unreachable: BTreeSet<ClusterName>,
+    /// Labels of the namespaces, if any policy reads them.
+    namespaces: BTreeMap<String, Arc<Labels>>,
 }
 
 impl Table {
     /// The table of these policies, of the labels of these clusters, and of those that cannot be reached.
     pub(crate) fn new(
         policies: impl Iterator<Item = (String, Arc<Rules>)>,
-        clusters: impl Iterator<Item = (ClusterName, Arc<BTreeMap<String, String>>)>,
+        clusters: impl Iterator<Item = (ClusterName, Arc<Labels>)>,
         unreachable: BTreeSet<ClusterName>,
     ) -> Self {
         Self {
             policies: policies.collect(),
             clusters: clusters.collect(),
             unreachable,
+            namespaces: BTreeMap::new(),
         }
     }
 
+    /// The same, with the labels of namespaces where a policy reads them.
+    #[must_use]
+    pub(crate) fn with_namespaces(mut self, namespaces: &BTreeMap<String, Arc<Labels>>) -> Self {
+        if self.reads_namespaces() {
+            self.namespaces.clone_from(namespaces);
+        }
+        self
+    }
+
+    /// Whether the labels of namespaces matter.
+    pub(crate) fn reads_namespaces(&self) -> bool {
+        self.policies.values().any(|rules| rules.reads_namespaces())
+    }
+
     /// The placement of a Workflow with these labels.
-    pub(crate) fn place(&self, key: &WorkflowKey, labels: &BTreeMap<String, String>) -> Placement {
+    pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
         let mut placement = Placement::default();
+        let namespace = self.namespaces.get(&*key.namespace).map(Arc::as_ref);
         for (name, rules) in &self.policies {
-            let Some(wants_status) = rules.select(key, labels) else {
+            let Some(wants_status) = rules.select(key, labels, namespace) else {
                 continue;
             };
             placement.policies.insert(name.clone());
@@ -104,9 +122,14 @@ impl Table {
         placement
     }
 
-    /// A CEL expression over `object` that is true for exactly the Workflows that a policy selects; `None` where it would
-    /// be too long for an API server.
+    /// A CEL expression over `object` that is true for the Workflows that a policy selects, and, where a policy reads the labels of
+    /// namespaces, for others; `None` where it would be too long for an API server.
     pub(crate) fn selection(&self) -> Option<String> {
         cel::any_within_limit(self.policies.values().flat_map(|rules| rules.selection()))
+    }
+
+    /// The same over `object` and `namespaceObject` for exactly those.
+    pub(crate) fn exact_selection(&self) -> Option<String> {
+        cel::any_within_limit(self.policies.values().flat_map(|rules| rules.exact_selection()))
     }
 }

@@ -42,16 +42,26 @@ pub(super) fn hold(ourselves: &Ourselves, argo_account: &str) -> ValidatingAdmis
     policy
 }
 
-/// Lets no Workflow that `selection` selects be created unheld.
-pub(super) fn create(ourselves: &Ourselves, selection: &str) -> ValidatingAdmissionPolicy {
+/// Lets no Workflow that `exact_selection` selects be created unheld. The condition leaves out what only a validation may read,
+/// the namespace.
+pub(super) fn create(
+    ourselves: &Ourselves,
+    selection: &str,
+    exact_selection: &str,
+) -> ValidatingAdmissionPolicy {
     let conditions = vec![
         condition("not-ours", ourselves.is_not_asking()),
         condition("is-selected", selection.to_owned()),
     ];
     let mut policy = policy(CREATE_POLICY, &["CREATE"], LabelSelector::default(), conditions);
     if let Some(spec) = &mut policy.spec {
+        let is_not_selected = if selection == exact_selection {
+            String::new()
+        } else {
+            format!("!({exact_selection}) || ")
+        };
         let expression = format!(
-            "(has(object.spec) && has(object.spec.suspend) && object.spec.suspend == true) || \
+            "{is_not_selected}(has(object.spec) && has(object.spec.suspend) && object.spec.suspend == true) || \
              (has(object.metadata.labels) && '{completed}' in object.metadata.labels && \
              object.metadata.labels['{completed}'] == 'true') || \
              (has(object.status) && has(object.status.phase) && object.status.phase in {FINAL})",

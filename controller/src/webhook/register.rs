@@ -42,7 +42,7 @@ pub(super) async fn keep(settings: &Settings, wds: &Client, snapshots: Snapshots
     tracing::info!(?ourselves, "the admission webhook looks at the writes of others");
     let (sender, wanted) = watch::channel(None);
     let hold = |_: &Arc<Wanted>| guard::hold(&ourselves, &settings.argo_account);
-    let create = |wanted: &Arc<Wanted>| guard::create(&ourselves, &wanted.exact_selection);
+    let create = |wanted: &Arc<Wanted>| guard::create(&ourselves, &wanted.selection, &wanted.exact_selection);
     let webhook =
         |wanted: &Arc<Wanted>| configuration(&settings.place, &ourselves, &wanted.selection, &wanted.bundle);
     let bind = |name| move |_: &Arc<Wanted>| guard::binding(name);

@@ -1,19 +1,20 @@
 //! The admission policies, while the webhook does not answer.
 
 use anyhow::Result;
-use argosy_api::names;
+use argosy_api::{BindingPolicy, Workflow, names};
 use argosy_tests::lab::{
     Member, Scene, Stage,
     admission::{
         LOCAL_ARGO, eventually, is_held, refusal, try_unsuspended, unsuspended, until_guarded, until_held,
         workflows_as,
     },
-    objects::{create, phase},
+    objects::{create, create_namespace, phase},
     stage::LONG,
     waiting::{until, until_gone},
 };
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -24,6 +25,45 @@ async fn guarded(name: &str) -> Result<(Scene, Member)> {
     let member = scene.pull().await?;
     until_held(&scene, &member).await?;
     Ok((scene, member))
+}
+
+#[tokio::test]
+async fn what_is_selected_by_the_labels_of_its_namespace_is_held_and_guarded_there_and_nowhere_else()
+-> Result<()> {
+    let (scene, member) = guarded("guard-namespaces").await?;
+    let elsewhere = "guard-namespaces-other";
+    create_namespace(&scene.control, elsewhere).await?;
+    let clause = json!({
+        "resources": ["workflows"], "wantSingletonReportedState": true,
+        "namespaceSelectors": [{ "matchLabels": { "team": "a" } }],
+        "objectSelectors": [{ "matchLabels": { names::KUBESTELLAR_CLUSTER_LABEL: member.cluster } }],
+    });
+    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let patch = Patch::Merge(json!({ "spec": { "downsync": [clause] } }));
+    policies
+        .patch(&member.cluster, &PatchParams::default(), &patch)
+        .await?;
+    let workflows = scene.workflows();
+    eventually("a namespace without the label is left alone", async || {
+        Ok(!is_held(&try_unsuspended(&workflows, &member.cluster).await?))
+    })
+    .await?;
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "team": "a" } } }));
+    let namespaces: Api<Namespace> = Api::all(scene.control.clone());
+    namespaces
+        .patch(&scene.namespace, &PatchParams::default(), &label)
+        .await?;
+    until_held(&scene, &member).await?;
+
+    scene.stage.controller.kill()?;
+    eventually("the policy argosy-create is in effect", async || {
+        Ok(refusal(&try_unsuspended(&workflows, &member.cluster).await).is_some())
+    })
+    .await?;
+    let others: Api<Workflow> = Api::namespaced(scene.control.clone(), elsewhere);
+    let free = create(&others, &unsuspended("free", &member.cluster)).await?;
+    assert!(!is_held(&free));
+    Ok(())
 }
 
 #[tokio::test]

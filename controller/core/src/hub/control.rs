@@ -15,7 +15,7 @@ use super::{Hub, HubAction, action::Purpose, claiming::without_ticket, workflow_
 use crate::{
     WorkflowKey,
     claim::Claim,
-    control::{Control, VerbKind, Verbs},
+    control::{Control, Verb, VerbKind, Verbs},
     patch::{JsonPatch, annotation_path},
 };
 
@@ -92,6 +92,15 @@ impl Hub {
             next.to_annotation(view.uid.as_str()),
         );
         annotations.remove(names::VERBS_ANNOTATION);
+        let later = view.control.verbs.iter().rev().map_while(|verb| {
+            // The retry is the new attempt; what was asked after it is asked of that.
+            (verb.kind != VerbKind::Retry).then(|| verb.clone())
+        });
+        let later: Vec<Verb> = later.collect();
+        if !later.is_empty() {
+            let verbs = later.into_iter().rev().fold(Verbs::default(), Verbs::and);
+            annotations.insert(names::VERBS_ANNOTATION.to_owned(), verbs.to_annotation());
+        }
         let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
             .set("/metadata/annotations", json!(annotations));
         // The ticket of a claim that nothing guarded would be a verb of this one.

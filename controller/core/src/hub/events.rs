@@ -30,6 +30,7 @@ impl Hub {
             HubInput::Wrote { patch, object } => self.learn_answer(&patch, *object),
             HubInput::Policy(change) => self.learn_policies(change),
             HubInput::Transform(change) => self.learn_transforms(change),
+            HubInput::Namespace(change) => self.learn_namespaces(change),
             HubInput::LocalArgo(config) => self.learn_local_argo(config),
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),

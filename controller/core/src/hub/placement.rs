@@ -32,7 +32,7 @@ impl Hub {
             .iter()
             .filter(|(_, cluster)| cluster.unreachable().is_some())
             .map(|(name, _)| name.clone());
-        let table = Table::new(policies, clusters, unreachable.collect());
+        let table = Table::new(policies, clusters, unreachable.collect()).with_namespaces(&self.namespaces);
         self.admission = Arc::new(Admission::new(table));
     }
 

@@ -203,6 +203,8 @@ impl Fleet {
         };
         fleet.learn(HubInput::Workflow(Change::Reset(Vec::new())));
         fleet.learn(HubInput::Transform(Change::Reset(Vec::new())));
+        let namespace = json!({ "metadata": { "name": "argo", "labels": { "team": "a" } } });
+        fleet.learn(HubInput::Namespace(Change::Reset(vec![read(namespace)])));
         fleet.learn(HubInput::Work(Change::Reset(Vec::new())));
         fleet.learn(HubInput::Report(Change::Reset(Vec::new())));
         let names = ["cluster1", "cluster2"];

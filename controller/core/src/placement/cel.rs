@@ -46,43 +46,47 @@ pub(super) fn one_of(field: &str, names: &[String]) -> String {
     )
 }
 
-/// Whether the object's labels match `selector`.
-pub(super) fn matches(selector: &LabelSelector) -> String {
+/// The object of the request, and its namespace, which only the validations of a ValidatingAdmissionPolicy may read.
+pub(super) const OBJECT: &str = "object";
+pub(super) const NAMESPACE: &str = "namespaceObject";
+
+/// Whether the labels of `of`, an object, match `selector`.
+pub(super) fn matches(of: &str, selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten();
-    let labels = labels.map(|(key, value)| equals(key, value));
-    let expressions = selector.match_expressions.iter().flatten().map(requirement);
-    all(labels.chain(expressions))
+    let labels = labels.map(|(key, value)| equals(of, key, value));
+    let expressions = selector.match_expressions.iter().flatten();
+    all(labels.chain(expressions.map(|expression| requirement(of, expression))))
 }
 
-fn requirement(requirement: &LabelSelectorRequirement) -> String {
+fn requirement(of: &str, requirement: &LabelSelectorRequirement) -> String {
     let key = &requirement.key;
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_in = || {
         all([
-            exists(key),
-            format!("object.metadata.labels[{}] in {}", text(key), list(values)),
+            exists(of, key),
+            format!("{of}.metadata.labels[{}] in {}", text(key), list(values)),
         ])
     };
     match requirement.operator.as_str() {
         "In" => is_in(),
         "NotIn" => format!("!{}", is_in()),
-        "Exists" => exists(key),
-        "DoesNotExist" => format!("!{}", exists(key)),
+        "Exists" => exists(of, key),
+        "DoesNotExist" => format!("!{}", exists(of, key)),
         // Refused when the policy was compiled.
         _ => "false".to_owned(),
     }
 }
 
-fn equals(key: &str, value: &str) -> String {
+fn equals(of: &str, key: &str, value: &str) -> String {
     all([
-        exists(key),
-        format!("object.metadata.labels[{}] == {}", text(key), text(value)),
+        exists(of, key),
+        format!("{of}.metadata.labels[{}] == {}", text(key), text(value)),
     ])
 }
 
-fn exists(key: &str) -> String {
+fn exists(of: &str, key: &str) -> String {
     format!(
-        "(has(object.metadata.labels) && {} in object.metadata.labels)",
+        "(has({of}.metadata.labels) && {} in {of}.metadata.labels)",
         text(key)
     )
 }

@@ -27,13 +27,20 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 struct Clause {
     namespaces: Names,
+    /// Empty selects any namespace.
+    namespace_selectors: Vec<Selector>,
     object_names: Names,
     /// Empty selects any object.
     objects: Vec<Selector>,
     wants_status: bool,
-    /// The clause as CEL over `object`.
+    /// The clause as CEL over `object`, without its namespace selectors.
     selection: String,
+    /// The same with them, over `namespaceObject` too.
+    exact_selection: String,
 }
+
+/// Labels of an object.
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// Names that an entry of a list allows; `*` or no entry allow any.
 #[derive(Debug)]
@@ -58,7 +65,12 @@ impl Names {
 impl Rules {
     /// Compiles a policy. What cannot be used is left out and added to `problems`.
     pub(crate) fn compile(policy: &BindingPolicy, problems: &mut Vec<String>) -> Self {
-        let clusters = compile_all(&policy.spec.cluster_selectors, "spec.clusterSelectors", problems);
+        let clusters = compile_all(
+            &policy.spec.cluster_selectors,
+            "spec.clusterSelectors",
+            cel::OBJECT,
+            problems,
+        );
         let legacy = policy.spec.want_singleton_reported_state.unwrap_or_default();
         let clauses = policy.spec.downsync.iter().enumerate();
         let annotations = policy.metadata.annotations.as_ref();
@@ -89,14 +101,35 @@ impl Rules {
         self.clusters.is_empty()
     }
 
-    /// The clauses as CEL over `object`.
+    /// The clauses as CEL over `object`, without their namespace selectors.
     pub(super) fn selection(&self) -> impl Iterator<Item = String> {
         self.clauses.iter().map(|clause| clause.selection.clone())
     }
 
-    /// Whether the policy selects the Workflow, and if so whether it wants its status back.
-    pub(crate) fn select(&self, key: &WorkflowKey, labels: &BTreeMap<String, String>) -> Option<bool> {
-        let matching = self.clauses.iter().filter(|clause| clause.matches(key, labels));
+    /// The clauses as CEL over `object` and `namespaceObject`.
+    pub(super) fn exact_selection(&self) -> impl Iterator<Item = String> {
+        self.clauses.iter().map(|clause| clause.exact_selection.clone())
+    }
+
+    /// Whether the labels of namespaces matter.
+    pub(crate) fn reads_namespaces(&self) -> bool {
+        self.clauses
+            .iter()
+            .any(|clause| !clause.namespace_selectors.is_empty())
+    }
+
+    /// Whether the policy selects the Workflow, and if so whether it wants its status back. `namespace` has the labels of its
+    /// namespace, `None` where that is not known: then no selector matches them.
+    pub(crate) fn select(
+        &self,
+        key: &WorkflowKey,
+        labels: &Labels,
+        namespace: Option<&Labels>,
+    ) -> Option<bool> {
+        let matching = self
+            .clauses
+            .iter()
+            .filter(|clause| clause.matches(key, labels, namespace));
         matching
             .map(|clause| clause.wants_status)
             .reduce(|one, other| one || other)
@@ -123,55 +156,74 @@ impl Clause {
         if !group || !Names::new(&clause.resources).allow(workflow::PLURAL) {
             return None;
         }
-        if clause
-            .namespace_selectors
-            .iter()
-            .any(|selector| *selector != LabelSelector::default())
-        {
-            problems.push(format!(
-                "spec.downsync[{index}].namespaceSelectors is not supported yet, so the clause selects nothing; name the namespaces in namespaces"
-            ));
-            return None;
-        }
-        let before = problems.len();
-        let path = format!("spec.downsync[{index}].objectSelectors");
-        let objects = compile_all(&clause.object_selectors, &path, problems);
-        if problems.len() > before && objects.is_empty() {
-            return None;
-        }
+        let namespace_selectors = compile_some(
+            &clause.namespace_selectors,
+            &format!("spec.downsync[{index}].namespaceSelectors"),
+            cel::NAMESPACE,
+            problems,
+        )?;
+        let objects = compile_some(
+            &clause.object_selectors,
+            &format!("spec.downsync[{index}].objectSelectors"),
+            cel::OBJECT,
+            problems,
+        )?;
         let namespaces = Names::new(&clause.namespaces);
         let object_names = Names::new(&clause.object_names);
-        let selectors = objects.iter().map(|(_, cel)| cel.clone());
-        let selection = [namespaces.selection("namespace"), object_names.selection("name")]
+        let by_selectors = |selectors: &[(Selector, String)]| {
+            let any = selectors.iter().map(|(_, cel)| cel.clone());
+            (!selectors.is_empty()).then(|| format!("({})", cel::any(any)))
+        };
+        let by_object: Vec<String> = [namespaces.selection("namespace"), object_names.selection("name")]
             .into_iter()
+            .chain([by_selectors(&objects)])
             .flatten()
-            .chain((!objects.is_empty()).then(|| format!("({})", cel::any(selectors))));
+            .collect();
+        let only = |selectors: Vec<(Selector, String)>| {
+            selectors.into_iter().map(|(selector, _)| selector).collect()
+        };
         Some(Self {
-            selection: cel::all(selection),
+            selection: cel::all(by_object.clone()),
+            exact_selection: cel::all(by_object.into_iter().chain(by_selectors(&namespace_selectors))),
             namespaces,
+            namespace_selectors: only(namespace_selectors),
             object_names,
-            objects: objects.into_iter().map(|(selector, _)| selector).collect(),
+            objects: only(objects),
             wants_status: legacy || clause.want_singleton_reported_state,
         })
     }
 
-    fn matches(&self, key: &WorkflowKey, labels: &BTreeMap<String, String>) -> bool {
+    fn matches(&self, key: &WorkflowKey, labels: &Labels, namespace: Option<&Labels>) -> bool {
+        let is_of_namespace = |selector: &Selector| namespace.is_some_and(|labels| selector.matches(labels));
         self.namespaces.allow(&key.namespace)
             && self.object_names.allow(&key.name)
+            && (self.namespace_selectors.is_empty() || self.namespace_selectors.iter().any(is_of_namespace))
             && (self.objects.is_empty() || self.objects.iter().any(|selector| selector.matches(labels)))
     }
 }
 
-/// Selectors that can be used, each with the same as CEL.
+/// As [`compile_all`]; `None` where there are some and none can be used, which must not become the choice of everything.
+fn compile_some(
+    selectors: &[LabelSelector],
+    path: &str,
+    of: &str,
+    problems: &mut Vec<String>,
+) -> Option<Vec<(Selector, String)>> {
+    let compiled = compile_all(selectors, path, of, problems);
+    (selectors.is_empty() || !compiled.is_empty()).then_some(compiled)
+}
+
+/// Selectors that can be used, each with the same as CEL over the labels of `of`.
 fn compile_all(
     selectors: &[LabelSelector],
     path: &str,
+    of: &str,
     problems: &mut Vec<String>,
 ) -> Vec<(Selector, String)> {
     let mut compiled = Vec::with_capacity(selectors.len());
     for (index, selector) in selectors.iter().enumerate() {
         match Selector::try_from(selector.clone()) {
-            Ok(compiled_selector) => compiled.push((compiled_selector, cel::matches(selector))),
+            Ok(compiled_selector) => compiled.push((compiled_selector, cel::matches(of, selector))),
             Err(error) => problems.push(format!("{path}[{index}] cannot be used: {error}")),
         }
     }

@@ -29,7 +29,11 @@ fn may_wait(object: &Value) -> bool {
 pub(crate) fn at_rest(world: &World) {
     for object in world.workflows() {
         let uid = text(&object, "/metadata/uid");
-        if world.servers.ledger.tampered.contains(uid) || world.servers.ledger.was_restored {
+        if world.servers.ledger.tampered.contains(uid) {
+            continue;
+        }
+        if world.servers.ledger.was_restored {
+            check_remembered(world, &object, uid);
             continue;
         }
         let starts = world.servers.ledger.starts.get(uid);
@@ -45,6 +49,29 @@ pub(crate) fn at_rest(world: &World) {
             check_unclaimed(world, &object, uid);
         }
         check_verbs(world, &object, uid);
+    }
+}
+
+/// Whatever was put back to a backup: what its cluster remembers to have ended is shown as ended.
+fn check_remembered(world: &World, object: &Value, uid: &str) {
+    let cluster = label(object, names::CLUSTER_LABEL);
+    let Some(cluster) = CLUSTERS.iter().position(|name| *name == cluster) else {
+        return;
+    };
+    let claimed = claimed_attempt(object);
+    let records = world.servers.wecs[cluster].list(Kind::Record);
+    let is_of_it = |record: &&Value| {
+        label(record, names::ORIGIN_UID_LABEL) == uid
+            && attempt(record) == claimed
+            && annotation(record, names::OUTCOME_ANNOTATION) == "Finished"
+    };
+    if let Some(record) = records.filter(is_of_it).last()
+        && is_ours(object)
+    {
+        assert!(
+            workflow::is_final(phase(object)),
+            "its cluster remembers that it has ended: {record:#}, and it does not say so: {object:#}"
+        );
     }
 }
 

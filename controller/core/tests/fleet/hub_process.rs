@@ -4,7 +4,7 @@
 
 use argosy_api::names;
 use argosy_core::{
-    ClusterName, Failure, OriginUid,
+    Change, ClusterName, Failure, OriginUid, Reconcile,
     hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
 };
 use jiff::Timestamp;
@@ -27,10 +27,13 @@ fn any(_: &serde_json::Value, _: usize) -> bool {
 
 impl Process for Hub {
     fn start(_: usize, servers: &Servers) -> Self {
-        Self::new(HubConfig {
+        let mut hub = Self::new(HubConfig {
             wds_name: "wds1".to_owned(),
             is_guarded: servers.is_guarded,
-        })
+        });
+        // No policy of the model reads the labels of namespaces.
+        hub.apply(HubInput::Namespace(Change::Reset(Vec::new())), servers.now);
+        hub
     }
 
     fn watches(_: usize) -> Vec<Watch<Self>> {

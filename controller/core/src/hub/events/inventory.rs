@@ -1,10 +1,10 @@
 //! How the index learns the inventory: ManagedClusters and the Leases of their agents.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{ManagedCluster, names};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{Resource, ResourceExt};
 
 use super::Dirty;
@@ -95,6 +95,31 @@ impl Hub {
             .cloned()
             .map(HubKey::Workflow)
             .collect()
+    }
+
+    /// Only labels are kept, and only their change matters.
+    pub(super) fn learn_namespaces(&mut self, change: Change<Namespace>) -> Dirty {
+        let entry = |namespace: Namespace| {
+            let name = namespace.name_any();
+            (name, Arc::new(namespace.metadata.labels.unwrap_or_default()))
+        };
+        let has_changed = match change {
+            Change::Apply(namespace) => {
+                let (name, labels) = entry(*namespace);
+                self.namespaces.insert(name, Arc::clone(&labels)) != Some(labels)
+            }
+            Change::Delete(namespace) => self.namespaces.remove(&namespace.name_any()).is_some(),
+            Change::Reset(live) => {
+                self.synced.namespaces = true;
+                let live = live.into_iter().map(entry).collect();
+                std::mem::replace(&mut self.namespaces, live) != self.namespaces
+            }
+        };
+        if has_changed && self.admission.table().reads_namespaces() {
+            self.replace_all()
+        } else {
+            Dirty::new()
+        }
     }
 
     /// A Lease was read to see whether a cluster is lost.

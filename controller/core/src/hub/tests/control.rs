@@ -146,6 +146,28 @@ fn a_retry_of_a_run_whose_object_is_gone_is_a_new_attempt_that_begins_where_the_
 }
 
 #[test]
+fn what_was_asked_after_a_retry_is_asked_of_the_new_attempt() {
+    let verb = |id: u64, kind: &str| json!({ "id": id, "type": kind, "status": { "nodes": { "w": id } } });
+    let asked = json!({ "last": 4, "pending": [verb(2, "Nodes"), verb(3, "Retry"), verb(4, "Nodes")] });
+    let asked = json!({ "metadata": { "annotations": { "argosy.dev/verbs": asked.to_string() } } });
+    let mut fleet = fleet(
+        with(retried(), asked),
+        "Failed",
+        &json!({ "outcome": "Finished" }),
+    );
+    fleet.work(work_with(
+        "cluster1",
+        1,
+        &[condition("Applied", "True", "Finished")],
+    ));
+    let patch = fleet.patch(Purpose::Restart);
+    let verbs = &patch.value_at("/metadata/annotations").unwrap()["argosy.dev/verbs"];
+    let verbs: Value = serde_json::from_str(verbs.as_str().unwrap()).unwrap();
+    let later = json!({ "id": 1, "type": "Nodes", "status": { "nodes": { "w": 4 } } });
+    assert_eq!(verbs, json!({ "last": 1, "pending": [later] }));
+}
+
+#[test]
 fn a_retry_of_a_claim_that_nothing_guarded_takes_its_ticket_off() {
     let claim = json!({ "attempt": 1, "cluster": "cluster1", "started": true, "status": true, "uid": "u1" });
     let mut old = retried();

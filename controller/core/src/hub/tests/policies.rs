@@ -132,6 +132,14 @@ fn a_clause_selects_by_namespace_and_name() {
             json!({ "namespaceSelectors": [{ "matchLabels": { "a": "b" } }] }),
             false,
         ),
+        (
+            json!({ "namespaceSelectors": [{ "matchLabels": { "a": "b" } }, { "matchLabels": { "team": "a" } }] }),
+            true,
+        ),
+        (
+            json!({ "namespaceSelectors": [{ "matchLabels": { "team": "a" } }], "namespaces": ["other"] }),
+            false,
+        ),
     ] {
         let mut fleet = Fleet::of(held("cluster7"));
         let spec = json!({ "spec": { "downsync": [clause] } });
@@ -145,6 +153,35 @@ fn a_clause_selects_by_namespace_and_name() {
         );
         assert_eq!(is_claim, selects, "{clause}");
     }
+}
+
+#[test]
+fn a_namespaces_labels_count_from_when_they_change_and_an_unknown_namespace_has_none_that_match() {
+    let mut fleet = Fleet::of(held("cluster7"));
+    let clause = json!({ "namespaceSelectors": [{ "matchExpressions": [{ "key": "team", "operator": "NotIn", "values": ["a"] }] }] });
+    let spec = json!({ "spec": { "downsync": [clause] } });
+    learn_policy(&mut fleet, with(policy("p", json!({ "name": "cluster1" })), spec));
+    let is_claimed = |fleet: &Fleet| {
+        matches!(
+            fleet.decide(),
+            Some(HubAction::PatchWorkflow {
+                purpose: Purpose::Claim,
+                ..
+            })
+        )
+    };
+    assert!(!is_claimed(&fleet));
+    let namespace = |team: &str| read(json!({ "metadata": { "name": "argo", "labels": { "team": team } } }));
+    let dirty = fleet.learn(HubInput::Namespace(Change::Apply(Box::new(namespace("b")))));
+    assert!(dirty.contains(&HubKey::Workflow(key())));
+    assert!(is_claimed(&fleet));
+    assert!(
+        fleet
+            .learn(HubInput::Namespace(Change::Apply(Box::new(namespace("b")))))
+            .is_empty()
+    );
+    fleet.learn(HubInput::Namespace(Change::Delete(Box::new(namespace("b")))));
+    assert!(!is_claimed(&fleet));
 }
 
 #[test]
