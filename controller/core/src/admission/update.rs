@@ -51,6 +51,10 @@ pub(super) fn review(old: &Workflow, new: &Workflow) -> Answer {
             .push(json!({ "op": "remove", "path": "/spec/suspend" })),
         Suspend::AsItIs | Suspend::Resumed => {}
     }
+    let has_no_phase = workflow::phase(new.status.as_ref()).is_empty();
+    if is_retry && has_no_phase && new.status.is_some() {
+        answer.patch.push(set("/status/phase", PENDING));
+    }
     if new.status != old.status && !is_retry {
         answer.patch.push(match &old.status {
             Some(status) => set("/status", status.clone()),
@@ -119,7 +123,8 @@ fn labels(old: &Workflow, new: &Workflow, claim: Option<&Claim>, is_retry: bool)
         return None;
     }
     let phase = if is_retry {
-        workflow::phase(new.status.as_ref())
+        let phase = workflow::phase(new.status.as_ref());
+        if phase.is_empty() { PENDING } else { phase }
     } else {
         before
             .get(names::ARGO_PHASE_LABEL)

@@ -38,13 +38,26 @@ pub(super) fn detect(old: &Workflow, new: &Workflow) -> Option<Verb> {
     let (before, after) = (old.status.as_ref()?, new.status.as_ref()?);
     let nodes = (unpack(before)?, unpack(after)?);
     let had_ended = workflow::is_final(workflow::phase(Some(before)));
-    if had_ended && workflow::phase(Some(after)) == "Running" {
+    if had_ended && has_begun_again(after) {
         return Some(retry(old, new, &nodes.0, &nodes.1));
     }
     if had_ended {
         return None;
     }
     resumed(before, after, &nodes.0, &nodes.1)
+}
+
+/// Whether this is how a retry leaves a status: running as of Argo 3, without a phase and not completed as of Argo 4.
+fn has_begun_again(status: &Value) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array);
+    let is_reset = conditions.into_iter().flatten().any(|condition| {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        text("type") == "Completed" && text("status") == "False"
+    });
+    match workflow::phase(Some(status)) {
+        "Running" => true,
+        phase => phase.is_empty() && is_reset,
+    }
 }
 
 /// Suspend nodes that waited, and were changed.

@@ -98,6 +98,34 @@ fn a_retry_is_recorded_and_leaves_the_status_as_argo_writes_it_but_the_hold_stay
 }
 
 #[test]
+fn a_retry_as_argo_4_writes_it_has_no_phase_and_gets_one_here() {
+    let old = failed();
+    let mut new = old.clone();
+    let reset = json!([{ "type": "Completed", "status": "False" }]);
+    new["status"] = json!({ "nodes": {}, "conditions": reset });
+    let labels = new["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove(names::ARGO_COMPLETED_LABEL);
+    let object = after(Some(&old), &new);
+    assert_eq!(object.labels()[names::ARGO_COMPLETED_LABEL], "true");
+    assert_eq!(object.labels()[names::ARGO_PHASE_LABEL], "Pending");
+    assert_eq!(
+        object.status,
+        Some(json!({ "nodes": {}, "conditions": reset, "phase": "Pending" }))
+    );
+    let verb = &verbs(&object).pending[0];
+    assert_eq!(
+        (verb.kind, &verb.status["phase"]),
+        (VerbKind::Retry, &json!(null))
+    );
+
+    // Whoever only wipes the status has asked for nothing.
+    new["status"] = json!({});
+    let object = after(Some(&old), &new);
+    assert_eq!(verbs(&object), Verbs::default());
+    assert_eq!(object.status, Some(old["status"].clone()));
+}
+
+#[test]
 fn a_verb_that_is_too_large_to_be_sent_is_not_taken_and_says_so() {
     let old = waiting();
     let mut new = old.clone();
