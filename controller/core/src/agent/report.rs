@@ -75,15 +75,18 @@ impl Agent {
         Some(self.as_work_status(origin, &key, status, reported, digest))
     }
 
-    /// What a record is to remember of an object that has ended, once the hub has the last report.
+    /// What a record is to remember of an object that has ended: once the hub has the last report, under the digest of that;
+    /// where the ITS has lost even its ManifestWork, under its own.
     pub(super) fn ending(&self, origin: &OriginUid, object: &Object) -> Option<Value> {
         object.is_final().then_some(())?;
         let status = object.status.as_deref()?;
-        let digest = self
+        let told = self
             .told
             .get(origin)
-            .filter(|known| known.attempt == object.attempt)?
-            .digest?;
+            .filter(|known| known.attempt == object.attempt)
+            .and_then(|known| known.digest);
+        let own = || self.work_status(origin, object, None).map(|(_, digest)| digest);
+        let digest = told.or_else(own)?;
         let mut ending: Map<String, Value> = REMEMBERED
             .into_iter()
             .filter_map(|field| Some((field.to_owned(), status.get(field)?.clone())))

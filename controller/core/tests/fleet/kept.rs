@@ -6,8 +6,8 @@ use crate::{
     script::{
         Draft, PolicyStep, SUSPENDED, Space,
         Step::{
-            Argo, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Lose, Policy,
-            Relist, Second, Settle, Tamper, User, Webhook,
+            Argo, Backup, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Lose,
+            Policy, Relist, Restore, Second, Settle, Tamper, User, Webhook,
         },
         Tamper::DeleteWork,
         UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
@@ -87,6 +87,29 @@ fn an_agent_that_is_back_while_its_workflow_moves_on_sees_that_it_was_asked() {
             Decide(0, 0),
             Execute(0, 0, None),
             Execute(1, 0, None),
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_ended_while_the_its_had_lost_it_is_shown_as_ended_when_it_is_sent_again() {
+    run(
+        true,
+        &[
+            User(0, Create("cluster1", PLAIN)),
+            Backup(Space::Its),
+            CatchUp(0, None),
+            Deliver(0, 0),
+            CatchUp(1, None),
+            Deliver(0, 0),
+            Argo(2, 0),
+            Argo(6, 0),
+            Argo(2, 0),
+            Argo(6, 0),
+            Restore(Space::Its, false),
+            Argo(8, 0),
+            Expire(8, 0),
+            CatchUp(1, None),
         ],
     );
 }
