@@ -1,5 +1,6 @@
 //! The `argosy` command: definitions for installers and checks for operators.
 
+mod render;
 mod s3;
 mod suspend;
 
@@ -25,6 +26,10 @@ pub struct Cli {
 pub enum Command {
     /// Print CustomResourceDefinitions as YAML, by default those of the KubeStellar group
     Crds(CrdsArgs),
+    /// Print what would be sent to a cluster, without any cluster
+    ///
+    /// Warnings go to standard error. Exits with 0, or with 1 if something of the input cannot be used.
+    Render(render::RenderArgs),
     /// Take Argosy's finalizer off every Workflow of the control cluster, after the controller was stopped
     ///
     /// The admission webhook's configuration, the admission policies and the webhook's Secret go first.
@@ -94,6 +99,7 @@ pub enum S3Command {
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
+        Command::Render(args) => render::run(&args),
         Command::Release {
             kubeconfig,
             namespace,

@@ -57,13 +57,22 @@ impl Transforms {
         self.by_name.keys()
     }
 
-    /// Removes from a Workflow what Argo's controller and the API server own, then what the transforms name.
-    pub fn apply_to_workflow(&self, object: &mut Value) {
-        argosy_transforms::workflow::strip(object);
-        let bound = |entry: &&Entry| entry.group == workflow::GROUP && entry.resource == workflow::PLURAL;
-        for entry in self.by_name.values().filter(bound) {
-            entry.compiled.transform.apply(object);
+    /// Removes from an object of this resource what belongs to the API server and to the controllers of its kind, then what the
+    /// transforms name. Returns what they could not remove, a sentence each.
+    pub fn apply_to(&self, group: &str, resource: &str, object: &mut Value) -> Vec<String> {
+        if (group, resource) == (workflow::GROUP, workflow::PLURAL) {
+            argosy_transforms::workflow::strip(object);
+        } else {
+            argosy_transforms::object::strip(object);
         }
+        let mut refused = Vec::new();
+        let bound = |entry: &(&String, &Entry)| entry.1.group == group && entry.1.resource == resource;
+        for (name, entry) in self.by_name.iter().filter(bound) {
+            let applied = entry.compiled.transform.apply(object);
+            let sentences = applied.refused.iter();
+            refused.extend(sentences.map(|refusal| format!("CustomTransform {name}: {refusal}")));
+        }
+        refused
     }
 
     /// The status that the transform should have, with its resource version, if it has another one.

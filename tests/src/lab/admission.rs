@@ -43,7 +43,12 @@ pub async fn eventually(what: &str, mut probe: impl AsyncFnMut() -> Result<bool>
 pub async fn until_held(scene: &Scene, member: &Member) -> Result<()> {
     let workflows = scene.workflows();
     eventually("the webhook holds what its policy selects", async || {
-        Ok(is_held(&try_unsuspended(&workflows, &member.cluster).await?))
+        let tried = try_unsuspended(&workflows, &member.cluster).await;
+        // The policy may be in effect before the webhook is.
+        if refusal(&tried).is_some() {
+            return Ok(false);
+        }
+        Ok(is_held(&tried?))
     })
     .await
 }

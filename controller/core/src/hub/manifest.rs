@@ -86,7 +86,8 @@ impl Hub {
             },
             "spec": &*view.spec,
         });
-        self.transforms.apply_to_workflow(&mut object);
+        self.transforms
+            .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
         if let Some(fields) = object.as_object_mut().filter(|_| !view.initial_status.is_empty()) {
             fields.insert("status".to_owned(), Value::Object(view.initial_status.clone()));
         }
