@@ -106,6 +106,9 @@ pub struct BindingPolicyStatus {
     /// What in the policy cannot be used, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
+    /// What in the policy works, but should be written otherwise, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde wants")]

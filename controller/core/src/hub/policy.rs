@@ -18,15 +18,22 @@ pub(super) struct Policy {
     pub(super) generation: i64,
     pub(super) rules: Arc<Rules>,
     problems: Vec<String>,
+    warnings: Vec<String>,
     status: Option<BindingPolicyStatus>,
     /// Number of Workflows it selects, kept by the index.
     pub(super) selected: usize,
 }
 
+/// What is said of a policy that was written for KubeStellar before 0.26.
+const LEGACY: &str = "spec.wantSingletonReportedState counts for every clause; its place is spec.downsync[].wantSingletonReportedState";
+
 impl Policy {
     /// Compiles a policy. What cannot be used is left out and said in its status.
     pub(super) fn compile(policy: BindingPolicy) -> Self {
         let mut problems = Vec::new();
+        // KubeStellar 0.26 moved it to the clauses.
+        let is_legacy = policy.spec.want_singleton_reported_state.is_some();
+        let warnings = is_legacy.then(|| LEGACY.to_owned()).into_iter().collect();
         let rules = Arc::new(Rules::compile(&policy, &mut problems));
         Self {
             uid: policy.metadata.uid,
@@ -34,6 +41,7 @@ impl Policy {
             generation: policy.metadata.generation.unwrap_or_default(),
             rules,
             problems,
+            warnings,
             status: policy.status,
             selected: 0,
         }
@@ -47,6 +55,7 @@ impl Policy {
             clusters: i64::try_from(clusters).unwrap_or(i64::MAX),
             conditions: known.conditions.clone(),
             errors: self.problems.clone(),
+            warnings: self.warnings.clone(),
         };
         let (ready, why, message) = self.readiness(clusters);
         set_condition(

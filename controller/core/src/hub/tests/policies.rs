@@ -33,6 +33,23 @@ fn a_policy_says_how_many_clusters_it_matches_and_whether_it_selects_anything() 
 }
 
 #[test]
+fn the_old_place_of_the_wish_for_a_singleton_status_counts_and_says_where_it_belongs() {
+    for wants in [true, false] {
+        let mut fleet = Fleet::of(held("old"));
+        let mut object = policy("old", json!({ "name": "cluster1" }));
+        object["spec"]["wantSingletonReportedState"] = json!(wants);
+        object["spec"]["downsync"][0]["wantSingletonReportedState"] = json!(false);
+        learn_policy(&mut fleet, object);
+        let warnings = policy_status(&fleet, "old").unwrap().warnings;
+        assert!(warnings[0].contains("spec.downsync[]"), "{warnings:?}");
+        let claim = fleet.patch(Purpose::Claim);
+        let claim = claim.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"].clone();
+        let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
+        assert_eq!(claim["status"], wants);
+    }
+}
+
+#[test]
 fn a_policy_without_cluster_selectors_or_clauses_for_workflows_says_so() {
     let mut fleet = Fleet::new();
     learn_policy(
