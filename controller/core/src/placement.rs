@@ -35,13 +35,14 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The cluster to go to: the only one, or, where reruns are asked for, the first that can be reached, by name.
+    /// The cluster to go to: the only one, or, where reruns are asked for, the first that can be reached, by name; none where
+    /// there are several, or none can be reached.
     pub(crate) fn choice(&self) -> Option<&ClusterName> {
+        if self.lost_after.is_some() {
+            return self.reachable().next();
+        }
         let mut clusters = self.clusters.iter();
         let first = clusters.next()?;
-        if self.lost_after.is_some() {
-            return self.reachable().next().or(Some(first));
-        }
         clusters.next().is_none().then_some(first)
     }
 

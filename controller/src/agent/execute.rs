@@ -70,7 +70,13 @@ impl Executor {
     ) -> Result<AgentInput, Failure> {
         templates::check(&self.wec, &self.cluster, object).await?;
         if let Some(fence) = fence {
-            self.check_fence(origin, fence).await?;
+            // Whatever goes wrong here says nothing about a creation.
+            self.check_fence(origin, fence)
+                .await
+                .map_err(|failure| match failure {
+                    Failure::Conflict => Failure::Conflict,
+                    other => Failure::Fenced(other.to_string()),
+                })?;
         }
         let api = self.workflows(&object.namespace().unwrap_or_default());
         match call(api.create(&creating(names::AGENT), object)).await {

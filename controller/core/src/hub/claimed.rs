@@ -74,15 +74,29 @@ impl Hub {
 
     /// Deletes every ManifestWork of a deleted Workflow, waits until all are gone, and lets the Workflow go.
     pub(super) fn decide_deletion(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
-        if let Some(works) = self.works.get(&view.uid) {
-            let (cluster, work) = works.iter().find(|(_, work)| !work.is_deleting)?;
+        let works = || self.works.get(&view.uid).into_iter().flatten();
+        if let Some((cluster, work)) = works().find(|(_, work)| !work.is_deleting) {
             return Some(HubAction::DeleteWork {
                 cluster: cluster.clone(),
                 origin: view.uid.clone(),
                 uid: work.uid.clone(),
             });
         }
+        if works().any(|(cluster, work)| !self.is_given_up(view, cluster, work)) {
+            return None;
+        }
         self.make_sure(key, view).or_else(|| let_go(key, view))
+    }
+
+    /// Whether this is left of an attempt whose cluster was lost, and still is: nobody waits for that. The agent deletes its object when
+    /// it is back, and the ManifestWork is kept until then.
+    fn is_given_up(&self, view: &WorkflowView, cluster: &ClusterName, work: &Work) -> bool {
+        let is_superseded = |claim: &Claim| claim.lost.is_some() && work.attempt < claim.attempt;
+        let is_away = self
+            .clusters
+            .get(cluster)
+            .is_none_or(|cluster| cluster.unreachable().is_some());
+        is_away && view.claim.as_ref().is_some_and(is_superseded)
     }
 
     /// Where a mailbox may hold a ManifestWork that is not known, one is created to find out, marked never to be carried

@@ -20,6 +20,11 @@ impl Hub {
             wants_status: view.placement.wants_status,
             is_guarded: self.config.is_guarded,
             lost_after: view.placement.lost_after,
+            // It still begins with what the retry has left.
+            is_retry: view
+                .claim
+                .as_ref()
+                .is_some_and(|claim| claim.is_retry && !claim.has_started),
             // Of where it was lost, something may be left.
             lost: view.claim.as_ref().and_then(|claim| claim.lost.clone()),
             ..Claim::new(cluster, view.last_attempt + 1)

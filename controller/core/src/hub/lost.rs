@@ -54,7 +54,10 @@ impl Hub {
         if has_ended || view.is_deleting || view.control.shutdown.is_some() {
             return None;
         }
-        self.clusters.get(&claim.cluster)?.unreachable()?;
+        let cluster = self.clusters.get(&claim.cluster);
+        if cluster.is_some_and(|cluster| cluster.unreachable().is_none()) {
+            return None;
+        }
         let pulse = self.pulses.get(&claim.cluster)?;
         let successor = view.placement.successor(&claim.cluster)?;
         Some((pulse.expires_at().saturating_add(grace).ok()?, successor))
@@ -102,12 +105,13 @@ impl Hub {
     pub(super) fn if_lost(&self, view: &WorkflowView, claim: &Claim) -> Option<String> {
         let grace = claim.lost_after?;
         view.placement.lost_after?;
-        Some(match self.rerun(view, claim) {
-            Some((_, successor)) => format!(
-                "; it starts anew on {successor} when that has lasted for {} s",
-                grace.as_secs()
-            ),
-            None => "; no other cluster can take it now".to_owned(),
-        })
+        if view.placement.successor(&claim.cluster).is_none() {
+            return Some("; no other cluster can take it now".to_owned());
+        }
+        let (_, successor) = self.rerun(view, claim)?;
+        let grace = grace.as_secs();
+        Some(format!(
+            "; it starts anew on {successor} when that has lasted for {grace} s"
+        ))
     }
 }

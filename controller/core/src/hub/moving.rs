@@ -29,8 +29,8 @@ impl Hub {
         let was_asked = self
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
-        let is_unwanted = was_asked || !view.placement.clusters.contains(&claim.cluster);
-        is_unwanted && !claim.is_retry && !self.has_started(view, claim) && !view.is_deleting
+        let is_misplaced = !claim.is_retry && !view.placement.clusters.contains(&claim.cluster);
+        (was_asked || is_misplaced) && !self.has_started(view, claim) && !view.is_deleting
     }
 
     /// Whether the attempt may have been created on its cluster.

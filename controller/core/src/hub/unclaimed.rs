@@ -51,6 +51,7 @@ impl Hub {
             wants_status: view.placement.wants_status,
             has_started: true,
             is_guarded: self.config.is_guarded,
+            lost_after: work.lost_after,
             ..Claim::new(cluster, work.attempt)
         })
     }
@@ -87,6 +88,17 @@ impl Hub {
                 .map(ClusterName::as_str)
                 .collect::<Vec<_>>()
                 .join(", ");
+            if placement.lost_after.is_some() {
+                let message = format!(
+                    "selected by {policies} for {clusters}, of which none can be reached; it waits, {hold}"
+                );
+                return Some(WorkflowCondition::new(
+                    types::DISPATCHED,
+                    false,
+                    reason::NO_CLUSTER,
+                    &message,
+                ));
+            }
             let message = format!(
                 "selected by {policies} for {clusters}; one run has one cluster, so it waits, {hold}"
             );

@@ -7,7 +7,7 @@ use argosy_api::{
     conditions::{manifest_work as types, reason},
     names,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ pub(super) struct Work {
     pub(super) is_deleting: bool,
     /// The attempt that is asked to be withdrawn.
     pub(super) withdraw: Option<u64>,
+    /// The grace period that its agent was told, if any.
+    pub(super) lost_after: Option<SignedDuration>,
     pub(super) has_annotations: bool,
     /// What is asked of the run.
     pub(super) control: Option<String>,
@@ -93,6 +95,12 @@ impl Work {
                 .as_ref()
                 .and_then(|annotations| annotations.get(names::CONTROL_ANNOTATION).cloned()),
             is_over,
+            lost_after: work
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(names::LOST_AFTER_ANNOTATION)?.parse().ok())
+                .map(SignedDuration::from_secs),
             has_annotations: work.metadata.annotations.is_some(),
             is_withdrawn: is_true(types::WITHDRAWN),
             is_started: is_true(types::APPLIED) || already_created,

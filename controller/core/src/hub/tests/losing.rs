@@ -86,7 +86,7 @@ fn with_a_rerun_policy_the_first_cluster_that_can_be_reached_is_taken_and_the_ag
     loses(&mut fleet, "cluster1");
     assert_eq!(claim_of(&fleet)["cluster"], "cluster2");
     loses(&mut fleet, "cluster2");
-    assert_eq!(claim_of(&fleet)["cluster"], "cluster1");
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoCluster"]);
 
     let mut fleet = self::fleet();
     fleet.work_gone(started("cluster1", 1));
@@ -278,4 +278,53 @@ fn an_annotation_that_cannot_be_used_is_said_in_the_policys_status() {
         panic!("a status is written")
     };
     assert!(status.errors[0].contains("soon is not a duration"), "{status:?}");
+}
+
+#[test]
+fn a_rerun_can_be_deleted_although_the_lost_cluster_never_comes_back() {
+    let claim = json!({ "cluster": "cluster2", "attempt": 2, "lost": "cluster1" });
+    let moved = json!({ "metadata": { "labels": { "argosy.dev/cluster": "cluster2" } } });
+    let mut fleet = fleet();
+    fleet.workflow(deleting(with(claimed_with(claim), moved)));
+    fleet.work(deleting(asked("cluster1", 1, &[])));
+    fleet.work(deleting(started("cluster2", 2)));
+    loses(&mut fleet, "cluster1");
+    assert!(!matches!(
+        fleet.decide(),
+        Some(HubAction::PatchWorkflow {
+            purpose: Purpose::LetGo,
+            ..
+        })
+    ));
+    fleet.work_gone(started("cluster2", 2));
+    fleet.patch(Purpose::LetGo);
+}
+
+#[test]
+fn a_retry_that_was_asked_back_begins_again_with_what_the_retry_has_left() {
+    let mut fleet = fleet();
+    let claim = json!({ "attempt": 2, "retry": true });
+    let left = json!({ "status": { "nodes": { "w-1": { "type": "Pod", "phase": "Succeeded" } } } });
+    fleet.workflow(with(claimed_with(claim), left));
+    fleet.work(promised("cluster1", 2));
+    let patch = fleet.patch(Purpose::Claim);
+    let claim = &patch.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"];
+    let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
+    assert_eq!((&claim["attempt"], &claim["retry"]), (&json!(3), &json!(true)));
+    assert_eq!(
+        patch.value_at("/status").unwrap()["nodes"],
+        json!({ "w-1": { "type": "Pod", "phase": "Succeeded" } })
+    );
+}
+
+#[test]
+fn a_cluster_that_is_no_longer_in_the_inventory_is_lost_like_one_that_is_silent() {
+    let mut fleet = fleet();
+    let gone = read(fleet.next(cluster("cluster1")));
+    fleet.learn(HubInput::Cluster(Change::Delete(Box::new(gone))));
+    // The policy selects what is left.
+    assert!(matches!(
+        decide_at(&fleet, 11 * MINUTE).action,
+        Some(HubAction::WithdrawWork { .. })
+    ));
 }
