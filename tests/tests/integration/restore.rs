@@ -1,6 +1,8 @@
 //! WDS and ITS are put back to a backup of their etcd while controller, agent and cluster go on: nothing starts again, nothing
 //! that runs is deleted, and what ended meanwhile is shown as it ended.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use argosy_api::{
     Workflow,
@@ -40,10 +42,17 @@ async fn is_the_same(member: &Member, object: &Workflow) -> Result<()> {
     Ok(())
 }
 
+/// How long others write: controller and agent look at the version every three seconds, and must see what is lost later.
+const LIFE: Duration = Duration::from_secs(8);
+
 /// What others write meanwhile: a backup is older than the few writes of a start.
 async fn life_goes_on(scene: &Scene) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(scene.control.clone());
-    for number in 0..300 {
+    let begin = Instant::now();
+    for number in 0.. {
+        if number >= 300 && begin.elapsed() >= LIFE {
+            break;
+        }
         let note = json!({ "metadata": { "annotations": { "example.com/note": number.to_string() } } });
         namespaces
             .patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(note))
