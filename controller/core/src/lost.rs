@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use argosy_api::names;
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::Failure;
 
@@ -54,6 +55,12 @@ pub(crate) fn asked(
         ));
     }
     Ok(Some(grace))
+}
+
+/// The grace period that the agent of a ManifestWork is told, if any.
+pub(crate) fn told(work: &ObjectMeta) -> Option<SignedDuration> {
+    let text = work.annotations.as_ref()?.get(names::LOST_AFTER_ANNOTATION)?;
+    text.parse().ok().map(SignedDuration::from_secs)
 }
 
 /// What must hold in the moment in which an agent creates an object whose Workflow may be started elsewhere once the cluster

@@ -96,6 +96,11 @@ impl Table {
         self.policies.values().any(|rules| rules.reads_namespaces())
     }
 
+    /// Whether it matters which clusters can be reached.
+    pub(crate) fn reads_reachability(&self) -> bool {
+        self.policies.values().any(|rules| rules.lost_after.is_some())
+    }
+
     /// The placement of a Workflow with these labels.
     pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
         let mut placement = Placement::default();

@@ -25,12 +25,16 @@ pub(super) fn can_be_read(workflow: &Workflow) -> bool {
     let Some(status) = &workflow.status else {
         return true;
     };
+    !is_false(status, types::STATUS_COMPLETE) && unpack(status).is_some()
+}
+
+/// Whether the status has a condition of this type that is `False`.
+fn is_false(status: &Value, type_: &str) -> bool {
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let is_incomplete = conditions.into_iter().flatten().any(|condition| {
+    conditions.into_iter().flatten().any(|condition| {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        text("type") == types::STATUS_COMPLETE && text("status") == "False"
-    });
-    !is_incomplete && unpack(status).is_some()
+        text("type") == type_ && text("status") == "False"
+    })
 }
 
 /// The verb by which `old` became `new`; its number is for the caller to set.
@@ -49,14 +53,9 @@ pub(super) fn detect(old: &Workflow, new: &Workflow) -> Option<Verb> {
 
 /// Whether this is how a retry leaves a status: running as of Argo 3, without a phase and not completed as of Argo 4.
 fn has_begun_again(status: &Value) -> bool {
-    let conditions = status.get("conditions").and_then(Value::as_array);
-    let is_reset = conditions.into_iter().flatten().any(|condition| {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        text("type") == "Completed" && text("status") == "False"
-    });
     match workflow::phase(Some(status)) {
         "Running" => true,
-        phase => phase.is_empty() && is_reset,
+        phase => phase.is_empty() && is_false(status, "Completed"),
     }
 }
 

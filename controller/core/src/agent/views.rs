@@ -12,6 +12,7 @@ use crate::{
     claim::attempt_of,
     control::{Applied, Control},
     digest::Digest,
+    lost,
 };
 
 /// A ManifestWork.
@@ -109,9 +110,7 @@ impl Work {
             attempt: attempt_of(&work.metadata),
             withdraw: annotation(&work.metadata, names::WITHDRAW_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
-            lost_after: annotation(&work.metadata, names::LOST_AFTER_ANNOTATION)
-                .and_then(|text| text.parse().ok())
-                .map(SignedDuration::from_secs),
+            lost_after: lost::told(&work.metadata),
             control: Control::of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::{ClusterName, OriginUid, claim::attempt_of};
+use crate::{ClusterName, OriginUid, claim::attempt_of, lost};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -95,12 +95,7 @@ impl Work {
                 .as_ref()
                 .and_then(|annotations| annotations.get(names::CONTROL_ANNOTATION).cloned()),
             is_over,
-            lost_after: work
-                .metadata
-                .annotations
-                .as_ref()
-                .and_then(|annotations| annotations.get(names::LOST_AFTER_ANNOTATION)?.parse().ok())
-                .map(SignedDuration::from_secs),
+            lost_after: lost::told(&work.metadata),
             has_annotations: work.metadata.annotations.is_some(),
             is_withdrawn: is_true(types::WITHDRAWN),
             is_started: is_true(types::APPLIED) || already_created,

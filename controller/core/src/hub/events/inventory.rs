@@ -46,6 +46,7 @@ impl Hub {
     fn apply_clusters(&mut self, live: Vec<ManagedCluster>) -> Dirty {
         let mut dirty = Dirty::new();
         let mut placement_changes = false;
+        let reads_reachability = self.admission.table().reads_reachability();
         for object in live {
             let name: ClusterName = object.name_any().as_str().into();
             let cluster = Cluster::new(object);
@@ -56,7 +57,8 @@ impl Hub {
             }
             placement_changes |= known.is_none_or(|known| {
                 known.labels != cluster.labels
-                    || known.unreachable().is_none() != cluster.unreachable().is_none()
+                    || (reads_reachability
+                        && known.unreachable().is_none() != cluster.unreachable().is_none())
             });
             if known.is_none_or(|known| known.differs_in_reachability(&cluster)) {
                 dirty.extend(self.claimed_by(&name));
