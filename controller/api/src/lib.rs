@@ -11,6 +11,7 @@ pub mod conditions;
 pub mod crds;
 pub mod custom_transform;
 pub mod managed_cluster;
+pub mod manifest_status;
 pub mod manifest_work;
 pub mod names;
 pub mod work_status;

@@ -129,6 +129,64 @@ pub const ARGO_NODE_ID_ANNOTATION: &str = "workflows.argoproj.io/node-id";
 /// Argo's finalizer for artifact garbage collection; makes the local controller process a held object.
 pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc";
 
+/// Label on everything that is made of an object of the WDS that is no Workflow: that object's UID. On its ManifestWorks and
+/// WorkStatuses, and on the object in the WEC.
+pub const OBJECT_UID_LABEL: &str = "argosy.dev/object-uid";
+
+/// Annotation on such a ManifestWork: group, version and plural of the WDS object (`apps/v1/deployments`, `/v1/configmaps`).
+pub const ORIGIN_RESOURCE_ANNOTATION: &str = "argosy.dev/origin-resource";
+
+/// Annotation on such a ManifestWork: `"true"` asks the agent for a WorkStatus of the object.
+pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
+
+/// Annotation on an object in a WEC: the digest of the manifest that it was applied from.
+pub const APPLIED_ANNOTATION: &str = "argosy.dev/applied";
+
+/// Annotation on an object in a WEC: `"true"` where it was there before, so that it stays when its ManifestWork goes.
+pub const ADOPTED_ANNOTATION: &str = "argosy.dev/adopted";
+
+/// Label on a Namespace of a WEC that was made because an object needed it: name of the ManagedCluster.
+pub const MADE_FOR_LABEL: &str = "argosy.dev/made-for";
+
+/// Annotation on a BindingPolicy: `every-cluster` runs a Workflow on each of the clusters that match, as KubeStellar does.
+pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
+
+/// Field manager that an object of another kind than Workflow is applied with. OCM asks for the prefix `work-agent`.
+pub const APPLIER: &str = "work-agent-argosy";
+
+/// OCM's finalizer on a ManifestWork: its objects are still to be deleted on the cluster.
+pub const MANIFEST_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+
+/// OCM's finalizer on an AppliedManifestWork: its objects are still to be deleted.
+pub const APPLIED_MANIFEST_WORK_FINALIZER: &str =
+    "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
+
+/// Annotation on a WDS object, written by its user: `"true"` expands the templates in its strings for each cluster.
+pub const EXPAND_TEMPLATES_ANNOTATION: &str = "control.kubestellar.io/expand-templates";
+
+/// Annotation on a Service of the WDS: `nodeport` keeps its node ports.
+pub const PRESERVE_ANNOTATION: &str = "control.kubestellar.io/preserve";
+
+/// Label on a WDS object whose status is an aggregate of several clusters'.
+pub const MULTI_STATUS_LABEL: &str = "managed-by.kubestellar.io/multiwecstatus";
+
+/// Namespace of the ITS with a ConfigMap for each cluster: the properties that templates may name.
+pub const PROPERTIES_NAMESPACE: &str = "customization-properties";
+
+/// Namespace of the WDS for the CombinedStatuses of cluster-scoped objects.
+pub const REPORT_NAMESPACE: &str = "kubestellar-report";
+
+/// Labels on a CombinedStatus: which object it is of, and by which policy.
+pub const COMBINED_GROUP_LABEL: &str = "status.kubestellar.io/api-group";
+/// See [`COMBINED_GROUP_LABEL`].
+pub const COMBINED_RESOURCE_LABEL: &str = "status.kubestellar.io/resource";
+/// See [`COMBINED_GROUP_LABEL`].
+pub const COMBINED_NAMESPACE_LABEL: &str = "status.kubestellar.io/namespace";
+/// See [`COMBINED_GROUP_LABEL`].
+pub const COMBINED_NAME_LABEL: &str = "status.kubestellar.io/name";
+/// See [`COMBINED_GROUP_LABEL`].
+pub const COMBINED_POLICY_LABEL: &str = "status.kubestellar.io/binding-policy";
+
 /// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object: derived from its UID, so that
 /// every write can be repeated and a new object of the same name is another one.
 pub fn work_name(origin_uid: &str) -> String {

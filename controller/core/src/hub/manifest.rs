@@ -39,8 +39,11 @@ impl Hub {
                 },
                 update_strategy: Some(UpdateStrategy {
                     type_: "CreateOnly".to_owned(),
+                    ..UpdateStrategy::default()
                 }),
+                ..ManifestConfig::default()
             }],
+            ..ManifestWorkSpec::default()
         };
         let mut work = ManifestWork::new(&names::work_name(view.uid.as_str()), spec);
         let metadata = &mut work.metadata;
