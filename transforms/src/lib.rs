@@ -1,7 +1,7 @@
 //! The `CustomTransform` engine: JSON in, JSON out.
 //!
 //! Owns: compiling the paths of `spec.remove` ([`Transform::compile`]), taking what they select out of an object
-//! ([`Transform::apply`]), and the built-in rules for objects on their way to a WEC ([`object`], [`workflow`]).
+//! ([`Transform::apply`]), and the built-in rules for objects on their way to a WEC ([`kinds`], [`object`], [`workflow`]).
 //! Does not own: which transforms are bound to an object, where their errors are reported, or what Argosy adds
 //! to an object afterwards. No Kubernetes client, no I/O, no clock.
 //!
@@ -14,10 +14,12 @@
 mod edit;
 mod evaluate;
 mod filter;
+pub mod kinds;
 mod lexical;
 mod location;
 pub mod object;
 mod path;
+pub mod template;
 mod typing;
 pub mod workflow;
 

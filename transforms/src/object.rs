@@ -1,7 +1,7 @@
 //! What no object takes along to a WEC, whatever its kind.
 //!
 //! Owns the rules that hold for every kind: what the API server set, what ties the object to this API server,
-//! and Argosy's own marks. Rules for one kind are beside this module (`workflow`).
+//! and the marks of Argosy and KubeStellar. Rules for one kind are beside this module (`kinds`, `workflow`).
 
 use serde_json::{Map, Value};
 
@@ -26,8 +26,15 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Prefix of every label and annotation of Argosy.
 const ARGOSY_PREFIX: &str = "argosy.dev/";
 
-/// Removes status, server-set metadata, finalizers, ownerReferences, the annotation of `kubectl apply`, and every
-/// label and annotation of Argosy. Labels and annotations that are empty then go as well.
+/// Prefix of the labels by which the control cluster knows that an object's status is returned.
+const STATUS_MARKS_PREFIX: &str = "managed-by.kubestellar.io/";
+
+/// Asks for templates to be expanded on the way down; what arrives has none.
+const EXPAND_TEMPLATES: &str = "control.kubestellar.io/expand-templates";
+
+/// Removes status, server-set metadata, finalizers, ownerReferences, the annotation of `kubectl apply`, every label and
+/// annotation of Argosy, and KubeStellar's marks of a returned status and of templates. Labels and annotations that are empty
+/// then go as well.
 pub fn strip(object: &mut Value) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -39,20 +46,22 @@ pub fn strip(object: &mut Value) {
     for field in METADATA {
         metadata.remove(field);
     }
-    retain_keys(metadata, "labels", |key| !key.starts_with(ARGOSY_PREFIX));
+    retain_keys(metadata, "labels", |key| {
+        !key.starts_with(ARGOSY_PREFIX) && !key.starts_with(STATUS_MARKS_PREFIX)
+    });
     retain_keys(metadata, "annotations", |key| {
-        !key.starts_with(ARGOSY_PREFIX) && key != LAST_APPLIED
+        !key.starts_with(ARGOSY_PREFIX) && ![LAST_APPLIED, EXPAND_TEMPLATES].contains(&key)
     });
 }
 
-/// Keeps those keys of the map `metadata[field]` for which `keep` holds, and drops the map when it is empty.
-pub(crate) fn retain_keys(metadata: &mut Map<String, Value>, field: &str, keep: impl Fn(&str) -> bool) {
-    let Some(entries) = metadata.get_mut(field).and_then(Value::as_object_mut) else {
+/// Keeps those keys of the map `parent[field]` for which `keep` holds, and drops the map when it is empty.
+pub(crate) fn retain_keys(parent: &mut Map<String, Value>, field: &str, keep: impl Fn(&str) -> bool) {
+    let Some(entries) = parent.get_mut(field).and_then(Value::as_object_mut) else {
         return;
     };
     entries.retain(|key, _| keep(key));
     if entries.is_empty() {
-        metadata.remove(field);
+        parent.remove(field);
     }
 }
 
@@ -96,6 +105,23 @@ mod tests {
                 "annotations": {"argosy.dev/claim": "{}", LAST_APPLIED: "{}"},
             }}),
             &json!({"metadata": {"name": "n"}}),
+        );
+    }
+
+    #[test]
+    fn marks_of_kubestellar_stay_on_the_control_cluster_and_what_it_reads_there_travels() {
+        check(
+            json!({"metadata": {
+                "labels": {
+                    "managed-by.kubestellar.io/singletonstatus": "true", "managed-by.kubestellar.io/multiwecstatus": "true",
+                    "kubestellar.io/cluster": "c",
+                },
+                "annotations": {EXPAND_TEMPLATES: "true", "control.kubestellar.io/preserve": "nodeport"},
+            }}),
+            &json!({"metadata": {
+                "labels": {"kubestellar.io/cluster": "c"},
+                "annotations": {"control.kubestellar.io/preserve": "nodeport"},
+            }}),
         );
     }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use argosy_transforms::{PathProblem, RefusalReason, Transform, object, workflow};
+use argosy_transforms::{PathProblem, RefusalReason, Transform};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use serde_json_path::{JsonPath, PathElement};
@@ -299,28 +299,6 @@ proptest! {
         let place = place.index(characters.len());
         characters[place] = other;
         never_breaks_the_object(&document, &characters.into_iter().collect::<String>())?;
-    }
-
-    #[test]
-    fn the_built_in_rules_are_idempotent_and_keep_the_identity(document in object(), status in tree()) {
-        let mut document = document;
-        document["status"] = status;
-        for strip in [object::strip, workflow::strip] {
-            let mut once = document.clone();
-            strip(&mut once);
-            prop_assert_eq!(identity(&once), identity(&document));
-            prop_assert_eq!(once.get("status"), None);
-            let mut twice = once.clone();
-            strip(&mut twice);
-            prop_assert_eq!(once, twice);
-        }
-    }
-
-    #[test]
-    fn the_built_in_rules_take_any_json(document in tree()) {
-        let mut document = document;
-        object::strip(&mut document);
-        workflow::strip(&mut document);
     }
 }
 
