@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Binaries of the local fleet: built once per version, kept outside the checkout.
 #
-#   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui)
+#   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui;
+#                                         and, only where named, OCM's work agent: ocm ocm10)
 #   scripts/toolchain.sh path             print the one folder that holds links to all binaries
 #   scripts/toolchain.sh version PART     print the version of a part
 set -euo pipefail
@@ -12,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/toolchain.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/toolchain-argo.sh"
 
 usage() {
-  sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 ensure() {

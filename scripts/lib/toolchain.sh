@@ -6,6 +6,9 @@ TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo)
 # Argo's major version: 3, with its web UI, or 4, without.
 TOOLCHAIN_ARGO_MAJOR=${ARGOSY_ARGO:-3}
 [[ $TOOLCHAIN_ARGO_MAJOR != 3 ]] || TOOLCHAIN_PARTS+=(ui)
+# Built only when they are named: no fleet needs them, the integration tests do. OCM's work agent, as it is today and of
+# the line that KubeStellar ships.
+TOOLCHAIN_EXTRAS=(ocm ocm10)
 TOOLCHAIN_ARGO=github.com/argoproj/argo-workflows/v$TOOLCHAIN_ARGO_MAJOR
 TOOLCHAIN_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../toolchain" && pwd)
 TOOLCHAIN_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/argosy/toolchain
@@ -20,8 +23,9 @@ toolchain_module() {
     s3) echo github.com/versity/versitygw ;;
     argo | ui) echo "$TOOLCHAIN_ARGO" ;;
     helm) echo helm.sh/helm/v3 ;;
+    ocm | ocm10) echo open-cluster-management.io/ocm ;;
     *)
-      echo "unknown part '$1'; parts are: ${TOOLCHAIN_PARTS[*]}" >&2
+      echo "unknown part '$1'; parts are: ${TOOLCHAIN_PARTS[*]} ${TOOLCHAIN_EXTRAS[*]}" >&2
       return 1
       ;;
   esac
@@ -115,15 +119,25 @@ toolchain_build_helm() {
     helm.sh/helm/v3/cmd/helm
 }
 
+toolchain_build_ocm() { toolchain_work_agent ocm "$1"; }
+
+toolchain_build_ocm10() { toolchain_work_agent ocm10 "$1"; }
+
+# toolchain_work_agent PART OUT
+toolchain_work_agent() {
+  toolchain_go_build "$(toolchain_folder "$1")" "$2" '' open-cluster-management.io/ocm/cmd/work &&
+    mv "$2/work" "$2/$1-work"
+}
+
 # Prints the one folder with links to all binaries that are built. Its name is a digest of all versions, so
 # checkouts with different versions do not disturb each other.
 toolchain_path() {
   local part file digest folder
-  digest=$(for part in "${TOOLCHAIN_PARTS[@]}"; do toolchain_target "$part"; done | sha256sum | cut -c1-10)
+  digest=$(for part in "${TOOLCHAIN_PARTS[@]}" "${TOOLCHAIN_EXTRAS[@]}"; do toolchain_target "$part"; done | sha256sum | cut -c1-10)
   folder=$TOOLCHAIN_CACHE/bin-$digest
   mkdir -p "$folder"
   # The order matters: the argo command with the UI replaces the one without.
-  for part in "${TOOLCHAIN_PARTS[@]}"; do
+  for part in "${TOOLCHAIN_PARTS[@]}" "${TOOLCHAIN_EXTRAS[@]}"; do
     toolchain_has "$part" || continue
     for file in "$(toolchain_target "$part")"/*; do
       [[ -f $file ]] || continue
