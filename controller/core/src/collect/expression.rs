@@ -1,0 +1,107 @@
+//! One CEL expression: parsed once, with bounds on its size, and evaluated with a bound on its cost.
+//!
+//! The dialect is the standard library of CEL, as in KubeStellar: no extensions, no optional values. cel-go finds unknown names
+//! when it checks types; here there is no type checker, so `names` looks for them, and what does not fit together is an error of
+//! the evaluation.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, LazyLock},
+};
+
+use cel::{
+    Context, DeclarationError, Env, Value as CelValue,
+    common::ast::{EntryExpr, Expr, IdedExpr},
+    parser::Parser,
+};
+
+use super::{fault, inputs::Inputs, meter, names, pattern};
+
+/// Bytes of an expression.
+pub(super) const LONGEST: usize = 4096;
+
+/// Levels of nesting that the parser allows, and those that what it makes may have: `a + b + c` has one for each sign.
+const DEEPEST_SOURCE: u16 = 64;
+const DEEPEST: usize = 128;
+
+/// What an expression says when it is refused for its cost.
+const COSTS_TOO_MUCH: &str =
+    "the expression costs too much: make it look at less, or nest fewer of map, filter, all and exists";
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(super) struct Expression(IdedExpr);
+
+impl Expression {
+    /// Compiles `source`; to be called where there is room for recursion (`deep`).
+    pub(super) fn compile(source: &str) -> Result<Self, String> {
+        if source.len() > LONGEST {
+            return Err(format!("has {} bytes; {LONGEST} is the most", source.len()));
+        }
+        let parser = Parser::new().max_recursion_depth(DEEPEST_SOURCE);
+        let parsed = catch_unwind(AssertUnwindSafe(|| parser.parse(source)));
+        let parsed = parsed.map_err(|_| "cannot be parsed: the parser gave up".to_owned())?;
+        let parsed = parsed.map_err(|errors| format!("cannot be parsed: {}", fault::parse(&errors)))?;
+        if depth(&parsed) > DEEPEST {
+            return Err(format!("is nested deeper than {DEEPEST} levels"));
+        }
+        names::check(&parsed)?;
+        Ok(Self(meter::metered(parsed)))
+    }
+
+    /// The value for one cluster, and how much of `purse` is left; to be called where there is room for recursion (`deep`).
+    pub(super) fn evaluate(&self, inputs: &Inputs<'_>, purse: u64) -> (Result<CelValue, String>, u64) {
+        let environment = match &*ENVIRONMENT {
+            Ok(environment) => Arc::clone(environment),
+            Err(error) => return (Err(error.to_string()), purse),
+        };
+        let mut context = Context::with_env(environment);
+        context.set_variable_resolver(inputs);
+        let resolve = || catch_unwind(AssertUnwindSafe(|| CelValue::resolve(&self.0, &context)));
+        let (resolved, left) = meter::with_purse(purse, resolve);
+        let value = match resolved {
+            // Whatever came out: an error that was absorbed may have changed it.
+            _ if left == 0 => Err(COSTS_TOO_MUCH.to_owned()),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(fault::sentence(&error)),
+            Err(_) => Err("the evaluator panicked, which is a defect of it".to_owned()),
+        };
+        (value, left)
+    }
+}
+
+static ENVIRONMENT: LazyLock<Result<Arc<Env>, DeclarationError>> = LazyLock::new(|| {
+    let mut environment = Env::default().with_optional_support(false).with_stdlib();
+    meter::declare(&mut environment)?;
+    pattern::declare(&mut environment)?;
+    Ok(Arc::new(environment))
+});
+
+fn depth(expression: &IdedExpr) -> usize {
+    let deepest =
+        |children: &mut dyn Iterator<Item = &IdedExpr>| children.map(depth).max().unwrap_or_default();
+    1 + match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => 0,
+        Expr::Call(call) => deepest(&mut call.args.iter().chain(call.target.as_deref())),
+        Expr::Select(select) => depth(&select.operand),
+        Expr::List(list) => deepest(&mut list.elements.iter()),
+        Expr::Map(map) => deepest(&mut entries(&map.entries)),
+        Expr::Struct(message) => deepest(&mut entries(&message.entries)),
+        Expr::Comprehension(comprehension) => deepest(
+            &mut [
+                &comprehension.iter_range,
+                &comprehension.loop_step,
+                &comprehension.result,
+            ]
+            .into_iter(),
+        ),
+    }
+}
+
+/// The expressions in the entries of a map or a message.
+pub(super) fn entries(entries: &[cel::common::ast::IdedEntryExpr]) -> impl Iterator<Item = &IdedExpr> {
+    entries.iter().flat_map(|entry| match &entry.expr {
+        EntryExpr::MapEntry(entry) => [Some(&entry.key), Some(&entry.value)].into_iter().flatten(),
+        EntryExpr::StructField(field) => [Some(&field.value), None].into_iter().flatten(),
+    })
+}

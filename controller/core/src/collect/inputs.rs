@@ -1,0 +1,122 @@
+//! The variables of an expression, converted from JSON as far as it asks for them.
+//!
+//! The evaluator asks for the longest name first: `returned.status.phase`, then `returned.status`. So only the phase is converted,
+//! and not the megabyte beside it. What is converted is paid for (`meter`).
+
+use std::collections::HashMap;
+
+use cel::{
+    common::{
+        types::{
+            CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelTimestamp, CelUInt,
+        },
+        value::{CowVal, Val},
+    },
+    context::VariableResolver,
+};
+use chrono::DateTime;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::meter;
+
+/// The object in the workload description space.
+pub(super) const OBJECT: &str = "obj";
+/// What has come back from the cluster.
+const RETURNED: &str = "returned";
+/// What is known of the cluster.
+const INVENTORY: &str = "inventory";
+/// How it came back.
+const PROPAGATION: &str = "propagation";
+
+/// The names of all variables.
+pub(super) const VARIABLES: [&str; 4] = [OBJECT, RETURNED, INVENTORY, PROPAGATION];
+
+/// The keys of the maps that are ours.
+const STATUS: &str = "status";
+const NAME: &str = "name";
+const LAST_RETURNED: &str = "lastReturnedUpdateTimestamp";
+
+/// The values of the variables for one cluster.
+pub(super) struct Inputs<'a> {
+    pub(super) object: &'a Value,
+    pub(super) status: Option<&'a Value>,
+    pub(super) cluster: &'a str,
+    pub(super) last_returned: Option<Timestamp>,
+}
+
+impl VariableResolver for Inputs<'_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        let mut path = name.split('.');
+        let root = path.next()?;
+        let value = match root {
+            OBJECT => convert(path.try_fold(self.object, |value, key| value.get(key))?),
+            RETURNED => {
+                let status = self.status.unwrap_or(&Value::Null);
+                match path.next() {
+                    None => map([(STATUS, convert(status))]),
+                    Some(STATUS) => convert(path.try_fold(status, |value, key| value.get(key))?),
+                    Some(_) => return None,
+                }
+            }
+            INVENTORY => member(path, NAME, || text(self.cluster))?,
+            PROPAGATION => member(path, LAST_RETURNED, || {
+                self.last_returned.map_or_else(null, timestamp)
+            })?,
+            _ => return None,
+        };
+        Some(CowVal::Owned(value))
+    }
+}
+
+/// The map with one key, or what it holds under that.
+fn member<'b, 'n>(
+    mut path: impl Iterator<Item = &'n str>,
+    key: &'static str,
+    value: impl FnOnce() -> Box<dyn Val + 'b>,
+) -> Option<Box<dyn Val + 'b>> {
+    match path.next() {
+        None => Some(map([(key, value())])),
+        Some(asked) if asked == key && path.next().is_none() => Some(value()),
+        Some(_) => None,
+    }
+}
+
+fn map<'b>(entries: impl IntoIterator<Item = (&'b str, Box<dyn Val + 'b>)>) -> Box<dyn Val + 'b> {
+    let entries = entries.into_iter();
+    let entries: HashMap<CelMapKey<'b>, _> = entries.map(|(key, value)| (key.into(), value)).collect();
+    Box::new(CelMap::from(entries))
+}
+
+fn text(text: &str) -> Box<dyn Val + '_> {
+    Box::new(CelString::from(text))
+}
+
+fn null<'b>() -> Box<dyn Val + 'b> {
+    Box::new(CelNull)
+}
+
+fn timestamp<'b>(at: Timestamp) -> Box<dyn Val + 'b> {
+    let nanoseconds = u32::try_from(at.subsec_nanosecond()).unwrap_or_default();
+    DateTime::from_timestamp(at.as_second(), nanoseconds)
+        .map_or_else(null, |at| Box::new(CelTimestamp::from(at.fixed_offset())))
+}
+
+/// Nothing more is made of a value that cannot be paid for: the evaluation is refused anyway.
+fn convert(value: &Value) -> Box<dyn Val + '_> {
+    if !meter::spend(1) {
+        return null();
+    }
+    match value {
+        Value::Null => null(),
+        Value::Bool(flag) => Box::new(CelBool::from(*flag)),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Box::new(CelInt::from(int)),
+            (None, Some(uint)) => Box::new(CelUInt::from(uint)),
+            (None, None) => Box::new(CelDouble::from(number.as_f64().unwrap_or_default())),
+        },
+        Value::String(string) => text(string),
+        Value::Array(items) => Box::new(CelList::from(items.iter().map(convert).collect::<Vec<_>>())),
+        Value::Object(fields) => map(fields.iter().map(|(key, value)| (key.as_str(), convert(value)))),
+    }
+}

@@ -1,0 +1,99 @@
+//! The names in an expression: variables, functions and types that there are not are found before anything is evaluated.
+
+use cel::common::ast::{Expr, IdedExpr, operators};
+
+use super::{expression::entries, inputs::VARIABLES};
+
+/// The functions of CEL's standard library, besides the operators.
+pub(super) const FUNCTIONS: [&str; 28] = [
+    "bool",
+    "bytes",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "int",
+    "matches",
+    "size",
+    "startsWith",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+    operators::IN,
+    operators::NEGATE,
+    operators::LOGICAL_NOT,
+];
+
+/// The types that an expression may compare `type(x)` with.
+const TYPES: [&str; 11] = [
+    "bool",
+    "bytes",
+    "double",
+    "google",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "type",
+    "uint",
+];
+
+/// Says which name in `expression` means nothing.
+pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
+    check_in(&mut Vec::new(), expression)
+}
+
+/// `bound` are the variables of the comprehensions around it.
+fn check_in<'e>(bound: &mut Vec<&'e str>, expression: &'e IdedExpr) -> Result<(), String> {
+    match &expression.expr {
+        Expr::Unspecified | Expr::Literal(_) => Ok(()),
+        Expr::Ident(name) => {
+            let plain = name.strip_prefix('.').unwrap_or(name);
+            let is_known = VARIABLES.contains(&plain)
+                || TYPES.contains(&plain)
+                || name.starts_with('@')
+                || bound.contains(&name.as_str());
+            is_known.then_some(()).ok_or_else(|| {
+                format!(
+                    "refers to {name}, which is not known; there are {}",
+                    VARIABLES.join(", ")
+                )
+            })
+        }
+        Expr::Call(call) => {
+            let name = call.func_name.as_str();
+            // Operators are spelled with `_` or `@` by the parser; no function of the library is.
+            if !name.contains(['_', '@']) && !FUNCTIONS.contains(&name) {
+                return Err(format!("calls {name}, which is not known or not called so"));
+            }
+            let operands = call.target.as_deref().into_iter().chain(&call.args);
+            operands
+                .into_iter()
+                .try_for_each(|operand| check_in(bound, operand))
+        }
+        Expr::Select(select) => check_in(bound, &select.operand),
+        Expr::List(list) => list.elements.iter().try_for_each(|item| check_in(bound, item)),
+        Expr::Map(map) => entries(&map.entries).try_for_each(|item| check_in(bound, item)),
+        Expr::Struct(message) => Err(format!("makes a {}, which is not known", message.type_name)),
+        Expr::Comprehension(comprehension) => {
+            check_in(bound, &comprehension.iter_range)?;
+            bound.push(&comprehension.iter_var);
+            let checked = check_in(bound, &comprehension.loop_step);
+            bound.pop();
+            checked
+        }
+    }
+}
