@@ -1,0 +1,200 @@
+//! Apply once, correct what somebody changes, write nothing else.
+
+use super::*;
+
+#[test]
+fn an_object_is_read_and_applied_and_its_namespace_is_made_first() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]);
+    assert_eq!(
+        world.settle("w"),
+        [
+            "ask for the kinds of v1",
+            "look for configmaps shop/c",
+            "apply configmaps shop/c",
+            "make namespace shop",
+            "look for configmaps shop/c",
+            "apply configmaps shop/c",
+            "write the ManifestWork's status",
+        ]
+    );
+    let there = &world.objects[&key("configmaps", "c")];
+    assert_eq!(there["metadata"]["labels"][names::CLUSTER_LABEL], "cluster1");
+    assert_eq!(
+        there["metadata"]["annotations"][names::MANIFEST_WORK_ANNOTATION],
+        "w"
+    );
+    assert!(
+        there["metadata"]["annotations"]
+            .get(names::ADOPTED_ANNOTATION)
+            .is_none()
+    );
+    assert_eq!(world.says("w", None, "Applied").0, "True");
+    assert_eq!(world.says("w", None, "Available").1, "ResourcesAvailable");
+    assert_eq!(world.says("w", Some(0), "Applied").1, "AppliedManifestComplete");
+}
+
+#[test]
+fn nothing_is_written_when_nothing_has_changed_also_after_a_restart() {
+    let mut world =
+        World::new(&[("w", theirs(&[config_map("c", "1"), config_map("d", "1")]))]).with_namespace();
+    world.settle("w");
+    assert_eq!(world.settle("w"), [""; 0]);
+    world.restart();
+    assert_eq!(world.settle("w"), ["ask for the kinds of v1"]);
+}
+
+#[test]
+fn a_field_of_ours_that_somebody_changes_is_put_back_also_after_a_restart() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.take(&key("configmaps", "c"), "a", "other");
+    assert_eq!(world.settle("w"), ["apply configmaps shop/c"]);
+    assert_eq!(world.objects[&key("configmaps", "c")]["data"]["a"], "1");
+    world.take(&key("configmaps", "c"), "a", "other");
+    world.restart();
+    assert_eq!(
+        world.settle("w"),
+        ["ask for the kinds of v1", "apply configmaps shop/c"]
+    );
+}
+
+#[test]
+fn a_field_of_others_is_left_alone() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.take(&key("configmaps", "c"), "b", "theirs");
+    assert_eq!(world.settle("w"), [""; 0]);
+}
+
+#[test]
+fn a_new_manifest_is_applied() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    let status = world.works["w"]["status"].clone();
+    world.put_work(
+        "w",
+        with(ours(&config_map("c", "2")), json!({ "status": status })),
+    );
+    assert_eq!(
+        world.settle("w"),
+        ["apply configmaps shop/c", "write the ManifestWork's status"]
+    );
+    assert_eq!(world.objects[&key("configmaps", "c")]["data"]["a"], "2");
+    let observed = &world.works["w"]["status"]["conditions"][0]["observedGeneration"];
+    assert_eq!(*observed, world.works["w"]["metadata"]["generation"]);
+}
+
+#[test]
+fn an_object_that_somebody_deletes_is_made_again_whatever_the_strategy() {
+    for strategy in ["Update", "CreateOnly"] {
+        let config = json!({ "spec": { "manifestConfigs": [{
+            "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
+            "updateStrategy": { "type": strategy },
+        }] } });
+        let mut world = World::new(&[("w", with(ours(&config_map("c", "1")), config))]).with_namespace();
+        world.settle("w");
+        world.remove(&key("configmaps", "c"));
+        assert_eq!(
+            world.settle("w"),
+            ["look for configmaps shop/c", "apply configmaps shop/c"],
+            "{strategy}"
+        );
+    }
+}
+
+#[test]
+fn what_is_created_only_is_not_written_again() {
+    let config = json!({ "spec": { "manifestConfigs": [{
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
+        "updateStrategy": { "type": "CreateOnly" },
+    }] } });
+    let mut world = World::new(&[("w", with(ours(&config_map("c", "1")), config.clone()))]).with_namespace();
+    world.settle("w");
+    world.take(&key("configmaps", "c"), "a", "other");
+    assert_eq!(world.settle("w"), [""; 0]);
+    world.put_work("w", with(ours(&config_map("c", "2")), config));
+    assert_eq!(world.settle("w"), ["write the ManifestWork's status"]);
+    assert_eq!(world.objects[&key("configmaps", "c")]["data"]["a"], "other");
+}
+
+#[test]
+fn what_is_read_only_is_looked_at_less_and_less_often_and_never_written() {
+    let config = json!({ "spec": { "manifestConfigs": [{
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
+        "updateStrategy": { "type": "ReadOnly" },
+    }] } });
+    let mut world = World::new(&[("w", with(theirs(&[config_map("c", "1")]), config))]).with_namespace();
+    let read = "look for configmaps shop/c";
+    assert_eq!(world.settle("w")[1..], [read, "write the ManifestWork's status"]);
+    assert_eq!(world.says("w", Some(0), "Available").0, "False");
+    let mut delays = Vec::new();
+    for _ in 0..3 {
+        let next = world.decide("w").recheck_at.unwrap();
+        delays.push(next.duration_since(world.now).as_secs());
+        world.now = next;
+        assert_eq!(world.settle("w"), [read]);
+    }
+    assert_eq!(delays, [1, 2, 4]);
+    world.put(&key("configmaps", "c"), config_map("c", "theirs"));
+    world.later(60);
+    assert_eq!(world.settle("w"), [read, "write the ManifestWork's status"]);
+    assert_eq!(world.says("w", Some(0), "Available").0, "True");
+}
+
+#[test]
+fn two_that_fight_over_a_field_are_slowed_down() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    let mut waited = 0;
+    for _ in 0..12 {
+        world.take(&key("configmaps", "c"), "a", "other");
+        if let Some(at) = world.decide("w").recheck_at {
+            waited += at.duration_since(world.now).as_millis();
+            world.now = at;
+        }
+        assert_eq!(world.settle("w"), ["apply configmaps shop/c"]);
+    }
+    assert!(waited > 20_000, "{waited}");
+}
+
+#[test]
+fn an_apply_that_changes_nothing_is_not_repeated() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    // The API server notes it in another way than we expect.
+    let mut object = world.objects[&key("configmaps", "c")].clone();
+    object["metadata"]["managedFields"][0]["fieldsV1"] = json!({ "f:data": { "f:else": {} } });
+    world.put(&key("configmaps", "c"), object.clone());
+    let work = WorkName::from("w");
+    let Some(ApplyAction::Apply(application)) = world.decide("w").action else {
+        panic!("it is not applied");
+    };
+    world.applier.began(&work);
+    let answer = ApplyInput::Applied(
+        application,
+        Box::new(read(world.objects[&key("configmaps", "c")].clone())),
+    );
+    let now = world.now;
+    world.applier.answered(&work, answer, now);
+    assert_eq!(world.settle("w"), [""; 0]);
+}
+
+#[test]
+fn an_answer_that_is_older_than_the_end_of_the_object_brings_nothing_back() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.take(&key("configmaps", "c"), "a", "other");
+    let Some(action) = world.decide("w").action else {
+        panic!("it is not corrected");
+    };
+    let work = WorkName::from("w");
+    world.applier.began(&work);
+    let answer = world.carry_out("w", action);
+    world.remove(&key("configmaps", "c"));
+    let now = world.now;
+    world.applier.answered(&work, answer, now);
+    assert_eq!(
+        world.settle("w"),
+        ["look for configmaps shop/c", "apply configmaps shop/c"]
+    );
+}

@@ -1,0 +1,139 @@
+//! The cluster and the hub as the tables play them: every action is answered as an API server would.
+
+use super::*;
+
+impl World {
+    pub(super) fn carry_out(&mut self, name: &str, action: ApplyAction) -> ApplyInput {
+        match action {
+            ApplyAction::Discover(api) => {
+                let served = self.served(&api);
+                ApplyInput::Served(api, served)
+            }
+            ApplyAction::Look(key) => self.seen(&key),
+            ApplyAction::Apply(application) => self.apply(*application),
+            ApplyAction::MakeNamespace { namespace, key } => {
+                let name = super::key("namespaces", &namespace);
+                self.put(
+                    &name,
+                    json!({ "metadata": { "labels": { names::MADE_FOR_LABEL: "cluster1" } } }),
+                );
+                ApplyInput::NamespaceMade(key)
+            }
+            ApplyAction::Delete { key, uid } => {
+                assert_eq!(self.objects[&key]["metadata"]["uid"], uid);
+                self.remove(&key);
+                ApplyInput::Seen(key, None)
+            }
+            ApplyAction::GiveUp { key, patch } => {
+                let mut object = self.objects[&key].clone();
+                let patch: json_patch::Patch = serde_json::from_value(patch.to_value()).unwrap();
+                json_patch::patch(&mut object, &patch).unwrap();
+                self.objects.insert(key.clone(), object.clone());
+                ApplyInput::Seen(key, Some(Box::new(read(object))))
+            }
+            ApplyAction::Record(record) => ApplyInput::Record(Change::Apply(Box::new(self.stamped(*record)))),
+            ApplyAction::Rewrite { resources, .. } => {
+                let mut record = self.record(name);
+                record.status.as_mut().unwrap().applied_resources = resources;
+                ApplyInput::Record(Change::Apply(Box::new(self.stamped(record))))
+            }
+            ApplyAction::DropRecord(_) => ApplyInput::RecordGone(name.into()),
+            ApplyAction::Tell { status, .. } => {
+                self.version += 1;
+                let mut status = *status;
+                status.metadata.resource_version = Some(self.version.to_string());
+                ApplyInput::Told(Change::Apply(Box::new(status)))
+            }
+            ApplyAction::Untell => ApplyInput::ToldGone(name.into()),
+            ApplyAction::Hold(patch) => {
+                let finalizers = patch.value_at("/metadata/finalizers").unwrap().clone();
+                let mut work = self.works[name].clone();
+                work["metadata"]["finalizers"] = finalizers.clone();
+                if finalizers == json!([]) && work["metadata"].get("deletionTimestamp").is_some() {
+                    self.works.remove(name);
+                    return ApplyInput::WorkGone(name.into());
+                }
+                self.version += 1;
+                work["metadata"]["resourceVersion"] = json!(self.version.to_string());
+                self.works.insert(name.to_owned(), work.clone());
+                ApplyInput::Work(Change::Apply(Box::new(read(work))))
+            }
+            ApplyAction::Status { status, .. } => {
+                self.version += 1;
+                let work = self.works.get_mut(name).unwrap();
+                work["status"] = serde_json::to_value(status).unwrap();
+                work["metadata"]["resourceVersion"] = json!(self.version.to_string());
+                ApplyInput::Work(Change::Apply(Box::new(read(work.clone()))))
+            }
+        }
+    }
+
+    fn stamped(&mut self, mut record: AppliedManifestWork) -> AppliedManifestWork {
+        self.version += 1;
+        record.metadata.resource_version = Some(self.version.to_string());
+        record
+    }
+
+    pub(super) fn served(&self, api: &GroupVersion) -> Vec<Served> {
+        let served = |kind: &str, plural: &str, is_namespaced| Served {
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            is_namespaced,
+        };
+        let is_defined = self
+            .objects
+            .contains_key(&key("customresourcedefinitions", "widgets.example.com"));
+        match api.to_string().as_str() {
+            "v1" => vec![
+                served("ConfigMap", "configmaps", true),
+                served("Namespace", "namespaces", false),
+            ],
+            "apiextensions.k8s.io/v1" => vec![served(
+                "CustomResourceDefinition",
+                "customresourcedefinitions",
+                false,
+            )],
+            "example.com/v1" if is_defined => vec![served("Widget", "widgets", true)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn seen(&self, key: &ObjectKey) -> ApplyInput {
+        let there = self.objects.get(key).map(|object| Box::new(read(object.clone())));
+        ApplyInput::Seen(key.clone(), there)
+    }
+
+    /// Server-side apply with force, for objects whose lists are atomic. Only namespaces that are there can be written to.
+    fn apply(&mut self, application: Application) -> ApplyInput {
+        let key = application.key.clone();
+        let namespace = super::key("namespaces", &key.namespace);
+        if !key.namespace.is_empty() && !self.objects.contains_key(&namespace) {
+            let message = format!("namespaces \"{}\" not found", key.namespace);
+            return ApplyInput::Failed(
+                key,
+                Failure::NotFound {
+                    namespace: true,
+                    message,
+                },
+            );
+        }
+        if application.object["data"]["a"] == json!("invalid") {
+            return ApplyInput::Failed(key, Failure::Refused("data.a: Invalid value".to_owned()));
+        }
+        let there = self.objects.get(&key).cloned().unwrap_or_else(|| json!({}));
+        let own = with(fields(&application.object), json!({}));
+        let mut entries: Vec<Value> = there["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        entries.retain(|entry| entry["manager"] != json!(application.manager));
+        entries.push(json!({ "manager": application.manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": own }));
+        let mut object = with(there, application.object.clone());
+        object["metadata"]["managedFields"] = json!(entries);
+        if self.objects.get(&key) != Some(&object) {
+            self.put(&key, object);
+        }
+        let object = read(self.objects[&key].clone());
+        ApplyInput::Applied(Box::new(application), Box::new(object))
+    }
+}

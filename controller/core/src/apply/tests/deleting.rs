@@ -1,0 +1,160 @@
+//! Only what was applied is deleted, and only on a seen deletion.
+
+use super::*;
+
+#[test]
+fn objects_go_before_the_finalizer_and_the_record_between_them() {
+    let mut world =
+        World::new(&[("w", theirs(&[config_map("c", "1"), config_map("d", "1")]))]).with_namespace();
+    world.settle("w");
+    world.delete_work("w");
+    assert_eq!(
+        world.settle("w"),
+        [
+            "delete configmaps shop/c",
+            "delete configmaps shop/d",
+            "drop the record",
+            "write the ManifestWork's finalizers",
+        ]
+    );
+    assert!(!world.works.contains_key("w"));
+    assert!(world.objects.contains_key(&key("namespaces", "shop")));
+}
+
+#[test]
+fn an_object_with_a_finalizer_is_waited_for() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.delete_work("w");
+    let object = world.objects[&key("configmaps", "c")].clone();
+    world.put(
+        &key("configmaps", "c"),
+        with(
+            object,
+            json!({ "metadata": { "deletionTimestamp": "2026-11-21T10:00:00Z" } }),
+        ),
+    );
+    assert_eq!(world.settle("w"), [""; 0]);
+    world.remove(&key("configmaps", "c"));
+    assert_eq!(
+        world.settle("w"),
+        [
+            "look for configmaps shop/c",
+            "write the ManifestWork's finalizers"
+        ]
+    );
+}
+
+#[test]
+fn what_is_to_be_orphaned_stays_without_our_marks() {
+    let orphan_d = json!({ "spec": { "deleteOption": { "propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {
+        "orphaningRules": [{ "group": "", "resource": "configmaps", "namespace": "shop", "name": "d" }],
+    } } } });
+    let orphan = json!({ "spec": { "deleteOption": { "propagationPolicy": "Orphan" } } });
+    for (option, stay) in [(orphan_d, vec!["d"]), (orphan, vec!["c", "d"])] {
+        let work = with(theirs(&[config_map("c", "1"), config_map("d", "1")]), option);
+        let mut world = World::new(&[("w", work)]).with_namespace();
+        world.settle("w");
+        world.delete_work("w");
+        world.settle("w");
+        for name in ["c", "d"] {
+            let there = world.objects.get(&key("configmaps", name));
+            assert_eq!(there.is_some(), stay.contains(&name), "{name}");
+            assert!(there.is_none_or(|there| there["metadata"]["labels"] == json!({})));
+        }
+    }
+}
+
+#[test]
+fn an_object_without_its_manifest_goes_also_when_that_went_while_nobody_looked() {
+    for is_restarted in [false, true] {
+        let mut world =
+            World::new(&[("w", theirs(&[config_map("c", "1"), config_map("d", "1")]))]).with_namespace();
+        world.settle("w");
+        if is_restarted {
+            let work = theirs(&[config_map("c", "1")]);
+            let work = with(
+                work,
+                json!({ "metadata": world.works["w"]["metadata"], "status": world.works["w"]["status"] }),
+            );
+            world.works.insert("w".to_owned(), work);
+            world.restart();
+        } else {
+            world.put_work("w", theirs(&[config_map("c", "1")]));
+        }
+        let done = world.settle("w");
+        assert!(done.contains(&"delete configmaps shop/d".to_owned()), "{done:?}");
+        assert!(world.objects.contains_key(&key("configmaps", "c")));
+        assert_eq!(world.record("w").status.unwrap().applied_resources.len(), 1);
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_known_yet_is_no_reason_to_delete_what_the_record_names() {
+    let mut world = World::new(&[("w", theirs(&[widget("x")]))]).with_namespace();
+    world.put(
+        &key("customresourcedefinitions", "widgets.example.com"),
+        json!({}),
+    );
+    world.settle("w");
+    let definition = world
+        .objects
+        .remove(&key("customresourcedefinitions", "widgets.example.com"))
+        .unwrap();
+    world.restart();
+    world.settle("w");
+    assert!(world.objects.contains_key(&key("widgets", "x")));
+    assert_eq!(world.record("w").status.unwrap().applied_resources.len(), 1);
+    world.put(
+        &key("customresourcedefinitions", "widgets.example.com"),
+        definition,
+    );
+    world.later(60);
+    world.settle("w");
+    assert_eq!(world.says("w", Some(0), "Applied").0, "True");
+}
+
+#[test]
+fn a_manifest_work_that_is_merely_missing_deletes_nothing() {
+    let mut world = World::new(&[("w", theirs(&[config_map("c", "1")]))]).with_namespace();
+    world.settle("w");
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
+    assert_eq!(world.decide("w"), Decision::rest());
+    assert_eq!(world.applier.orphans().count(), 1);
+}
+
+#[test]
+fn a_manifest_work_that_we_never_held_is_left_to_itself() {
+    let work = with(
+        theirs(&[config_map("c", "1")]),
+        json!({ "metadata": { "finalizers": ["somebody"] } }),
+    );
+    let mut world = World::new(&[("w", work)]).with_namespace();
+    world.delete_work("w");
+    assert_eq!(world.settle("w"), [""; 0]);
+}
+
+#[test]
+fn nothing_is_applied_before_the_finalizer_stands() {
+    let work = with(
+        theirs(&[config_map("c", "1")]),
+        json!({ "metadata": { "finalizers": ["somebody"] } }),
+    );
+    let mut world = World::new(&[("w", work)]).with_namespace();
+    assert_eq!(
+        world.settle("w"),
+        [
+            "write the ManifestWork's finalizers",
+            "ask for the kinds of v1",
+            "write the record",
+            "look for configmaps shop/c",
+            "apply configmaps shop/c",
+            "rewrite the record",
+            "write the ManifestWork's status",
+        ]
+    );
+    assert_eq!(
+        world.works["w"]["metadata"]["finalizers"],
+        json!(["somebody", names::MANIFEST_WORK_FINALIZER])
+    );
+}
