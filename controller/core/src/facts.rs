@@ -1,0 +1,202 @@
+//! What an agent tells the hub about its cluster: version, resources and claims on the ManagedCluster, where OCM's clients
+//! (`clusteradm get clusters`, placements by resource or claim) look for them.
+//!
+//! Computed as OCM's registration agent computes it. Where that runs beside ours, nothing of this is written: it would take
+//! claims that it does not know off again. How the facts are read is the shell's part.
+
+use argosy_api::{
+    ClusterClaim, ManagedClusterStatus,
+    managed_cluster::{ClusterVersion, Resources},
+    names,
+};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::Value;
+
+use crate::{
+    control::difference,
+    quantity::{canonical, sum},
+};
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// `gitVersion` of its API server; empty while unknown.
+    pub version: String,
+    /// UID of its namespace `kube-system`.
+    pub id: Option<String>,
+    /// What its nodes have, if they may be listed.
+    pub nodes: Option<NodeResources>,
+}
+
+/// What all nodes have together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeResources {
+    /// In all.
+    pub capacity: Resources,
+    /// For pods, on nodes that take new ones.
+    pub allocatable: Resources,
+}
+
+impl NodeResources {
+    /// Adds a node, as OCM does: the capacity of every node, what is allocatable of those that are not cordoned.
+    pub fn add(&mut self, node: &Node) {
+        let Some(status) = &node.status else { return };
+        let is_cordoned = node
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.unschedulable == Some(true));
+        let allocatable = status.allocatable.as_ref().filter(|_| !is_cordoned);
+        add(&mut self.capacity, status.capacity.as_ref());
+        add(&mut self.allocatable, allocatable);
+    }
+}
+
+fn add(total: &mut Resources, part: Option<&Resources>) {
+    for (name, amount) in part.into_iter().flatten() {
+        total
+            .entry(name.clone())
+            .and_modify(|known| *known = sum(known, amount))
+            .or_insert_with(|| canonical(amount));
+    }
+}
+
+impl Facts {
+    /// Puts the facts into a status. What others have put there stays: other claims, and amounts that no node has
+    /// (OCM lets others write `capacity`, too).
+    pub fn describe(&self, status: &mut ManagedClusterStatus) {
+        if !self.version.is_empty() {
+            status.version = ClusterVersion {
+                kubernetes: self.version.clone(),
+            };
+            set_claim(status, names::VERSION_CLAIM, Some(&self.version));
+        }
+        if let Some(id) = &self.id {
+            set_claim(status, names::CLUSTER_ID_CLAIM, Some(id));
+        }
+        if let Some(nodes) = &self.nodes {
+            status.capacity.extend(nodes.capacity.clone());
+            status.allocatable.clone_from(&nodes.allocatable);
+        }
+    }
+}
+
+/// Sets a claim, or takes it off.
+pub fn set_claim(status: &mut ManagedClusterStatus, name: &str, value: Option<&str>) {
+    let Some(value) = value else {
+        status.cluster_claims.retain(|claim| claim.name != name);
+        return;
+    };
+    match status.cluster_claims.iter_mut().find(|claim| claim.name == name) {
+        Some(claim) => value.clone_into(&mut claim.value),
+        None => status.cluster_claims.push(ClusterClaim {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }),
+    }
+}
+
+/// The merge patch (RFC 7386) that makes the status `wanted` of `known`, or `None` if they are equal.
+pub fn status_patch(known: &ManagedClusterStatus, wanted: &ManagedClusterStatus) -> Option<Value> {
+    let value = |status| serde_json::to_value(status).ok();
+    difference(&value(known)?, &value(wanted)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(cpu: &str, memory: &str, is_cordoned: bool) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {},
+            "spec": { "unschedulable": is_cordoned },
+            "status": {
+                "capacity": { "cpu": cpu, "memory": memory },
+                "allocatable": { "cpu": "1500m", "memory": memory },
+            },
+        }))
+        .unwrap()
+    }
+
+    fn nodes() -> NodeResources {
+        let mut nodes = NodeResources::default();
+        nodes.add(&node("4", "16777216Ki", false));
+        nodes.add(&node("2", "8Gi", true));
+        nodes.add(&node("2", "8Gi", false));
+        nodes.add(&Node::default());
+        nodes
+    }
+
+    fn status(value: Value) -> ManagedClusterStatus {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_cordoned_node_counts_for_the_capacity_but_not_for_what_is_allocatable() {
+        let expected = status(json!({
+            "capacity": { "cpu": "8", "memory": "32Gi" },
+            "allocatable": { "cpu": "3", "memory": "24Gi" },
+        }));
+        assert_eq!(nodes().capacity, expected.capacity);
+        assert_eq!(nodes().allocatable, expected.allocatable);
+    }
+
+    #[test]
+    fn the_facts_are_where_ocm_writes_them_and_leave_alone_what_others_wrote() {
+        let facts = Facts {
+            version: "v1.34.4".to_owned(),
+            id: Some("1234".to_owned()),
+            nodes: Some(nodes()),
+        };
+        let mut told = status(json!({
+            "capacity": { "cpu": "1", "core_worker": "3" },
+            "allocatable": { "cpu": "1", "gone": "1" },
+            "clusterClaims": [{ "name": "id.k8s.io", "value": "old" }, { "name": "region", "value": "eu" }],
+        }));
+        let known = told.clone();
+        facts.describe(&mut told);
+        let expected = status(json!({
+            "version": { "kubernetes": "v1.34.4" },
+            "capacity": { "cpu": "8", "memory": "32Gi", "core_worker": "3" },
+            "allocatable": { "cpu": "3", "memory": "24Gi" },
+            "clusterClaims": [
+                { "name": "id.k8s.io", "value": "1234" },
+                { "name": "region", "value": "eu" },
+                { "name": "kubeversion.open-cluster-management.io", "value": "v1.34.4" },
+            ],
+        }));
+        assert_eq!(told, expected);
+        let patch = status_patch(&known, &told).unwrap();
+        assert_eq!(patch["allocatable"]["gone"], json!(null));
+        assert!(patch["allocatable"].as_object().unwrap().contains_key("gone"));
+        facts.describe(&mut told);
+        assert_eq!(status_patch(&expected, &told), None);
+    }
+
+    #[test]
+    fn what_is_not_known_takes_nothing_off() {
+        let known = status(json!({
+            "version": { "kubernetes": "v1.34.4" },
+            "capacity": { "cpu": "8" },
+            "allocatable": { "cpu": "8" },
+            "clusterClaims": [{ "name": "id.k8s.io", "value": "1234" }],
+        }));
+        let mut told = known.clone();
+        Facts::default().describe(&mut told);
+        assert_eq!(told, known);
+    }
+
+    #[test]
+    fn a_claim_is_set_changed_and_taken_off() {
+        let mut told = ManagedClusterStatus::default();
+        set_claim(&mut told, "region", Some("eu"));
+        set_claim(&mut told, "region", Some("us"));
+        assert_eq!(
+            told,
+            status(json!({ "clusterClaims": [{ "name": "region", "value": "us" }] }))
+        );
+        set_claim(&mut told, "region", None);
+        assert_eq!(told, ManagedClusterStatus::default());
+    }
+}
