@@ -13,7 +13,7 @@ use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Whether a process is ready. Clones share one flag.
+/// Whether a part of a process is ready. Clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<AtomicBool>);
 
@@ -28,24 +28,23 @@ impl Readiness {
     }
 }
 
+/// The parts of a process that must all be ready.
+pub type Parts = Arc<[Readiness]>;
+
 /// Serves the endpoints on `address` until `stop`.
-pub async fn serve(
-    address: SocketAddr,
-    readiness: Readiness,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
+pub async fn serve(address: SocketAddr, parts: Parts, stop: CancellationToken) -> std::io::Result<()> {
     let router = Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(readyz))
-        .with_state(readiness);
+        .with_state(parts);
     let listener = TcpListener::bind(address).await?;
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await
 }
 
-async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, &'static str) {
-    if readiness.get() {
+async fn readyz(State(parts): State<Parts>) -> (StatusCode, &'static str) {
+    if parts.iter().all(Readiness::get) {
         (StatusCode::OK, "ok")
     } else {
         (

@@ -1,12 +1,20 @@
 //! The agent: one mailbox of the ITS, one WEC. A library with two homes, the binary `argosy-agent` in the WEC (pull) and
 //! the controller with a kubeconfig Secret (push).
 
+mod apply;
 mod execute;
 mod heartbeat;
 pub mod pull;
+mod reports;
 mod templates;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use argosy_core::{
@@ -35,6 +43,8 @@ pub struct Member {
     pub cluster: ClusterName,
     /// Client of the ITS; needs rights in the mailbox only.
     pub its: Client,
+    /// Address of the ITS, by which OCM tells hubs apart.
+    pub hub: String,
     /// Client of the WEC.
     pub wec: Client,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
@@ -46,8 +56,51 @@ pub struct Member {
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
 const QUEUE: usize = 1024;
 
-/// Runs the agent until `stop`.
+/// Runs the agent until `stop`: the index of the Workflows, and the one of everything else.
 pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
+    let ready = Both::new(readiness);
+    let objects = apply::run(&member, ready.clone(), stop.clone());
+    // One half of an agent that has ended is a restart of both.
+    tokio::select! {
+        () = objects => {}
+        () = run_workflows(member.clone(), ready.clone(), stop) => {}
+    }
+}
+
+/// Ready when both indexes are. Clones share both flags.
+#[derive(Clone)]
+struct Both {
+    readiness: Readiness,
+    workflows: Arc<AtomicBool>,
+    objects: Arc<AtomicBool>,
+}
+
+impl Both {
+    fn new(readiness: Readiness) -> Self {
+        Self {
+            readiness,
+            workflows: Arc::default(),
+            objects: Arc::default(),
+        }
+    }
+
+    fn set_workflows(&self, ready: bool) {
+        self.workflows.store(ready, Ordering::Relaxed);
+        self.tell();
+    }
+
+    fn set_objects(&self, ready: bool) {
+        self.objects.store(ready, Ordering::Relaxed);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let both = self.workflows.load(Ordering::Relaxed) && self.objects.load(Ordering::Relaxed);
+        self.readiness.set(both);
+    }
+}
+
+async fn run_workflows(member: Member, ready: Both, stop: CancellationToken) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     watch_mailbox(&member, &sender, &mut tasks);
@@ -60,7 +113,7 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
     });
     let mut orphans = OrphanLog::default();
     let observe = |index: &mut Agent| {
-        readiness.set(index.is_synced());
+        ready.set_workflows(index.is_synced());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),

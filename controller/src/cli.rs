@@ -3,6 +3,7 @@
 mod render;
 mod s3;
 mod suspend;
+mod why;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -28,7 +29,8 @@ pub enum Command {
     Crds(CrdsArgs),
     /// Print what would be sent to a cluster, without any cluster
     ///
-    /// Warnings go to standard error. Exits with 0, or with 1 if something of the input cannot be used.
+    /// Templates are expanded where the annotation control.kubestellar.io/expand-templates asks for it and the properties of the cluster
+    /// are given. Warnings go to standard error. Exits with 0, or with 1 if something of the input cannot be used.
     Render(render::RenderArgs),
     /// Take Argosy's finalizer off every Workflow of the control cluster, after the controller was stopped
     ///
@@ -46,6 +48,10 @@ pub enum Command {
     Suspend(RunArgs),
     /// Resume a run that was suspended; `argo resume` does the same
     Resume(RunArgs),
+    /// Say which policies and clusters take an object, why others do not, and what has become of it
+    ///
+    /// Exits with 0 where the object is, was or will be sent, with 1 where it is not, and with 2 where that cannot be told.
+    Why(why::WhyArgs),
     /// Look at the shared S3
     S3 {
         /// What to do.
@@ -110,6 +116,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => suspend::set(args.kubeconfig, &args.namespace, &args.name, false)
             .await
             .map(|()| ExitCode::SUCCESS),
+        Command::Why(args) => Ok(why::run(&args).await),
         Command::S3 {
             command: S3Command::Check {
                 kubeconfig,

@@ -38,18 +38,25 @@ pub enum Error {
 
 /// A client from the kubeconfig at `path`, or from the pod's service account when there is none.
 pub async fn connect(path: Option<&Path>) -> Result<Client, Error> {
-    let config = match path {
-        Some(path) => {
-            let origin = path.display().to_string();
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|source| Error::Kubeconfig {
-                origin: origin.clone(),
-                source,
-            })?;
-            from_kubeconfig(kubeconfig, origin).await?
-        }
-        None => Config::incluster().map_err(Error::InCluster)?,
+    build(configure(path).await?)
+}
+
+/// The address that [`connect`] dials, as OCM's agents write it.
+pub async fn address(path: Option<&Path>) -> Result<String, Error> {
+    let server = configure(path).await?.cluster_url.to_string();
+    Ok(server.trim_end_matches('/').to_owned())
+}
+
+async fn configure(path: Option<&Path>) -> Result<Config, Error> {
+    let Some(path) = path else {
+        return Config::incluster().map_err(Error::InCluster);
     };
-    build(config)
+    let origin = path.display().to_string();
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|source| Error::Kubeconfig {
+        origin: origin.clone(),
+        source,
+    })?;
+    from_kubeconfig(kubeconfig, origin).await
 }
 
 /// A client as a user at a terminal expects it: from the kubeconfig at `path`, else from `KUBECONFIG` or the home

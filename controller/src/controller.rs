@@ -10,7 +10,7 @@ use crate::{
     agent::pull::ends_only_on_signal,
     args::{ControllerArgs, WebhookArgs},
     artifacts::watchdog::Watchdog,
-    client, fleet, hub, shutdown,
+    client, downsync, fleet, hub, shutdown,
     webhook::{self, Snapshots},
 };
 
@@ -23,7 +23,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         None => wds.clone(),
     };
     tracing::info!(wds = args.wds_name, "starting");
-    let readiness = Readiness::default();
+    let [runs, objects] = [Readiness::default(), Readiness::default()];
     let namespace = args.namespace.clone();
     let admission = webhook_settings(args.webhook, &namespace);
     let spaces = hub::Spaces {
@@ -36,6 +36,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let host = fleet::Host {
         local: wds.clone(),
         its: its.clone(),
+        hub: client::address(args.its_kubeconfig.as_deref().or(args.wds_kubeconfig.as_deref())).await?,
         namespace: args.namespace,
         artifact_namespace: args.common.artifact_namespace.clone(),
         lease_duration: args.common.lease_duration,
@@ -48,14 +49,15 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let (publisher, snapshots) = watch::channel(None);
     let checking = stop.clone();
     let limbs: Vec<BoxFuture<'static, ()>> = vec![
-        Box::pin(hub::run(spaces, readiness.clone(), publisher, stop.clone())),
+        Box::pin(downsync::run(spaces.clone(), objects.clone(), stop.clone())),
+        Box::pin(hub::run(spaces, runs.clone(), publisher, stop.clone())),
         Box::pin(fleet::run(host, stop.clone())),
         Box::pin(guard(admission, namespace, wds, snapshots, stop.clone())),
         Box::pin(async move {
             checking.run_until_cancelled(Box::pin(watchdog.run())).await;
         }),
     ];
-    let endpoints = admin::serve(args.common.admin_addr, readiness, stop.clone());
+    let endpoints = admin::serve(args.common.admin_addr, [runs, objects].into(), stop.clone());
     ends_only_on_signal(live(limbs, stop.clone()), endpoints, stop).await
 }
 

@@ -26,6 +26,8 @@ pub struct Host {
     pub local: Client,
     /// Client of the ITS.
     pub its: Client,
+    /// See [`Member::hub`].
+    pub hub: String,
     /// Namespace of the Secrets.
     pub namespace: String,
     /// See [`Member::artifact_namespace`].
@@ -175,11 +177,12 @@ async fn host_agent(
                 let member = Member {
                     cluster: cluster.clone(),
                     its: host.its.clone(),
+                    hub: host.hub.clone(),
                     wec,
                     artifact_namespace: host.artifact_namespace.clone(),
                     lease_duration: host.lease_duration,
                 };
-                agent::run(member, Readiness::default(), stop.clone()).await;
+                Box::pin(agent::run(member, Readiness::default(), stop.clone())).await;
             }
             Err(error) => tracing::error!(%cluster, "cannot host the cluster's agent: {error:#}"),
         }

@@ -13,6 +13,7 @@ use argosy_core::{
     hub::{Hub, HubConfig, HubInput},
 };
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
@@ -153,6 +154,14 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
         spaces.wds_name
     ));
     let reports = selecting(names::ORIGIN_UID_LABEL);
+    let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
+    watches.spawn(follow(
+        properties,
+        selecting(""),
+        sender.clone(),
+        HubInput::Properties,
+        |_| None,
+    ));
     let leases = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));
     watches.spawn(follow(
         Api::all(its()),

@@ -10,6 +10,8 @@ pub mod artifacts;
 pub mod cli;
 pub mod client;
 pub mod controller;
+pub mod discovery;
+pub mod downsync;
 pub mod engine;
 pub mod fleet;
 pub mod hub;

@@ -7,6 +7,8 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::Status,
 };
+use serde::Serialize;
+use serde_json::json;
 
 /// The longest that one request may take. A link that swallows packets must not hold a key for longer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -51,10 +53,19 @@ fn classify_status(status: Status) -> Failure {
             message: status.message,
         },
         409 if status.reason == "AlreadyExists" => Failure::Foreign(status.message),
+        // A field is another manager's: no newer version of the object changes that.
+        409 if is_about_managers(&status) => Failure::Refused(status.message),
         409 => Failure::Conflict,
         429 | 500.. => Failure::Unreachable(status.message),
         _ => Failure::Refused(status.message),
     }
+}
+
+fn is_about_managers(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 /// The error with everything that caused it, in one line.
@@ -76,6 +87,13 @@ pub fn json_patch(patch: &JsonPatch) -> Result<Patch<()>, Failure> {
     serde_json::from_value(patch.to_value())
         .map(Patch::Json)
         .map_err(|error| Failure::Refused(format!("the patch is malformed: {error}")))
+}
+
+/// Replaces the status; a merge would keep errors that are mended.
+pub fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
+    serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]))
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the status cannot be written: {error}")))
 }
 
 /// Parameters of a patch by `manager`.
@@ -136,6 +154,18 @@ mod tests {
         assert_eq!(
             classify_status(status(409, "AlreadyExists", "")),
             Failure::Foreign("said".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_field_of_another_manager_is_told_and_not_taken_for_a_stale_write() {
+        let conflict = serde_json::json!({
+            "code": 409, "reason": "Conflict", "message": "Apply failed with 1 conflict",
+            "details": { "causes": [{ "reason": "FieldManagerConflict", "field": ".data.a" }] },
+        });
+        assert_eq!(
+            classify_status(serde_json::from_value(conflict).unwrap()),
+            Failure::Refused("Apply failed with 1 conflict".to_owned())
         );
     }
 

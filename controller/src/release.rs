@@ -1,10 +1,11 @@
-//! Uninstalling: take Argosy's finalizer off every Workflow it stands on, so that nothing waits for a process that is gone.
+//! Uninstalling: take Argosy's finalizer off every Workflow it stands on, and OCM's off the
+//! records of other objects, so that nothing waits for a process that is gone.
 //!
 //! Workflows that run go on running; they are no longer reported. ManifestWorks are left for their agents.
 
 use std::time::Duration;
 
-use argosy_api::{Workflow, names};
+use argosy_api::{AppliedManifestWork, Workflow, names};
 use argosy_core::{ClusterName, Failure, patch::JsonPatch};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::{Instant, sleep};
@@ -20,10 +21,37 @@ const UNREGISTERED_WITHIN: Duration = Duration::from_mins(1);
 /// Between two tries while they have not.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Releases every Workflow of a WEC that `cluster`'s agent holds and returns how many those were.
+/// Releases every Workflow of a WEC that `cluster`'s agent holds, and every record of objects of other kinds, and returns how many
+/// those were. The objects themselves wait for nobody.
 pub async fn release_wec(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
     let own = format!("{}={cluster},{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    release_all(wec, &own, names::AGENT_FINALIZER, names::AGENT).await
+    let workflows = release_all(wec, &own, names::AGENT_FINALIZER, names::AGENT).await?;
+    Ok(workflows + release_records(wec, cluster).await?)
+}
+
+async fn release_records(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
+    let records: Api<AppliedManifestWork> = Api::all(wec.clone());
+    let own = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
+    let Some(list) = found(call(records.list(&ListParams::default().labels(&own))).await)? else {
+        return Ok(0);
+    };
+    let mut released = 0;
+    for record in list {
+        let is_kept = |finalizer: &&String| *finalizer != names::APPLIED_MANIFEST_WORK_FINALIZER;
+        let others: Vec<_> = record.finalizers().iter().filter(is_kept).cloned().collect();
+        if others.len() == record.finalizers().len() {
+            continue;
+        }
+        let uid = record.uid().unwrap_or_default();
+        let version = record.resource_version().unwrap_or_default();
+        let patch = json_patch(&JsonPatch::guarded(&uid, &version).set("/metadata/finalizers", others))?;
+        match found(call(records.patch(&record.name_any(), &patching(names::AGENT), &patch)).await) {
+            // It was written meanwhile; whoever releases looks again until nothing is left.
+            Ok(_) | Err(Failure::Conflict) => released += 1,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(released)
 }
 
 /// Takes away the webhook and the admission policies, which would keep the finalizers where they are, and the webhook's Secret

@@ -11,6 +11,7 @@ use backon::ExponentialBuilder;
 use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Resource,
+    core::Status,
     runtime::{
         WatchStreamExt,
         utils::ResetTimerBackoff,
@@ -37,10 +38,24 @@ pub fn selecting(labels: &str) -> watcher::Config {
 
 /// Whether a watch failed because the API server does not know the kind.
 pub fn is_unknown_kind(error: &watcher::Error) -> bool {
+    answer(error).is_some_and(|status| status.code == 404)
+}
+
+/// What the API server answered to the list or the start of a watch, if it did.
+pub fn answer(error: &watcher::Error) -> Option<&Status> {
     let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) = error else {
-        return false;
+        return None;
     };
-    matches!(cause, kube::Error::Api(status) if status.code == 404)
+    match cause {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// What an API server said that refused a list or a watch (403).
+pub fn refusal(error: &watcher::Error) -> Option<String> {
+    let status = answer(error).filter(|status| status.code == 403)?;
+    Some(status.message.clone())
 }
 
 /// Follows `api` for ever and sends what `input` makes of each change. `on_error` may turn an error into an input.
@@ -56,6 +71,20 @@ pub async fn follow<K, I>(
     K::DynamicType: Default,
 {
     let kind = K::kind(&K::DynamicType::default()).into_owned();
+    follow_kind(kind, api, config, inputs, input, on_error).await;
+}
+
+/// As [`follow`], where the kind is known only while it runs.
+pub async fn follow_kind<K, I>(
+    kind: String,
+    api: Api<K>,
+    config: watcher::Config,
+    inputs: mpsc::Sender<I>,
+    input: impl Fn(Change<K>) -> I,
+    on_error: impl Fn(&watcher::Error) -> Option<I>,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let events = watcher(api, config).backoff(reconnect_policy());
     pin_mut!(events);
     let mut listed = Vec::new();
@@ -141,7 +170,7 @@ impl Versions {
 
 /// Goes back to the first delay only after a minute of quiet: the watcher's own `Init`, which comes before a list that
 /// then fails, is no success.
-fn reconnect_policy() -> ResetTimerBackoff<watcher::ExponentialBackoff> {
+pub fn reconnect_policy() -> ResetTimerBackoff<watcher::ExponentialBackoff> {
     let delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(200))
         .with_max_delay(Duration::from_secs(10))

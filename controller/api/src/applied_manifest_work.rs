@@ -3,6 +3,7 @@
 //! For Argosy it is the memory that an attempt was run there, which outlives the object and the hub; attempt and
 //! outcome are annotations (`names.rs`).
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct AppliedManifestWorkStatus {
     /// The objects that were applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
+    /// Since when OCM's agent misses the ManifestWork; an hour later it deletes this and the objects. Never written by Argosy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction_start_time: Option<Time>,
 }
 
 /// One applied object.

@@ -29,7 +29,15 @@ use serde::{Deserialize, Serialize};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
     ),
+    printcolumn(name = "OBJECTS", type_ = "integer", json_path = ".status.objects"),
     printcolumn(name = "CLUSTERS", type_ = "integer", json_path = ".status.clusters"),
+    printcolumn(name = "APPLIED", type_ = "string", json_path = ".status.applied"),
+    printcolumn(
+        name = "ERROR",
+        type_ = "string",
+        json_path = ".status.errors[0]",
+        priority = 1
+    ),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +108,14 @@ pub struct BindingPolicyStatus {
     /// Number of ManagedClusters that the cluster selectors match.
     #[serde(default)]
     pub clusters: i64,
-    /// `Ready` and what stands in its way.
+    /// Number of objects that the clauses select, Workflows among them.
+    #[serde(default)]
+    pub objects: i64,
+    /// How many copies are on their clusters, of how many that are to be (`12/14`): each selected object that is no Workflow, times
+    /// each matching cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
+    /// `Ready`, `Synced`, `StatusCollectorsAvailable`, and what stands in their way.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// What in the policy cannot be used, one sentence each.

@@ -44,12 +44,28 @@ pub mod manifest_work {
     pub const AVAILABLE: &str = "Available";
     /// The agent promises never to create this attempt.
     pub const WITHDRAWN: &str = "Withdrawn";
+    /// OCM, of one manifest: the values that were asked of its object's status are in the ManifestWork's.
+    pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
+    /// Of one manifest: `False` where the agent may not watch the kind, so that it looks only now and then.
+    pub const WATCHED: &str = "Watched";
+}
+
+/// Condition types on a BindingPolicy, as KubeStellar names them.
+pub mod binding_policy {
+    /// Whether the policy can be used, and selects clusters and anything to send.
+    pub const READY: &str = "Ready";
+    /// Whether everything that it selects is on its clusters; absent where that is nothing but Workflows.
+    pub const SYNCED: &str = "Synced";
+    /// Whether the StatusCollectors that it names are there; absent where it names none.
+    pub const COLLECTORS_AVAILABLE: &str = "StatusCollectorsAvailable";
 }
 
 /// Condition types on a ManagedCluster.
 pub mod managed_cluster {
     /// OCM: the cluster's agent renews its lease.
     pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+    /// OCM: the hub's administrator has accepted the cluster. Only OCM's hub writes it.
+    pub const HUB_ACCEPTED: &str = "HubAcceptedManagedCluster";
     /// OCM: the cluster's agent has joined.
     pub const JOINED: &str = "ManagedClusterJoined";
     /// The cluster's artifact repository points at a bucket that can be written and read.
@@ -108,6 +124,8 @@ pub mod reason {
     pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
     /// A WorkflowTemplate or ClusterWorkflowTemplate that the run refers to is not on the cluster.
     pub const TEMPLATE_MISSING: &str = "TemplateMissing";
+    /// A template in the object cannot be expanded for its cluster.
+    pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
     /// An object of the same name that is not ours is in the way.
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.
@@ -122,6 +140,12 @@ pub mod reason {
     pub const READY: &str = "Ready";
     /// Something in the object's specification cannot be used.
     pub const INVALID: &str = "Invalid";
+    /// Every object is on its clusters.
+    pub const APPLIED: &str = "Applied";
+    /// Some objects are on their way to their clusters.
+    pub const APPLYING: &str = "Applying";
+    /// Some objects cannot be brought to their clusters.
+    pub const FAILING: &str = "Failing";
     /// Nothing matches.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// The artifact repository is not configured.
@@ -134,6 +158,30 @@ pub mod reason {
     pub const REPORT_LOST: &str = "ReportLost";
     /// The run had gone on before what was asked of it arrived.
     pub const OVERTAKEN: &str = "Overtaken";
+    /// OCM, of a ManifestWork: all manifests are applied.
+    pub const WORK_COMPLETE: &str = "AppliedManifestWorkComplete";
+    /// OCM, of a ManifestWork: a manifest is not applied.
+    pub const WORK_FAILED: &str = "AppliedManifestWorkFailed";
+    /// OCM, of one manifest: it is applied.
+    pub const MANIFEST_COMPLETE: &str = "AppliedManifestComplete";
+    /// OCM, of one manifest: it is not applied.
+    pub const MANIFEST_FAILED: &str = "AppliedManifestFailed";
+    /// OCM, of a ManifestWork: all objects exist.
+    pub const RESOURCES_AVAILABLE: &str = "ResourcesAvailable";
+    /// OCM, of a ManifestWork: an object is missing.
+    pub const RESOURCES_NOT_AVAILABLE: &str = "ResourcesNotAvailable";
+    /// OCM, of one manifest: its object exists.
+    pub const RESOURCE_AVAILABLE: &str = "ResourceAvailable";
+    /// OCM, of one manifest: its object does not exist.
+    pub const RESOURCE_NOT_AVAILABLE: &str = "ResourceNotAvailable";
+    /// OCM: nothing was asked of the object's status.
+    pub const NO_FEEDBACK: &str = "NoStatusFeedbackSynced";
+    /// OCM: all that was asked of the object's status is there.
+    pub const FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
+    /// OCM: something that was asked of the object's status cannot be told.
+    pub const FEEDBACK_FAILED: &str = "StatusFeedbackSyncFailed";
+    /// The API server does not let the agent list the kind.
+    pub const FORBIDDEN: &str = "Forbidden";
     /// The node status lies in the cluster's SQL database and cannot be read from here.
     pub const NODES_OFFLOADED: &str = "NodesOffloaded";
 }

@@ -1,19 +1,19 @@
 //! The CustomResourceDefinitions generated from the types, for `argosy crds` and the charts.
 //!
-//! Only what the derive cannot say is added here: categories, and fields at the top level of a WorkStatus.
+//! Only what the derive cannot say is added here: fields at the top level of a WorkStatus and of a CombinedStatus.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
 use kube::{
-    CustomResourceExt,
+    CustomResourceExt, Resource,
     core::schema::{OptionalEnum, StructuralSchemaRewriter},
 };
-use schemars::{generate::SchemaSettings, transform::AddNullable};
-use serde_json::json;
+use schemars::{JsonSchema, generate::SchemaSettings, transform::AddNullable};
 
 use crate::{
-    AppliedManifestWork, Binding, BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, Reported,
+    AppliedManifestWork, Binding, BindingPolicy, CustomTransform, ManagedCluster, ManifestWork,
+    NamedStatusCombination, Reported, StatusCollector, combined_status::CombinedStatusOutline,
     work_status::WorkStatusOutline,
 };
 
@@ -23,6 +23,8 @@ pub fn kubestellar() -> Vec<CustomResourceDefinition> {
         BindingPolicy::crd(),
         Binding::crd(),
         CustomTransform::crd(),
+        StatusCollector::crd(),
+        combined_status(),
         work_status(),
     ]
 }
@@ -41,20 +43,41 @@ pub fn agent() -> Vec<CustomResourceDefinition> {
 /// field each keeps `managedFields` from growing with the number of nodes.
 fn work_status() -> CustomResourceDefinition {
     let mut crd = WorkStatusOutline::crd();
-    let schema = crd
-        .spec
-        .versions
-        .iter_mut()
-        .filter_map(|version| version.schema.as_mut())
-        .filter_map(|validation| validation.open_api_v3_schema.as_mut())
-        .filter_map(|schema| schema.properties.as_mut());
-    for properties in schema {
+    if let Some(schema) = schema_of(&mut crd) {
+        let properties = schema.properties.get_or_insert_default();
         properties.insert("status".to_owned(), any_object());
-        if let Some(reported) = schema_of_reported() {
-            properties.insert("reported".to_owned(), reported);
+        let mut reported = generated::<Reported>();
+        if let Some(reported) = &mut reported {
+            reported.x_kubernetes_map_type = Some("atomic".to_owned());
         }
+        properties.extend(reported.map(|reported| ("reported".to_owned(), reported)));
     }
     crd
+}
+
+/// `results` stands in the place of `spec`.
+fn combined_status() -> CustomResourceDefinition {
+    let mut crd = CombinedStatusOutline::crd();
+    if let Some(schema) = schema_of(&mut crd) {
+        schema.required = None;
+        schema.title = Some(CombinedStatusOutline::kind(&()).into_owned());
+        let properties = schema.properties.get_or_insert_default();
+        properties.remove("spec");
+        let results = generated::<Vec<NamedStatusCombination>>().map(|results| JSONSchemaProps {
+            description: Some(
+                "One for each StatusCollector that the policy names for the object.".to_owned(),
+            ),
+            ..results
+        });
+        properties.extend(results.map(|results| ("results".to_owned(), results)));
+    }
+    crd
+}
+
+/// The schema of a definition, which has one version.
+fn schema_of(crd: &mut CustomResourceDefinition) -> Option<&mut JSONSchemaProps> {
+    let version = crd.spec.versions.first_mut()?;
+    version.schema.as_mut()?.open_api_v3_schema.as_mut()
 }
 
 fn any_object() -> JSONSchemaProps {
@@ -68,7 +91,7 @@ fn any_object() -> JSONSchemaProps {
 }
 
 /// With the settings of kube's derive, because the schema must be structural (KEP-1185).
-fn schema_of_reported() -> Option<JSONSchemaProps> {
+fn generated<T: JsonSchema>() -> Option<JSONSchemaProps> {
     let generator = SchemaSettings::openapi3()
         .with(|settings| {
             settings.inline_subschemas = true;
@@ -78,10 +101,9 @@ fn schema_of_reported() -> Option<JSONSchemaProps> {
         .with_transform(StructuralSchemaRewriter)
         .with_transform(OptionalEnum)
         .into_generator();
-    let mut schema = generator.into_root_schema_for::<Reported>().to_value();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
-        object.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
     }
     serde_json::from_value(schema).ok()
 }
@@ -108,6 +130,22 @@ mod tests {
         let reported = properties["reported"].properties.as_ref().unwrap();
         assert!(reported.contains_key("attempt") && reported.contains_key("outcome"));
         assert!(crd.spec.versions[0].subresources.is_none());
+    }
+
+    #[test]
+    fn a_combined_status_has_its_results_in_the_place_of_a_spec() {
+        let mut crd = combined_status();
+        assert!(crd.spec.versions[0].subresources.is_none());
+        let schema = schema_of(&mut crd).unwrap();
+        assert_eq!(schema.required, None);
+        let properties = schema.properties.as_ref().unwrap();
+        assert!(!properties.contains_key("spec"));
+        assert_eq!(properties["results"].type_.as_deref(), Some("array"));
+        let written = serde_json::to_value(&properties["results"]).unwrap();
+        let cell = &written["items"]["properties"]["rows"]["items"]["properties"]["columns"]["items"];
+        let any = &cell["properties"]["object"]["x-kubernetes-preserve-unknown-fields"];
+        assert_eq!(any, &serde_json::Value::Bool(true));
+        assert_eq!(cell["properties"]["float"]["type"], "string");
     }
 
     #[test]

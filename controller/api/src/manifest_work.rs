@@ -96,7 +96,8 @@ pub struct SelectivelyOrphans {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct Executor {
     /// Who.
-    pub subject: ExecutorSubject,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<ExecutorSubject>,
 }
 
 /// An identity of the cluster.
@@ -129,6 +130,9 @@ pub struct ManifestConfig {
     /// What of the object's status comes back in the ManifestWork's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback_rules: Vec<FeedbackRule>,
+    /// How that comes back: `Poll`, the default, or `Watch`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub feedback_scrape_type: String,
     /// How it is kept up to date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
@@ -184,25 +188,18 @@ pub struct ConditionRule {
     /// Type of the condition; `Complete` by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub condition: String,
-    /// `CEL` or `WellKnownCompletions`.
+    /// `CEL` or `WellKnownConditions`.
     #[serde(rename = "type")]
     pub type_: String,
     /// Expressions over `object` that must all be true, where the type is `CEL`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cel_expressions: Vec<ConditionExpression>,
+    pub cel_expressions: Vec<String>,
     /// The condition's message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// An expression for the message, over `object` and `result`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
-}
-
-/// One CEL expression.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-pub struct ConditionExpression {
-    /// The expression.
-    pub expression: String,
 }
 
 /// How an object is kept up to date.

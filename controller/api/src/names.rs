@@ -81,8 +81,23 @@ pub const KUBECONFIG_KEY: &str = "kubeconfig";
 /// Name of the Lease in a mailbox namespace that says that the cluster's agent is alive, as OCM names it.
 pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
 
+/// OCM's label on what belongs to a cluster: its name. OCM's hub sees no Lease without it.
+pub const OCM_CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
+
 /// Name of the cluster claim by which an agent reports the artifact repository of its cluster.
 pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
+
+/// Name of the cluster claim that tells clusters apart: UID of the namespace `kube-system` (KEP-2149).
+pub const CLUSTER_ID_CLAIM: &str = "id.k8s.io";
+
+/// Name of OCM's cluster claim with the version of Kubernetes.
+pub const VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
+
+/// Taint on a ManagedCluster whose agent says that the cluster is not well (OCM).
+pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
+
+/// Taint on a ManagedCluster of whose agent nothing is heard (OCM).
+pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 
 /// Prefix of every label and annotation of Argosy.
 pub const PREFIX: &str = "argosy.dev/";
@@ -142,6 +157,9 @@ pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 /// Annotation on an object in a WEC: the digest of the manifest that it was applied from.
 pub const APPLIED_ANNOTATION: &str = "argosy.dev/applied";
 
+/// Annotation on an object in a WEC: name of the ManifestWork that it was applied from.
+pub const MANIFEST_WORK_ANNOTATION: &str = "argosy.dev/manifest-work";
+
 /// Annotation on an object in a WEC: `"true"` where it was there before, so that it stays when its ManifestWork goes.
 pub const ADOPTED_ANNOTATION: &str = "argosy.dev/adopted";
 
@@ -153,6 +171,9 @@ pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 
 /// Field manager that an object of another kind than Workflow is applied with. OCM asks for the prefix `work-agent`.
 pub const APPLIER: &str = "work-agent-argosy";
+
+/// Field manager that an object is applied with where its ManifestWork names none, as OCM's agent does.
+pub const WORK_AGENT: &str = "work-agent";
 
 /// OCM's finalizer on a ManifestWork: its objects are still to be deleted on the cluster.
 pub const MANIFEST_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
@@ -186,6 +207,10 @@ pub const COMBINED_NAMESPACE_LABEL: &str = "status.kubestellar.io/namespace";
 pub const COMBINED_NAME_LABEL: &str = "status.kubestellar.io/name";
 /// See [`COMBINED_GROUP_LABEL`].
 pub const COMBINED_POLICY_LABEL: &str = "status.kubestellar.io/binding-policy";
+
+/// Annotation on a Binding: how many objects it does not name, because they are too many. On a CombinedStatus: what is not in its results because of a collector's `limit`, or for want of room. JSON, by
+/// collector: `{"a":{"rows":37,"errors":0}}`.
+pub const LEFT_OUT_ANNOTATION: &str = "argosy.dev/left-out";
 
 /// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object: derived from its UID, so that
 /// every write can be repeated and a new object of the same name is another one.

@@ -102,6 +102,9 @@ pub struct Reported {
     /// Set when this is the last report of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// When the status changed last (RFC 3339): by the object's managed fields, else when the agent saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<String>,
     /// The object is gone, and the last report was lost: of the status, only what the cluster's record of it remembers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_remembered: bool,

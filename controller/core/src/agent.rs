@@ -20,6 +20,7 @@ use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Workfl
 
 pub use action::AgentAction;
 use control::Refusal;
+pub(crate) use views::DIGEST_ANNOTATION;
 use views::{Known, Object, Record, Work};
 
 /// What the agent can learn.

@@ -18,6 +18,7 @@ mod moving;
 mod notice;
 mod placement;
 mod policy;
+mod taints;
 mod unclaimed;
 mod work;
 mod workflow_view;
@@ -29,18 +30,22 @@ use std::{
 
 use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Namespace},
+};
 use kube::core::Selector;
 
 use crate::{
     Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
-    patch::JsonPatch, placement::Labels, reconcile::UnderWay, transforms::Transforms,
+    patch::JsonPatch, placement::Labels, properties::Properties, reconcile::UnderWay, transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
 use cluster::{Cluster, Pulse};
 pub use notice::Notice;
 use policy::Policy;
+pub(crate) use unclaimed::why_not_dispatchable;
 use work::{Report, Work};
 use workflow_view::WorkflowView;
 
@@ -49,8 +54,6 @@ use workflow_view::WorkflowView;
 pub enum HubKey {
     /// A Workflow of the WDS and everything it caused.
     Workflow(WorkflowKey),
-    /// A BindingPolicy's status.
-    Policy(String),
     /// A CustomTransform's status.
     Transform(String),
     /// A ManagedCluster's availability.
@@ -61,7 +64,6 @@ impl std::fmt::Display for HubKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Workflow(key) => write!(f, "workflow {key}"),
-            Self::Policy(name) => write!(f, "bindingpolicy {name}"),
             Self::Transform(name) => write!(f, "customtransform {name}"),
             Self::Cluster(name) => write!(f, "managedcluster {name}"),
         }
@@ -87,6 +89,8 @@ pub enum HubInput {
     Work(Change<ManifestWork>),
     /// WorkStatuses in the ITS.
     Report(Change<WorkStatus>),
+    /// ConfigMaps of the ITS with properties of clusters. Not waited for, but by Workflows with templates.
+    Properties(Change<ConfigMap>),
     /// How the WDS's own workflow-controller is configured. Not waited for: until it is told, nothing is.
     LocalArgo(LocalArgo),
     /// A Workflow of the WDS as it is after our own patch.
@@ -150,6 +154,8 @@ pub struct Hub {
     /// Labels of the WDS's namespaces.
     namespaces: BTreeMap<String, Arc<Labels>>,
     local_argo: LocalArgo,
+    /// Properties of clusters; `None` until they are listed.
+    properties: Option<Properties>,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Leases by cluster; one may be seen before its ManagedCluster.
     pulses: BTreeMap<ClusterName, Pulse>,
@@ -177,6 +183,7 @@ impl Hub {
             transforms: Transforms::default(),
             namespaces: BTreeMap::new(),
             local_argo: LocalArgo::default(),
+            properties: None,
             clusters: BTreeMap::new(),
             pulses: BTreeMap::new(),
             works: HashMap::new(),
@@ -218,14 +225,9 @@ impl Hub {
 
     fn every_key(&self) -> BTreeSet<HubKey> {
         let workflows = self.workflows.keys().cloned().map(HubKey::Workflow);
-        let policies = self.policies.keys().cloned().map(HubKey::Policy);
         let transforms = self.transforms.names().cloned().map(HubKey::Transform);
         let clusters = self.clusters.keys().cloned().map(HubKey::Cluster);
-        workflows
-            .chain(policies)
-            .chain(transforms)
-            .chain(clusters)
-            .collect()
+        workflows.chain(transforms).chain(clusters).collect()
     }
 }
 
@@ -266,7 +268,6 @@ impl Reconcile for Hub {
         }
         match key {
             HubKey::Workflow(key) => self.decide_workflow(key, now),
-            HubKey::Policy(name) => self.decide_policy(name, now).into(),
             HubKey::Transform(name) => self.decide_transform(name).into(),
             HubKey::Cluster(name) => self.decide_cluster(name, now),
         }

@@ -39,6 +39,11 @@ name! {
     OriginUid
 }
 
+name! {
+    /// Name of a ManifestWork in its mailbox.
+    WorkName
+}
+
 /// Namespace and name of a Workflow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkflowKey {

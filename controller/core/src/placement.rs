@@ -4,6 +4,7 @@
 //! admission webhook share. Not here: what follows from a placement (`hub`, `admission`).
 
 mod cel;
+mod keys;
 mod rules;
 
 use std::{
@@ -11,11 +12,13 @@ use std::{
     sync::Arc,
 };
 
+use argosy_api::workflow;
 use jiff::SignedDuration;
 
 use crate::{ClusterName, WorkflowKey};
 
-pub(crate) use rules::{Labels, Rules};
+pub use rules::Subject;
+pub(crate) use rules::{Labels, Modulation, Rules};
 
 /// Where a Workflow could go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,13 +107,21 @@ impl Table {
     /// The placement of a Workflow with these labels.
     pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
         let mut placement = Placement::default();
-        let namespace = self.namespaces.get(&*key.namespace).map(Arc::as_ref);
+        let subject = Subject {
+            group: workflow::GROUP,
+            resource: workflow::PLURAL,
+            namespace: &key.namespace,
+            name: &key.name,
+            labels,
+            namespace_labels: self.namespaces.get(&*key.namespace).map(Arc::as_ref),
+        };
         for (name, rules) in &self.policies {
-            let Some(wants_status) = rules.select(key, labels, namespace) else {
+            let Some(wanted) = rules.select(&subject) else {
                 continue;
             };
             placement.policies.insert(name.clone());
-            placement.wants_status |= wants_status;
+            // One cluster runs it, so an aggregate is its status.
+            placement.wants_status |= wanted.singleton || wanted.multi;
             placement.wants_logs |= rules.wants_logs;
             placement.lost_after = placement.lost_after.max(rules.lost_after);
             let matching = self

@@ -2,10 +2,10 @@
 //!
 //! What a transform does to an object is the crate `argosy-transforms`; here is only which transforms apply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use argosy_api::{CustomTransform, CustomTransformStatus, workflow};
-use argosy_transforms::{Compiled, Transform};
+use argosy_api::{CustomTransform, CustomTransformStatus};
+use argosy_transforms::{Compiled, Transform, kinds};
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -25,12 +25,36 @@ struct Entry {
     status: Option<CustomTransformStatus>,
 }
 
+/// What a change of one transform concerns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Names of the transforms whose status may have changed.
+    pub names: Vec<String>,
+    /// Group and resource of the objects to which [`Transforms::apply_to`] may do something else than before: the old binding and
+    /// the new one. Empty where only the status of a transform changed.
+    pub resources: BTreeSet<(String, String)>,
+}
+
+impl Entry {
+    /// Whether the two do the same to the same objects.
+    fn equals(&self, other: &Self) -> bool {
+        (&self.group, &self.resource) == (&other.group, &other.resource)
+            && self.compiled.transform == other.compiled.transform
+    }
+
+    /// What the transform has an effect on: none if no path of it is left.
+    fn bound(&self) -> Option<(String, String)> {
+        let is_bound = !self.compiled.transform.is_empty();
+        is_bound.then(|| (self.group.clone(), self.resource.clone()))
+    }
+}
+
 impl Transforms {
-    /// Learns a transform and returns the names of those whose status may have changed with it.
-    pub fn apply(&mut self, transform: CustomTransform) -> Vec<String> {
+    /// Learns a transform and returns what its change concerns.
+    pub fn apply(&mut self, transform: CustomTransform) -> Touched {
         let name = transform.name_any();
         let resource_version = transform.resource_version().unwrap_or_default();
-        let mut touched = self.siblings(&name);
+        let mut names = self.siblings(&name);
         let entry = Entry {
             generation: transform.metadata.generation.unwrap_or_default(),
             resource_version,
@@ -39,17 +63,25 @@ impl Transforms {
             resource: transform.spec.resource,
             status: transform.status,
         };
+        let new = entry.bound();
+        let resources = match self.by_name.get(&name) {
+            Some(known) if known.equals(&entry) => BTreeSet::new(),
+            known => known.and_then(Entry::bound).into_iter().chain(new).collect(),
+        };
         self.by_name.insert(name.clone(), entry);
-        touched.extend(self.siblings(&name));
-        touched.push(name);
-        touched
+        names.extend(self.siblings(&name));
+        names.push(name);
+        Touched { names, resources }
     }
 
-    /// Forgets a transform and returns the names of those whose status may have changed with it.
-    pub fn delete(&mut self, name: &str) -> Vec<String> {
-        let touched = self.siblings(name);
-        self.by_name.remove(name);
-        touched
+    /// Forgets a transform and returns what that concerns.
+    pub fn delete(&mut self, name: &str) -> Touched {
+        let names = self.siblings(name);
+        let gone = self.by_name.remove(name);
+        Touched {
+            names,
+            resources: gone.and_then(|entry| entry.bound()).into_iter().collect(),
+        }
     }
 
     /// The names of all transforms.
@@ -60,11 +92,7 @@ impl Transforms {
     /// Removes from an object of this resource what belongs to the API server and to the controllers of its kind, then what the
     /// transforms name. Returns what they could not remove, a sentence each.
     pub fn apply_to(&self, group: &str, resource: &str, object: &mut Value) -> Vec<String> {
-        if (group, resource) == (workflow::GROUP, workflow::PLURAL) {
-            argosy_transforms::workflow::strip(object);
-        } else {
-            argosy_transforms::object::strip(object);
-        }
+        kinds::strip(group, resource, object);
         let mut refused = Vec::new();
         let bound = |entry: &(&String, &Entry)| entry.1.group == group && entry.1.resource == resource;
         for (name, entry) in self.by_name.iter().filter(bound) {
@@ -116,3 +144,6 @@ impl Transforms {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Member, heartbeat::LastRenewal, templates, with_metadata};
+use super::{Member, heartbeat::LastRenewal, reports::Reports, templates};
 use crate::{
     engine::Execute,
     outcome::{call, creating, deleting, found, json_patch, patching},
@@ -35,9 +35,7 @@ pub(super) struct Executor {
     cluster: String,
     wec: Client,
     works: Api<ManifestWork>,
-    /// Answers to writes are asked for as metadata, which is all that is needed of them.
-    told: Api<PartialObjectMeta<WorkStatus>>,
-    statuses: Api<WorkStatus>,
+    reports: Reports,
     records: Api<AppliedManifestWork>,
     last_renewal: LastRenewal,
 }
@@ -50,8 +48,7 @@ impl Executor {
             cluster: member.cluster.to_string(),
             wec: member.wec.clone(),
             works: Api::namespaced(member.its.clone(), mailbox),
-            told: Api::namespaced(member.its.clone(), mailbox),
-            statuses: Api::namespaced(member.its.clone(), mailbox),
+            reports: Reports::new(member),
             records: Api::all(member.wec.clone()),
             last_renewal,
         }
@@ -221,37 +218,13 @@ impl Executor {
         Ok(AgentInput::RecordGone(origin.clone()))
     }
 
-    /// The agent is the only writer, so the newest state wins without a guard.
     async fn tell(&self, status: &WorkStatus, is_known: bool) -> Result<AgentInput, Failure> {
-        if is_known && let Some(told) = found(self.replace(status).await)? {
-            return Ok(told);
-        }
-        match call(self.statuses.create(&creating(names::AGENT), status)).await {
-            Err(Failure::Foreign(_)) => self.replace(status).await,
-            created => Ok(AgentInput::Told(Change::Apply(Box::new(created?)))),
-        }
-    }
-
-    async fn replace(&self, status: &WorkStatus) -> Result<AgentInput, Failure> {
-        let patch: Patch<()> = serde_json::from_value(json!([
-            { "op": "add", "path": "/status", "value": status.status },
-            { "op": "add", "path": "/reported", "value": status.reported },
-            { "op": "add", "path": "/metadata/labels", "value": status.metadata.labels },
-            { "op": "add", "path": "/metadata/annotations", "value": status.metadata.annotations },
-        ]))
-        .map(Patch::Json)
-        .map_err(|error| Failure::Refused(format!("the report cannot be written: {error}")))?;
-        let told = call(
-            self.told
-                .patch(&status.name_any(), &patching(names::AGENT), &patch),
-        )
-        .await?;
-        Ok(AgentInput::Told(Change::Apply(Box::new(with_metadata(told)))))
+        let told = self.reports.tell(status, is_known).await?;
+        Ok(AgentInput::Told(Change::Apply(Box::new(told))))
     }
 
     async fn untell(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
-        let name = names::work_name(origin.as_str());
-        found(call(self.statuses.delete(&name, &DeleteParams::background())).await)?;
+        self.reports.untell(&names::work_name(origin.as_str())).await?;
         Ok(AgentInput::ToldGone(origin.clone()))
     }
 

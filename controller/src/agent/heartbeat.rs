@@ -1,16 +1,21 @@
-//! What the agent says about its cluster: the Lease while the WEC answers, and conditions on the ManagedCluster.
+//! What the agent says about its cluster: the Lease while the WEC answers, conditions and facts on the ManagedCluster.
 //!
-//! The Lease goes first and alone, so that a slow check of the artifact repository cannot make the cluster look dead.
+//! The Lease goes first and alone, so that a slow check of the artifact repository cannot make the cluster look dead. Nothing is
+//! written that stands there already.
+
+mod facts;
 
 use std::time::Duration;
 
 use argosy_api::{
     ManagedCluster, ManagedClusterStatus,
     conditions::{condition, managed_cluster as types, reason, set_condition},
-    managed_cluster::ClusterClaim,
     names, workflow,
 };
-use argosy_core::Failure;
+use argosy_core::{
+    Failure,
+    facts::{Facts, set_claim, status_patch},
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -26,6 +31,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
+use self::facts::Teller;
 use super::Member;
 use crate::{artifacts, outcome::call, outcome::patching};
 
@@ -33,6 +39,8 @@ use crate::{artifacts, outcome::call, outcome::patching};
 const CHECK_EVERY: Duration = Duration::from_mins(5);
 /// How often it is looked at while something is wrong with it.
 const RECHECK_EVERY: Duration = Duration::from_secs(15);
+/// How often version, nodes and the like are looked at, as by OCM's registration agent (`--cluster-healthcheck-period`).
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// When the last renewal of the Lease began that has succeeded; of none, `None`.
 pub(super) type LastRenewal = watch::Receiver<Option<Instant>>;
@@ -71,6 +79,8 @@ async fn write_lease(member: &Member) -> Result<(), Failure> {
     let api: Api<Lease> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
+    let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
+    lease.metadata.labels = Some([label].into());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(names::AGENT.to_owned()),
         lease_duration_seconds: i32::try_from(member.lease_duration.as_secs()).ok(),
@@ -82,11 +92,16 @@ async fn write_lease(member: &Member) -> Result<(), Failure> {
     Ok(())
 }
 
+type Checked = Result<artifacts::Repository, artifacts::Problem>;
+
 async fn describe(member: &Member) {
     let mut ticks = interval(member.lease_duration / 3);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut repository = None;
     let mut next_check = Instant::now();
+    let mut teller = Teller::Us(Facts::default());
+    let mut next_look = Instant::now();
+    let mut claimed = None;
     loop {
         ticks.tick().await;
         if Instant::now() >= next_check {
@@ -100,15 +115,43 @@ async fn describe(member: &Member) {
                 };
             repository = Some(checked);
         }
+        if Instant::now() >= next_look {
+            match facts::read(&member.wec).await {
+                Ok(read) => (teller, next_look) = (read, Instant::now() + LOOK_EVERY),
+                Err(failure) => {
+                    tracing::warn!(%failure, "cannot read what the hub is told about this cluster");
+                }
+            }
+        }
         let Some(repository) = &repository else { continue };
-        let written = match serves_argo(member).await {
-            Ok(argo) => write_conditions(member, argo, repository).await,
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = written {
-            tracing::warn!(%failure, "cannot write the ManagedCluster's conditions");
+        if let Err(failure) = tell(member, repository, &teller, &mut claimed).await {
+            tracing::warn!(%failure, "cannot write what the hub is told about this cluster");
         }
     }
+}
+
+/// Tells the hub. `claimed` is what OCM's agent was last given to claim, if anything; empty for nothing.
+async fn tell(
+    member: &Member,
+    repository: &Checked,
+    teller: &Teller,
+    claimed: &mut Option<String>,
+) -> Result<(), Failure> {
+    let argo = serves_argo(member).await?;
+    let facts = match teller {
+        Teller::Ocm => {
+            let claim = repository
+                .as_ref()
+                .map_or_else(|_| String::new(), ToString::to_string);
+            if claimed.as_ref() != Some(&claim) {
+                facts::claim_by_ocm(&member.wec, names::ARTIFACT_REPOSITORY_CLAIM, &claim).await?;
+                *claimed = Some(claim);
+            }
+            None
+        }
+        Teller::Us(facts) => Some(facts),
+    };
+    write_status(member, argo, repository, facts).await
 }
 
 async fn serves_argo(member: &Member) -> Result<bool, Failure> {
@@ -123,21 +166,22 @@ async fn serves_argo(member: &Member) -> Result<bool, Failure> {
     }
 }
 
-async fn write_conditions(
+async fn write_status(
     member: &Member,
     argo: bool,
-    repository: &Result<artifacts::Repository, artifacts::Problem>,
+    repository: &Checked,
+    facts: Option<&Facts>,
 ) -> Result<(), Failure> {
     let api: Api<ManagedCluster> = Api::all(member.its.clone());
     let cluster = call(api.get(member.cluster.as_str())).await?;
     let known = cluster.status.unwrap_or_default();
-    let status = described(known.clone(), argo, repository, Timestamp::now());
-    if status == known {
+    let status = described(known.clone(), argo, repository, facts, Timestamp::now());
+    let Some(change) = status_patch(&known, &status) else {
         return Ok(());
-    }
+    };
     let patch = Patch::Merge(json!({
         "metadata": { "resourceVersion": cluster.metadata.resource_version },
-        "status": { "conditions": status.conditions, "clusterClaims": status.cluster_claims },
+        "status": change,
     }));
     match call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await {
         // The controller has written at the same moment; the next tick decides on what it wrote.
@@ -149,28 +193,29 @@ async fn write_conditions(
 fn described(
     mut status: ManagedClusterStatus,
     argo: bool,
-    repository: &Result<artifacts::Repository, artifacts::Problem>,
+    repository: &Checked,
+    facts: Option<&Facts>,
     now: Timestamp,
 ) -> ManagedClusterStatus {
-    let joined = condition(
-        types::JOINED,
-        true,
-        reason::READY,
-        "the cluster's agent has joined",
-        now,
-    );
-    for condition in [joined, argo_ready(argo, now), repository_ready(repository, now)] {
+    let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
+    // OCM's agent may have said so before, in its own words.
+    if !status.conditions.iter().any(has_joined) {
+        let joined = condition(
+            types::JOINED,
+            true,
+            reason::READY,
+            "the cluster's agent has joined",
+            now,
+        );
+        set_condition(&mut status.conditions, joined);
+    }
+    for condition in [argo_ready(argo, now), repository_ready(repository, now)] {
         set_condition(&mut status.conditions, condition);
     }
-    status
-        .cluster_claims
-        .retain(|claim| claim.name != names::ARTIFACT_REPOSITORY_CLAIM);
-    if let Ok(repository) = repository {
-        let claim = ClusterClaim {
-            name: names::ARTIFACT_REPOSITORY_CLAIM.to_owned(),
-            value: repository.to_string(),
-        };
-        status.cluster_claims.push(claim);
+    if let Some(facts) = facts {
+        facts.describe(&mut status);
+        let claim = repository.as_ref().ok().map(ToString::to_string);
+        set_claim(&mut status, names::ARTIFACT_REPOSITORY_CLAIM, claim.as_deref());
     }
     status
 }
@@ -187,10 +232,7 @@ fn argo_ready(argo: bool, now: Timestamp) -> Condition {
     condition(types::ARGO_READY, argo, why, message, now)
 }
 
-fn repository_ready(
-    repository: &Result<artifacts::Repository, artifacts::Problem>,
-    now: Timestamp,
-) -> Condition {
+fn repository_ready(repository: &Checked, now: Timestamp) -> Condition {
     let type_ = types::ARTIFACT_REPOSITORY_READY;
     match repository {
         Ok(repository) => condition(

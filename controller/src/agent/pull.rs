@@ -18,13 +18,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let member = Member {
         cluster: args.cluster_name.as_str().into(),
         its: client::connect(Some(&args.its_kubeconfig)).await?,
+        hub: client::address(Some(&args.its_kubeconfig)).await?,
         wec: client::connect(args.wec_kubeconfig.as_deref()).await?,
         artifact_namespace: args.common.artifact_namespace,
         lease_duration: args.common.lease_duration,
     };
     tracing::info!(cluster = %member.cluster, "starting");
     let readiness = Readiness::default();
-    let endpoints = admin::serve(args.common.admin_addr, readiness.clone(), stop.clone());
+    let endpoints = admin::serve(args.common.admin_addr, [readiness.clone()].into(), stop.clone());
     let agent = Box::pin(super::run(member, readiness, stop.clone()));
     ends_only_on_signal(agent, endpoints, stop).await
 }

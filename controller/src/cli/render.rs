@@ -1,16 +1,21 @@
-//! `argosy render`: what would be sent of the objects in files, after the CustomTransforms in them. Needs no cluster.
+//! `argosy render`: what would be sent of the objects in files, after the CustomTransforms in them, and with the properties of a cluster
+//! in the place of templates. Needs no cluster.
 //!
 //! Not here: where an object would go, and the marks that a claim adds.
 
+mod cluster_properties;
+
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context;
-use argosy_api::CustomTransform;
+use argosy_api::{CustomTransform, names};
 use argosy_core::transforms::Transforms;
+use argosy_transforms::template::{self, Dialect};
 use clap::{Args, ValueEnum};
 use kube::{
     ResourceExt,
@@ -24,6 +29,13 @@ pub struct RenderArgs {
     /// File with objects and CustomTransforms, YAML or JSON, any number of documents; - for standard input. Can be repeated
     #[arg(short = 'f', long = "filename", required = true)]
     files: Vec<PathBuf>,
+    /// File with CustomTransforms, of which nothing is printed; they may stand among the objects as well. Can be repeated
+    #[arg(short, long)]
+    transforms: Vec<PathBuf>,
+    /// File with the properties of a cluster, with which the templates of objects are expanded that ask for it: a map of strings,
+    /// a ManagedCluster, the ConfigMap of that name in customization-properties, or several of them, of which later ones win. Can be repeated
+    #[arg(long)]
+    cluster_properties: Vec<PathBuf>,
     /// How the objects are printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -54,15 +66,20 @@ struct Rendered {
     reason = "standard output and standard error are what this command is for"
 )]
 pub(super) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
-    let mut documents = Vec::new();
-    for file in &args.files {
-        documents.extend(read(file)?);
-    }
+    let mut documents = read_all(&args.files)?;
+    let transforms = read_all(&args.transforms)?.into_iter().flat_map(items);
+    documents.extend(transforms.filter(is_transform));
+    let mut rendered = Rendered::default();
+    let properties = match args.cluster_properties.as_slice() {
+        [] => None,
+        files => Some(cluster_properties::collect(read_all(files)?, &mut rendered)),
+    };
+    render(documents, properties.as_ref(), &mut rendered);
     let Rendered {
         objects,
         warnings,
         errors,
-    } = render(documents);
+    } = rendered;
     print!("{}", print_as(args.output, &objects)?);
     for warning in &warnings {
         eprintln!("warning: {warning}");
@@ -75,6 +92,14 @@ pub(super) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
+    let mut documents = Vec::new();
+    for file in files {
+        documents.extend(read(file)?);
+    }
+    Ok(documents)
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
@@ -106,13 +131,12 @@ fn print_as(output: Output, objects: &[Value]) -> anyhow::Result<String> {
     })
 }
 
-/// The objects among the documents, in their order, as they would be sent.
-fn render(documents: Vec<Value>) -> Rendered {
-    let mut rendered = Rendered::default();
+/// Adds the objects among the documents, in their order, as they would be sent to a cluster with these properties.
+fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, rendered: &mut Rendered) {
     let mut transforms = Transforms::default();
     let mut objects = Vec::new();
     for document in documents.into_iter().flat_map(items) {
-        match document.get("kind").and_then(Value::as_str) {
+        match kind(&document) {
             Some("CustomTransform") => learn(&mut transforms, document, &mut rendered.errors),
             // What decides where objects go is not sent.
             Some("BindingPolicy") => {}
@@ -134,16 +158,58 @@ fn render(documents: Vec<Value>) -> Rendered {
                 .push("an object has no apiVersion or no kind".to_owned());
             continue;
         };
+        // Asked before the annotation goes.
+        let has_templates = asks_for_templates(&object);
         let refused = transforms.apply_to(&kind.group, &kind.plural, &mut object);
         rendered.warnings.extend(refused);
+        if has_templates {
+            expand(&mut object, &kind, properties, rendered);
+        }
         rendered.objects.push(object);
     }
-    rendered
+}
+
+/// Expands the templates of an object, or says that it cannot be done.
+fn expand(
+    object: &mut Value,
+    kind: &ApiResource,
+    properties: Option<&BTreeMap<String, String>>,
+    rendered: &mut Rendered,
+) {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or("without a name");
+    let subject = match text("/metadata/namespace") {
+        Some(namespace) => format!("{} {namespace}/{name}", kind.kind),
+        None => format!("{} {name}", kind.kind),
+    };
+    let Some(properties) = properties else {
+        rendered.warnings.push(format!(
+            "{subject} has templates, which are printed as they are; expand them with --cluster-properties"
+        ));
+        return;
+    };
+    let errors = template::expand(object, properties, Dialect::of_group(&kind.group));
+    let sentences = errors.iter().map(|error| format!("{subject} {error}"));
+    rendered.errors.extend(sentences);
+}
+
+fn asks_for_templates(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    let asked = annotations.and_then(|all| all.get(names::EXPAND_TEMPLATES_ANNOTATION));
+    asked.and_then(Value::as_str) == Some("true")
+}
+
+fn kind(document: &Value) -> Option<&str> {
+    document.get("kind").and_then(Value::as_str)
+}
+
+fn is_transform(document: &Value) -> bool {
+    kind(document) == Some("CustomTransform")
 }
 
 /// The objects of a List, or the document itself.
 fn items(mut document: Value) -> Vec<Value> {
-    let is_list = document.get("kind").and_then(Value::as_str) == Some("List");
+    let is_list = kind(&document) == Some("List");
     match document.get_mut("items") {
         Some(Value::Array(items)) if is_list => std::mem::take(items),
         _ => vec![document],
@@ -179,77 +245,4 @@ fn kind_of(object: &Value) -> Option<ApiResource> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn transform(name: &str, resource: &str, remove: &[&str]) -> Value {
-        json!({
-            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "CustomTransform", "metadata": { "name": name },
-            "spec": { "apiGroup": "argoproj.io", "resource": resource, "remove": remove },
-        })
-    }
-
-    fn workflow() -> Value {
-        json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
-            "metadata": { "name": "w", "uid": "u1", "labels": { "team": "a" } },
-            "spec": { "suspend": true, "entrypoint": "main" }, "status": { "phase": "Running" },
-        })
-    }
-
-    #[test]
-    fn a_workflow_is_rendered_as_it_would_be_sent_whatever_the_order_of_the_documents() {
-        let remove = transform("unlabel", "workflows", &["$.metadata.labels.team"]);
-        let sent = json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
-            "metadata": { "name": "w", "labels": {} }, "spec": { "entrypoint": "main" },
-        });
-        for documents in [vec![remove.clone(), workflow()], vec![workflow(), remove]] {
-            let rendered = render(documents);
-            assert_eq!(rendered.objects, std::slice::from_ref(&sent));
-            assert_eq!((rendered.warnings, rendered.errors), (Vec::new(), Vec::new()));
-        }
-    }
-
-    #[test]
-    fn other_kinds_keep_what_is_theirs_and_transforms_go_by_group_and_resource() {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "resourceVersion": "5" }, "data": { "a": "Yg==" },
-        });
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": [secret, transform("t", "secrets", &["$.data"])] });
-        let rendered = render(vec![list]);
-        let kept = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "data": { "a": "Yg==" } });
-        assert_eq!(rendered.objects, [kept]);
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_said_and_the_rest_is_rendered() {
-        let documents = vec![
-            transform("bad", "workflows", &["spec.suspend", "$.spec.a", "$.spec.a"]),
-            json!({ "metadata": { "name": "nothing" } }),
-            workflow(),
-        ];
-        let rendered = render(documents);
-        assert_eq!(rendered.objects.len(), 1);
-        assert!(
-            rendered.errors[0].starts_with("CustomTransform bad: "),
-            "{rendered:?}"
-        );
-        assert!(
-            rendered
-                .errors
-                .iter()
-                .any(|error| error.contains("no apiVersion")),
-            "{rendered:?}"
-        );
-        assert!(
-            rendered
-                .warnings
-                .iter()
-                .any(|warning| warning.contains("repeats")),
-            "{rendered:?}"
-        );
-    }
-}
+mod tests;

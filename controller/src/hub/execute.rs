@@ -3,7 +3,7 @@
 //! One arm per action. The object that comes back is the next input, so that the index knows its own writes before the
 //! watches tell of them.
 
-use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, Workflow, names};
+use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, Workflow, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
     hub::{Hub, HubAction, HubInput, HubKey},
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::Spaces;
 use crate::{
     engine::Execute,
-    outcome::{call, creating, deleting, found, json_patch, patching},
+    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
 };
 
 /// Carries out the controller's actions.
@@ -113,13 +113,6 @@ impl Executor {
         Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))
     }
 
-    async fn policy_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
-        let api: Api<BindingPolicy> = Api::all(self.wds.clone());
-        let written =
-            call(api.patch_status(name, &patching(names::CONTROLLER), &whole_status(status)?)).await?;
-        Ok(HubInput::Policy(Change::Apply(Box::new(written))))
-    }
-
     async fn transform_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
         let api: Api<CustomTransform> = Api::all(self.wds.clone());
         let written =
@@ -141,13 +134,21 @@ impl Executor {
         let written = call(api.patch_status(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
         Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
     }
-}
 
-/// Replaces the status; a merge would keep errors that are mended.
-fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
-    serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]))
-        .map(Patch::Json)
-        .map_err(|error| Failure::Refused(format!("the status cannot be written: {error}")))
+    async fn cluster_taints(
+        &self,
+        name: &ClusterName,
+        taints: &impl Serialize,
+        resource_version: &str,
+    ) -> Result<HubInput, Failure> {
+        let api: Api<ManagedCluster> = Api::all(self.its.clone());
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": resource_version },
+            "spec": { "taints": taints },
+        }));
+        let written = call(api.patch(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
+        Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
+    }
 }
 
 impl Execute<Hub> for Executor {
@@ -169,15 +170,24 @@ impl Execute<Hub> for Executor {
                 cluster,
                 origin,
                 patch,
+            }
+            | HubAction::ReleaseWork {
+                cluster,
+                origin,
+                patch,
             } => self.patch_work(cluster, origin, patch).await,
             HubAction::DeleteWork { cluster, origin, uid } => self.delete_work(cluster, origin, uid).await,
-            HubAction::PolicyStatus { name, status } => self.policy_status(name, status).await,
             HubAction::TransformStatus { name, status } => self.transform_status(name, status).await,
             HubAction::ClusterConditions {
                 name,
                 conditions,
                 resource_version,
             } => self.cluster_conditions(name, conditions, resource_version).await,
+            HubAction::ClusterTaints {
+                name,
+                taints,
+                resource_version,
+            } => self.cluster_taints(name, taints, resource_version).await,
         }
     }
 }

@@ -39,6 +39,7 @@ impl Agent {
             verb: (object.applied.verb > 0).then_some(object.applied.verb),
             overtaken: object.applied.overtaken.clone(),
             outcome,
+            changed_at: None,
             is_remembered: false,
         };
         let digest = Digest::of(&json!([status, reported]));

@@ -73,7 +73,7 @@ pub(super) struct Known {
 }
 
 /// Annotation on a WorkStatus: digest of what it says, so that metadata alone tells whether it is up to date.
-pub(super) const DIGEST_ANNOTATION: &str = "argosy.dev/digest";
+pub(crate) const DIGEST_ANNOTATION: &str = "argosy.dev/digest";
 
 /// Which WDS object this belongs to.
 pub(super) fn origin_of(metadata: &ObjectMeta) -> Option<OriginUid> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use argosy_api::{BindingPolicyStatus, CustomTransformStatus, ManifestWork};
+use argosy_api::{CustomTransformStatus, ManifestWork, managed_cluster::Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{ClusterName, OriginUid, WorkflowKey, patch::JsonPatch};
@@ -46,6 +46,15 @@ pub enum HubAction {
         /// Guarded by UID and resource version.
         patch: JsonPatch,
     },
+    /// Take our agent's finalizer off a ManifestWork that OCM's own agent has carried out.
+    ReleaseWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
     /// Delete a ManifestWork.
     DeleteWork {
         /// Whose mailbox.
@@ -54,13 +63,6 @@ pub enum HubAction {
         origin: OriginUid,
         /// UID of the ManifestWork, so that no other is deleted.
         uid: String,
-    },
-    /// Write a BindingPolicy's status.
-    PolicyStatus {
-        /// Name of the policy.
-        name: String,
-        /// The whole status.
-        status: BindingPolicyStatus,
     },
     /// Write a CustomTransform's status.
     TransformStatus {
@@ -75,6 +77,15 @@ pub enum HubAction {
         name: ClusterName,
         /// All of its conditions.
         conditions: Vec<Condition>,
+        /// The version they were read at.
+        resource_version: String,
+    },
+    /// Write a ManagedCluster's taints.
+    ClusterTaints {
+        /// Name of the cluster.
+        name: ClusterName,
+        /// All of its taints.
+        taints: Vec<Taint>,
         /// The version they were read at.
         resource_version: String,
     },
@@ -107,9 +118,11 @@ impl fmt::Display for HubAction {
             Self::WithdrawWork { cluster, .. } => write!(f, "ask {cluster} to withdraw the attempt"),
             Self::ReadLease(cluster) => write!(f, "read the Lease of {cluster}"),
             Self::ControlWork { cluster, .. } => write!(f, "pass on to {cluster} what is asked of the run"),
+            Self::ReleaseWork { cluster, .. } => write!(f, "release the ManifestWork for {cluster}"),
             Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
-            Self::PolicyStatus { .. } | Self::TransformStatus { .. } => f.write_str("write the status"),
+            Self::TransformStatus { .. } => f.write_str("write the status"),
             Self::ClusterConditions { .. } => f.write_str("write the conditions"),
+            Self::ClusterTaints { .. } => f.write_str("write the taints"),
         }
     }
 }

@@ -57,6 +57,7 @@ impl Hub {
         match self.work(view, &claim.cluster) {
             None if has_ended && !is_retried => None,
             None if self.has_later(view, claim) => self.clear_leftovers(view, Some(claim)),
+            None if self.unexpandable(key, view, claim).is_some() => None,
             None => Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),
                 work: Box::new(self.manifest_work(key, view, claim, false)),
@@ -80,6 +81,15 @@ impl Hub {
                 cluster: cluster.clone(),
                 origin: view.uid.clone(),
                 uid: work.uid.clone(),
+            });
+        }
+        // OCM's work agent takes its finalizer off when the object is gone, and no other agent may be there to take ours off.
+        if let Some((cluster, work)) = works().find(|(_, work)| work.is_deleting && work.is_left_by_ocm) {
+            return Some(HubAction::ReleaseWork {
+                cluster: cluster.clone(),
+                origin: view.uid.clone(),
+                patch: JsonPatch::guarded(&work.uid, &work.resource_version)
+                    .set("/metadata/finalizers", json!([])),
             });
         }
         if works().any(|(cluster, work)| !self.is_given_up(view, cluster, work)) {

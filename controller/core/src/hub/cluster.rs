@@ -1,14 +1,16 @@
-//! A ManagedCluster: its labels, and whether its agent is alive.
+//! A ManagedCluster: its labels, whether its agent is alive, and the taints that say so to OCM's placements.
 //!
 //! An agent renews its Lease while its WEC answers. A lease is aged by when *we* last saw it change, so that clocks
 //! need not agree. The verdict is written to the ManagedCluster as OCM does, and read from there by the decisions
-//! about Workflows, so that it survives restarts and can be seen.
+//! about Workflows, so that it survives restarts and can be seen. Where OCM's own registration is at work, what it says first
+//! in its own words stands: two writers that correct each other's words would never rest.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{
     ManagedCluster,
     conditions::{condition, managed_cluster as types, reason, set_condition},
+    managed_cluster::Taint,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -16,7 +18,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, MicroTime},
 };
 
-use super::{Hub, HubAction};
+use super::{Hub, HubAction, taints::tainted};
 use crate::{ClusterName, Decision};
 
 /// A ManagedCluster.
@@ -24,7 +26,10 @@ use crate::{ClusterName, Decision};
 pub(super) struct Cluster {
     pub(super) resource_version: String,
     pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) annotations: BTreeMap<String, String>,
     conditions: Vec<Condition>,
+    /// `None` where they are not ours to write: OCM's hub does it, or the cluster is going.
+    taints: Option<Vec<Taint>>,
 }
 
 /// A Lease as last seen to change.
@@ -43,19 +48,28 @@ const DEFAULT_LEASE: SignedDuration = SignedDuration::from_secs(60);
 impl Cluster {
     /// The cluster of an object.
     pub(super) fn new(cluster: ManagedCluster) -> Self {
+        let conditions = cluster.status.unwrap_or_default().conditions;
+        // OCM's hub writes this of every cluster, accepted or denied; nobody else does.
+        let has_ocm_hub = conditions.iter().any(|known| known.type_ == types::HUB_ACCEPTED);
+        let is_going = cluster.metadata.deletion_timestamp.is_some();
         Self {
             resource_version: cluster.metadata.resource_version.unwrap_or_default(),
             labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
-            conditions: cluster.status.unwrap_or_default().conditions,
+            annotations: cluster.metadata.annotations.unwrap_or_default(),
+            taints: (!has_ocm_hub && !is_going).then_some(cluster.spec.taints),
+            conditions,
         }
+    }
+
+    fn available(&self) -> Option<&Condition> {
+        self.conditions
+            .iter()
+            .find(|known| known.type_ == types::AVAILABLE)
     }
 
     /// Why the agent cannot be reached, or `None` while it can.
     pub(super) fn unreachable(&self) -> Option<(&str, &str)> {
-        let available = self
-            .conditions
-            .iter()
-            .find(|known| known.type_ == types::AVAILABLE)?;
+        let available = self.available()?;
         (available.status != "True").then_some((available.reason.as_str(), available.message.as_str()))
     }
 
@@ -94,33 +108,61 @@ impl Pulse {
 }
 
 impl Hub {
-    /// Keeps `ManagedClusterConditionAvailable` in step with the Lease.
+    /// Keeps `ManagedClusterConditionAvailable` in step with the Lease, and the taints in step with that.
     pub(super) fn decide_cluster(&self, name: &ClusterName, now: Timestamp) -> Decision<HubAction> {
         let Some(cluster) = self.clusters.get(name) else {
             return Decision::rest();
         };
         let pulse = self.pulses.get(name);
-        let recheck_at = pulse.map(Pulse::expires_at).filter(|expiry| *expiry > now);
+        let taints = || {
+            let taints = tainted(cluster.taints.as_deref()?, cluster.available(), now)?;
+            Some(HubAction::ClusterTaints {
+                name: name.clone(),
+                taints,
+                resource_version: cluster.resource_version.clone(),
+            })
+        };
+        Decision {
+            action: cluster.conditions_action(name, pulse, now).or_else(taints),
+            recheck_at: pulse.map(Pulse::expires_at).filter(|expiry| *expiry > now),
+        }
+    }
+}
+
+impl Cluster {
+    fn conditions_action(
+        &self,
+        name: &ClusterName,
+        pulse: Option<&Pulse>,
+        now: Timestamp,
+    ) -> Option<HubAction> {
         let is_proven = pulse.is_none_or(|pulse| pulse.is_renewed || pulse.expires_at() <= now);
         if !is_proven
-            && cluster
+            && self
                 .unreachable()
-                .is_some_and(|(why, _)| why == reason::LEASE_EXPIRED)
+                .is_some_and(|(why, _)| why != reason::NEVER_JOINED)
         {
-            return Decision {
-                action: None,
-                recheck_at,
-            };
+            return None;
         }
-        let mut conditions = cluster.conditions.clone();
-        let changed = set_condition(&mut conditions, availability(pulse, now));
-        let action = changed.then(|| HubAction::ClusterConditions {
+        let wanted = availability(pulse, now);
+        if self.available().is_some_and(|known| says_as_much(known, &wanted)) {
+            return None;
+        }
+        let mut conditions = self.conditions.clone();
+        set_condition(&mut conditions, wanted).then(|| HubAction::ClusterConditions {
             name: name.clone(),
             conditions,
-            resource_version: cluster.resource_version.clone(),
-        });
-        Decision { action, recheck_at }
+            resource_version: self.resource_version.clone(),
+        })
     }
+}
+
+/// Whether OCM says the same in its own words, or knows better: its agent has found the cluster's API server unwell, and
+/// renews the Lease nevertheless.
+fn says_as_much(known: &Condition, wanted: &Condition) -> bool {
+    let ours = [reason::NEVER_JOINED, reason::LEASE_EXPIRED, reason::LEASE_RENEWED];
+    !ours.contains(&known.reason.as_str())
+        && (known.status == wanted.status || (known.status == "False" && wanted.status == "True"))
 }
 
 fn availability(pulse: Option<&Pulse>, now: Timestamp) -> Condition {

@@ -20,20 +20,6 @@ impl Hub {
         }
     }
 
-    pub(super) fn decide_policy(&self, name: &str, now: Timestamp) -> Option<HubAction> {
-        let policy = self.policies.get(name)?;
-        let clusters = self
-            .clusters
-            .values()
-            .filter(|cluster| policy.rules.selects_cluster(&cluster.labels))
-            .count();
-        let status = policy.wanted_status(clusters, now)?;
-        Some(HubAction::PolicyStatus {
-            name: name.to_owned(),
-            status,
-        })
-    }
-
     pub(super) fn decide_transform(&self, name: &str) -> Option<HubAction> {
         let status = self.transforms.wanted_status(name)?;
         Some(HubAction::TransformStatus {

@@ -31,6 +31,7 @@ impl Hub {
             HubInput::Policy(change) => self.learn_policies(change),
             HubInput::Transform(change) => self.learn_transforms(change),
             HubInput::Namespace(change) => self.learn_namespaces(change),
+            HubInput::Properties(change) => self.learn_properties(change),
             HubInput::LocalArgo(config) => self.learn_local_argo(config),
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),
@@ -42,7 +43,6 @@ impl Hub {
     }
 
     pub(super) fn learn_failure(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> Dirty {
-        let mut dirty = Dirty::from([key.clone()]);
         match (key, action, failure) {
             (HubKey::Workflow(key), HubAction::CreateWork { cluster, .. }, _) => {
                 if let Some(view) = self.workflows.get_mut(key) {
@@ -59,12 +59,12 @@ impl Hub {
                     .get(key)
                     .is_some_and(|view| version == Some(&view.resource_version))
                 {
-                    dirty.extend(self.delete_workflow(key));
+                    self.delete_workflow(key);
                 }
             }
             _ => {}
         }
-        dirty
+        [key.clone()].into()
     }
 
     /// Learns a Workflow as it is after our patch, and what the API server has made of the status in it.
@@ -93,7 +93,8 @@ impl Hub {
                 }
                 self.under_way
                     .bury(&HubKey::Workflow(key.clone()), object.metadata.uid.as_deref());
-                self.delete_workflow(&key)
+                self.delete_workflow(&key);
+                Dirty::new()
             }
             Change::Reset(live) => {
                 self.synced.workflows = true;
@@ -104,17 +105,17 @@ impl Hub {
                     .filter(|key| !keys.contains(*key))
                     .cloned()
                     .collect();
-                let mut dirty = Dirty::new();
                 for key in &gone {
                     let uid = self.workflows.get(key).map(|view| view.uid.clone());
                     self.under_way.bury(
                         &HubKey::Workflow(key.clone()),
                         uid.as_ref().map(OriginUid::as_str),
                     );
-                    dirty.extend(self.delete_workflow(key));
+                    self.delete_workflow(key);
                 }
-                dirty.extend(live.into_iter().flat_map(|object| self.apply_workflow(object)));
-                dirty
+                live.into_iter()
+                    .flat_map(|object| self.apply_workflow(object))
+                    .collect()
             }
         }
     }
@@ -135,7 +136,8 @@ impl Hub {
                 return Dirty::new();
             }
             if is_gone {
-                return self.delete_workflow(&key);
+                self.delete_workflow(&key);
+                return Dirty::new();
             }
             if known.uid == view.uid {
                 view.wrote = known.wrote;
@@ -165,18 +167,15 @@ impl Hub {
         self.notice(&key, of_same, &view);
         self.workflows.extend(before.map(|before| (key.clone(), before)));
         self.by_uid.insert(view.uid.clone(), key.clone());
-        let mut dirty = self.place_and_insert(key.clone(), view);
-        dirty.insert(HubKey::Workflow(key));
-        dirty
+        self.place_and_insert(key.clone(), view);
+        [HubKey::Workflow(key)].into()
     }
 
-    fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
-        let Some(view) = self.workflows.remove(key) else {
-            return Dirty::new();
-        };
-        self.by_uid.remove(&view.uid);
-        self.unlist_claim(key, view.claim.map(|claim| claim.cluster));
-        self.count(&view.placement.policies, &BTreeSet::new())
+    fn delete_workflow(&mut self, key: &WorkflowKey) {
+        if let Some(view) = self.workflows.remove(key) {
+            self.by_uid.remove(&view.uid);
+            self.unlist_claim(key, view.claim.map(|claim| claim.cluster));
+        }
     }
 
     /// Whether this is of an object that is known to be gone.

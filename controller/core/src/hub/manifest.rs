@@ -13,7 +13,7 @@ use argosy_api::{
 use serde_json::{Value, json};
 
 use super::{Hub, workflow_view::WorkflowView};
-use crate::{WorkflowKey, claim::Claim};
+use crate::{WorkflowKey, claim::Claim, properties::is_templated};
 
 impl Hub {
     /// The ManifestWork of a claimed Workflow. It is born with the agent's finalizer, so that its deletion waits until
@@ -28,7 +28,7 @@ impl Hub {
     ) -> ManifestWork {
         let spec = ManifestWorkSpec {
             workload: ManifestsTemplate {
-                manifests: vec![self.manifest(key, view, claim)],
+                manifests: vec![self.manifest(key, view, claim).0],
             },
             manifest_configs: vec![ManifestConfig {
                 resource_identifier: ResourceIdentifier {
@@ -77,7 +77,25 @@ impl Hub {
         work
     }
 
-    fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Value {
+    /// What in the templates of a Workflow cannot be expanded for its cluster.
+    pub(super) fn unexpandable(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<String> {
+        if !is_templated(Some(&view.annotations)) {
+            return None;
+        }
+        if self.properties.is_none() {
+            return Some("the properties of the clusters are not known yet".to_owned());
+        }
+        let errors = self.manifest(key, view, claim).1;
+        (!errors.is_empty()).then(|| errors.join("; "))
+    }
+
+    /// The object to be created, and what in its templates cannot be expanded.
+    fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> (Value, Vec<String>) {
         let mut object = json!({
             "apiVersion": format!("{}/{}", workflow::GROUP, workflow::VERSION),
             "kind": workflow::KIND,
@@ -91,6 +109,16 @@ impl Hub {
         });
         self.transforms
             .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
+        let mut errors = Vec::new();
+        if is_templated(Some(&view.annotations))
+            && let (Some(properties), Some(cluster)) = (&self.properties, self.clusters.get(&claim.cluster))
+        {
+            let (labels, annotations) = (&cluster.labels, &cluster.annotations);
+            errors = properties
+                .expand(&mut object, workflow::GROUP, &claim.cluster, labels, annotations)
+                .err()
+                .unwrap_or_default();
+        }
         if let Some(fields) = object.as_object_mut().filter(|_| !view.initial_status.is_empty()) {
             fields.insert("status".to_owned(), Value::Object(view.initial_status.clone()));
         }
@@ -108,7 +136,7 @@ impl Hub {
             "annotations",
             &[(names::ATTEMPT_ANNOTATION, &attempt)],
         );
-        object
+        (object, errors)
     }
 }
 

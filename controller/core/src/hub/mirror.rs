@@ -229,12 +229,19 @@ impl Hub {
         let obstacle = work
             .filter(|work| work.attempt == claim.attempt)
             .and_then(|work| work.obstacle.as_ref());
+        let unexpandable = || {
+            let key = self.by_uid.get(&view.uid).filter(|_| work.is_none())?;
+            self.unexpandable(key, view, claim)
+        };
         conditions.push(if ended {
             dispatched(claim)
         } else if self.is_leaving(view, claim) {
             WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &moving(view, claim))
         } else if let Some(failure) = &view.send_failure {
             WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &failure.message)
+        } else if let Some(message) = unexpandable() {
+            let message = format!("{}: {message}", claim.cluster);
+            WorkflowCondition::new(types::DISPATCHED, false, reason::TEMPLATE_INVALID, &message)
         } else if let Some((why, message)) = obstacle {
             WorkflowCondition::new(types::DISPATCHED, false, why, message)
         } else {

@@ -36,16 +36,10 @@ impl Hub {
         self.admission = Arc::new(Admission::new(table));
     }
 
-    /// Puts `view` under `key` with its placement, and returns the policies whose count has changed with it.
-    pub(super) fn place_and_insert(&mut self, key: WorkflowKey, mut view: WorkflowView) -> BTreeSet<HubKey> {
+    /// Puts `view` under `key` with its placement.
+    pub(super) fn place_and_insert(&mut self, key: WorkflowKey, mut view: WorkflowView) {
         view.placement = self.place(&key, &view.labels);
-        let after = view.placement.policies.clone();
-        let before = self
-            .workflows
-            .insert(key, view)
-            .map(|old| old.placement.policies)
-            .unwrap_or_default();
-        self.count(&before, &after)
+        self.workflows.insert(key, view);
     }
 
     /// Renews the placement of every Workflow and returns those for which it differs. A policy or a cluster's labels
@@ -62,31 +56,10 @@ impl Hub {
             if placement == view.placement {
                 continue;
             }
-            let after = placement.policies.clone();
-            let Some(view) = self.workflows.get_mut(&key) else {
-                continue;
-            };
-            let before = std::mem::replace(&mut view.placement, placement).policies;
-            dirty.extend(self.count(&before, &after));
-            dirty.insert(HubKey::Workflow(key));
-        }
-        dirty
-    }
-
-    /// Keeps the number of selected Workflows per policy; returns the policies that now select none or the first.
-    pub(super) fn count(&mut self, before: &BTreeSet<String>, after: &BTreeSet<String>) -> BTreeSet<HubKey> {
-        let mut dirty = BTreeSet::new();
-        for (names, step) in [(before.difference(after), -1), (after.difference(before), 1)] {
-            for name in names {
-                let Some(policy) = self.policies.get_mut(name) else {
-                    continue;
-                };
-                let was_empty = policy.selected == 0;
-                policy.selected = policy.selected.saturating_add_signed(step);
-                if was_empty != (policy.selected == 0) {
-                    dirty.insert(HubKey::Policy(name.clone()));
-                }
+            if let Some(view) = self.workflows.get_mut(&key) {
+                view.placement = placement;
             }
+            dirty.insert(HubKey::Workflow(key));
         }
         dirty
     }

@@ -16,6 +16,7 @@ mod order;
 mod policies;
 mod refusing;
 mod sending;
+mod templates;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@
 //! Anything else may have run on the control cluster already.
 
 use argosy_api::{
+    Workflow,
     conditions::{WorkflowCondition, reason, workflow as types},
     names,
 };
@@ -132,6 +133,11 @@ fn no_policy(view: &WorkflowView) -> Option<WorkflowCondition> {
         reason::NO_POLICY,
         &message,
     ))
+}
+
+/// Why a Workflow that is not claimed may not be sent, whatever policies say; `None` where it may.
+pub(crate) fn why_not_dispatchable(run: &Workflow) -> Option<WorkflowCondition> {
+    not_dispatchable(&WorkflowView::new(run.clone()))
 }
 
 fn not_dispatchable(view: &WorkflowView) -> Option<WorkflowCondition> {

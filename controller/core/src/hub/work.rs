@@ -36,6 +36,8 @@ pub(super) struct Work {
     pub(super) is_over: bool,
     /// When the agent found the object gone before its end, without a last report.
     pub(super) lost_at: Option<Timestamp>,
+    /// OCM's own work agent has carried it out and cleaned up after it, and only our agent's finalizer is left.
+    pub(super) is_left_by_ocm: bool,
     /// What the agent says stands in the way: reason and message.
     pub(super) obstacle: Option<(String, String)>,
 }
@@ -79,6 +81,10 @@ impl Work {
             condition.status == "True"
                 && [reason::FINISHED, reason::DELETED_ON_CLUSTER].contains(&condition.reason.as_str())
         });
+        let is_of_ocm = find(types::APPLIED)
+            .is_some_and(|condition| condition.status == "True" && condition.reason == reason::WORK_COMPLETE);
+        let finalizers = work.metadata.finalizers.as_deref().unwrap_or_default();
+        let is_left_by_ocm = is_of_ocm && finalizers == [names::AGENT_FINALIZER];
         let already_created =
             find(types::WITHDRAWN).is_some_and(|condition| condition.reason == reason::ALREADY_CREATED);
         Self {
@@ -95,6 +101,7 @@ impl Work {
                 .as_ref()
                 .and_then(|annotations| annotations.get(names::CONTROL_ANNOTATION).cloned()),
             is_over,
+            is_left_by_ocm,
             lost_after: lost::told(&work.metadata),
             has_annotations: work.metadata.annotations.is_some(),
             is_withdrawn: is_true(types::WITHDRAWN),

@@ -1,17 +1,17 @@
 //! What a BindingPolicy selects: its clauses and cluster selectors, compiled.
 //!
-//! The rules of a clause are KubeStellar's (`BindingPolicy` API of v0.29). Only Workflows are dispatched so far, so a
-//! clause that names other resources selects nothing here. Not here: the policy's status (`hub::policy`).
+//! The rules of a clause are KubeStellar's (`BindingPolicy` API of v0.29). Not here: what follows for a Workflow (`placement`)
+//! or an object of another kind (`downsync`), and the policy's status (`downsync::policy`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_api::{BindingPolicy, DownsyncClause, names, workflow};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
-use super::cel;
-use crate::{WorkflowKey, lost};
+use super::{cel, keys::required_keys};
+use crate::lost;
 
 /// What a policy selects.
 #[derive(Debug)]
@@ -24,15 +24,65 @@ pub(crate) struct Rules {
     pub(crate) lost_after: Option<SignedDuration>,
 }
 
+/// An object that may be selected.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// API group, empty for core.
+    pub group: &'a str,
+    /// Lower-case plural.
+    pub resource: &'a str,
+    /// Empty where the object has none.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The labels of its namespace; `None` where it has none, or they are not known: then only an empty selector matches.
+    pub namespace_labels: Option<&'a BTreeMap<String, String>>,
+}
+
+/// What a policy wants for an object that it selects; several clauses are ORed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modulation {
+    /// Create it and never write it again.
+    pub(crate) create_only: bool,
+    /// The status of its one cluster.
+    pub(crate) singleton: bool,
+    /// An aggregate of the statuses of its clusters.
+    pub(crate) multi: bool,
+    /// Names of StatusCollectors.
+    pub(crate) collectors: BTreeSet<String>,
+}
+
+impl Modulation {
+    /// Adds what another clause or policy wants.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.create_only |= other.create_only;
+        self.singleton |= other.singleton;
+        self.multi |= other.multi;
+        self.collectors.extend(other.collectors.iter().cloned());
+    }
+
+    /// Whether anything that a cluster reports is to come back.
+    pub(crate) fn wants_status(&self) -> bool {
+        self.singleton || self.multi || !self.collectors.is_empty()
+    }
+}
+
 #[derive(Debug)]
 struct Clause {
+    /// `None` selects any group.
+    group: Option<String>,
+    resources: Names,
     namespaces: Names,
     /// Empty selects any namespace.
     namespace_selectors: Vec<Selector>,
     object_names: Names,
     /// Empty selects any object.
     objects: Vec<Selector>,
-    wants_status: bool,
+    /// Labels that every object it selects has.
+    required_keys: BTreeSet<String>,
+    modulation: Modulation,
     /// The clause as CEL over `object`, without its namespace selectors.
     selection: String,
     /// The same with them, over `namespaceObject` too.
@@ -91,7 +141,7 @@ impl Rules {
         }
     }
 
-    /// Whether there is no clause that could match a Workflow.
+    /// Whether no clause can be used.
     pub(crate) fn has_no_clause(&self) -> bool {
         self.clauses.is_empty()
     }
@@ -101,14 +151,20 @@ impl Rules {
         self.clusters.is_empty()
     }
 
-    /// The clauses as CEL over `object`, without their namespace selectors.
+    /// The clauses for Workflows as CEL over `object`, without their namespace selectors.
     pub(super) fn selection(&self) -> impl Iterator<Item = String> {
-        self.clauses.iter().map(|clause| clause.selection.clone())
+        self.for_workflows().map(|clause| clause.selection.clone())
     }
 
-    /// The clauses as CEL over `object` and `namespaceObject`.
+    /// The clauses for Workflows as CEL over `object` and `namespaceObject`.
     pub(super) fn exact_selection(&self) -> impl Iterator<Item = String> {
-        self.clauses.iter().map(|clause| clause.exact_selection.clone())
+        self.for_workflows().map(|clause| clause.exact_selection.clone())
+    }
+
+    fn for_workflows(&self) -> impl Iterator<Item = &Clause> {
+        self.clauses
+            .iter()
+            .filter(|clause| clause.is_for(workflow::GROUP, workflow::PLURAL))
     }
 
     /// Whether the labels of namespaces matter.
@@ -118,21 +174,62 @@ impl Rules {
             .any(|clause| !clause.namespace_selectors.is_empty())
     }
 
-    /// Whether the policy selects the Workflow, and if so whether it wants its status back. `namespace` has the labels of its
-    /// namespace, `None` where that is not known: then no selector matches them.
-    pub(crate) fn select(
+    /// Whether any object of the kind could be selected.
+    pub(crate) fn may_select(&self, group: &str, resource: &str) -> bool {
+        self.clauses.iter().any(|clause| clause.is_for(group, resource))
+    }
+
+    /// Labels that each object of the kind has that the policy selects, one set for each clause.
+    pub(crate) fn required_keys(
         &self,
-        key: &WorkflowKey,
-        labels: &Labels,
-        namespace: Option<&Labels>,
-    ) -> Option<bool> {
-        let matching = self
+        group: &str,
+        resource: &str,
+    ) -> impl Iterator<Item = &BTreeSet<String>> {
+        self.clauses
+            .iter()
+            .filter(move |clause| clause.is_for(group, resource))
+            .map(|clause| &clause.required_keys)
+    }
+
+    /// The groups and resources that clauses name one by one, of which an API server may not know.
+    pub(crate) fn named_kinds(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.clauses.iter().flat_map(|clause| {
+            let resources = clause.resources.0.iter().flatten();
+            let group = clause.group.as_deref();
+            resources.filter_map(move |resource| Some((group?, resource.as_str())))
+        })
+    }
+
+    /// Whether any clause names this resource, instead of selecting all.
+    pub(crate) fn names_resource(&self, resource: &str) -> bool {
+        let mut named = self
             .clauses
             .iter()
-            .filter(|clause| clause.matches(key, labels, namespace));
-        matching
-            .map(|clause| clause.wants_status)
-            .reduce(|one, other| one || other)
+            .filter_map(|clause| clause.resources.0.as_ref());
+        named.any(|resources| resources.iter().any(|name| name == resource))
+    }
+
+    /// The StatusCollectors that any clause names.
+    pub(crate) fn collectors(&self) -> impl Iterator<Item = &String> {
+        self.clauses
+            .iter()
+            .flat_map(|clause| &clause.modulation.collectors)
+    }
+
+    /// Whether any clause for Workflows names a StatusCollector.
+    pub(crate) fn collects_of_runs(&self) -> bool {
+        self.for_workflows()
+            .any(|clause| !clause.modulation.collectors.is_empty())
+    }
+
+    /// What the policy wants for the object, or `None` where it does not select it.
+    pub(crate) fn select(&self, subject: &Subject<'_>) -> Option<Modulation> {
+        let mut matching = self.clauses.iter().filter(|clause| clause.matches(subject));
+        let mut wanted = matching.next()?.modulation.clone();
+        for clause in matching {
+            wanted.add(&clause.modulation);
+        }
+        Some(wanted)
     }
 
     /// Whether the policy selects a cluster with these labels.
@@ -142,20 +239,13 @@ impl Rules {
 }
 
 impl Clause {
-    /// `None` for a clause that cannot match a Workflow.
+    /// `None` for a clause that cannot match anything.
     fn compile(
         index: usize,
         clause: &DownsyncClause,
         legacy: bool,
         problems: &mut Vec<String>,
     ) -> Option<Self> {
-        let group = clause
-            .api_group
-            .as_deref()
-            .is_none_or(|group| group == workflow::GROUP);
-        if !group || !Names::new(&clause.resources).allow(workflow::PLURAL) {
-            return None;
-        }
         let namespace_selectors = compile_some(
             &clause.namespace_selectors,
             &format!("spec.downsync[{index}].namespaceSelectors"),
@@ -182,23 +272,45 @@ impl Clause {
         let only = |selectors: Vec<(Selector, String)>| {
             selectors.into_iter().map(|(selector, _)| selector).collect()
         };
+        let modulation = Modulation {
+            create_only: clause.create_only,
+            singleton: legacy || clause.want_singleton_reported_state,
+            multi: clause.want_multi_wec_reported_state,
+            collectors: clause.status_collectors.iter().cloned().collect(),
+        };
         Some(Self {
+            group: clause.api_group.clone(),
+            resources: Names::new(&clause.resources),
+            required_keys: required_keys(&clause.object_selectors),
+            modulation,
             selection: cel::all(by_object.clone()),
             exact_selection: cel::all(by_object.into_iter().chain(by_selectors(&namespace_selectors))),
             namespaces,
             namespace_selectors: only(namespace_selectors),
             object_names,
             objects: only(objects),
-            wants_status: legacy || clause.want_singleton_reported_state,
         })
     }
 
-    fn matches(&self, key: &WorkflowKey, labels: &Labels, namespace: Option<&Labels>) -> bool {
-        let is_of_namespace = |selector: &Selector| namespace.is_some_and(|labels| selector.matches(labels));
-        self.namespaces.allow(&key.namespace)
-            && self.object_names.allow(&key.name)
+    fn is_for(&self, group: &str, resource: &str) -> bool {
+        self.group.as_deref().is_none_or(|known| known == group) && self.resources.allow(resource)
+    }
+
+    fn matches(&self, subject: &Subject<'_>) -> bool {
+        let is_of_namespace = |selector: &Selector| match subject.namespace_labels {
+            Some(labels) => selector.matches(labels),
+            // An empty selector matches what has no namespace, too.
+            None => selector.selects_all(),
+        };
+        self.is_for(subject.group, subject.resource)
+            && self.namespaces.allow(subject.namespace)
+            && self.object_names.allow(subject.name)
             && (self.namespace_selectors.is_empty() || self.namespace_selectors.iter().any(is_of_namespace))
-            && (self.objects.is_empty() || self.objects.iter().any(|selector| selector.matches(labels)))
+            && (self.objects.is_empty()
+                || self
+                    .objects
+                    .iter()
+                    .any(|selector| selector.matches(subject.labels)))
     }
 }
 

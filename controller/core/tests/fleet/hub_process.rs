@@ -64,9 +64,7 @@ impl Process for Hub {
 
     fn space(action: &HubAction) -> Space {
         match action {
-            HubAction::PatchWorkflow { .. }
-            | HubAction::PolicyStatus { .. }
-            | HubAction::TransformStatus { .. } => Space::Wds,
+            HubAction::PatchWorkflow { .. } | HubAction::TransformStatus { .. } => Space::Wds,
             _ => Space::Its,
         }
     }
@@ -93,11 +91,6 @@ impl Process for Hub {
                     object: Box::new(object),
                 })
             }
-            HubAction::PolicyStatus { name, status } => {
-                let policy = wds.get(Kind::Policy, "", name)?;
-                let written = wds.edit(Kind::Policy, &policy, |policy| policy["status"] = json_of(status))?;
-                Ok(HubInput::Policy(apply(written)))
-            }
             HubAction::ClusterConditions {
                 name,
                 conditions,
@@ -112,6 +105,21 @@ impl Process for Hub {
                     Kind::Cluster,
                     &cluster,
                     |cluster| cluster["status"] = status,
+                )?)))
+            }
+            HubAction::ClusterTaints {
+                name,
+                taints,
+                resource_version,
+            } => {
+                let cluster = its.get(Kind::Cluster, "", name.as_str())?;
+                if text(&cluster, "/metadata/resourceVersion") != resource_version {
+                    return Err(Failure::Conflict);
+                }
+                Ok(HubInput::Cluster(apply(its.edit(
+                    Kind::Cluster,
+                    &cluster,
+                    |cluster| cluster["spec"]["taints"] = json!(taints),
                 )?)))
             }
             HubAction::ReadLease(cluster) => {
@@ -157,6 +165,11 @@ fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure
             patch,
         }
         | HubAction::ControlWork {
+            cluster,
+            origin,
+            patch,
+        }
+        | HubAction::ReleaseWork {
             cluster,
             origin,
             patch,

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{ManagedCluster, names};
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Namespace},
+};
 use kube::{Resource, ResourceExt};
 
 use super::Dirty;
@@ -60,14 +63,18 @@ impl Hub {
                     || (reads_reachability
                         && known.unreachable().is_none() != cluster.unreachable().is_none())
             });
-            if known.is_none_or(|known| known.differs_in_reachability(&cluster)) {
+            let has_news = |known: &Cluster| {
+                known.differs_in_reachability(&cluster)
+                    || (&known.labels, &known.annotations) != (&cluster.labels, &cluster.annotations)
+            };
+            if known.is_none_or(has_news) {
                 dirty.extend(self.claimed_by(&name));
             }
             self.clusters.insert(name.clone(), cluster);
             dirty.insert(HubKey::Cluster(name));
         }
         if placement_changes {
-            dirty.extend(self.after_cluster_change());
+            dirty.extend(self.replace_all());
         }
         dirty
     }
@@ -77,15 +84,9 @@ impl Hub {
         for name in names {
             if self.clusters.remove(name).is_some() {
                 dirty.extend(self.claimed_by(name));
-                dirty.extend(self.after_cluster_change());
+                dirty.extend(self.replace_all());
             }
         }
-        dirty
-    }
-
-    fn after_cluster_change(&mut self) -> Dirty {
-        let mut dirty = self.replace_all();
-        dirty.extend(self.policies.keys().cloned().map(HubKey::Policy));
         dirty
     }
 
@@ -97,6 +98,20 @@ impl Hub {
             .cloned()
             .map(HubKey::Workflow)
             .collect()
+    }
+
+    pub(super) fn learn_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
+        if self.properties.is_none() && !matches!(change, Change::Reset(_)) {
+            return Dirty::new();
+        }
+        let was_known = self.properties.is_some();
+        let touched = self.properties.get_or_insert_default().learn(change);
+        if was_known {
+            touched.iter().flat_map(|name| self.claimed_by(name)).collect()
+        } else {
+            let claimed = self.claimed.values().flatten().cloned();
+            claimed.map(HubKey::Workflow).collect()
+        }
     }
 
     /// Only labels are kept, and only their change matters.

@@ -14,27 +14,21 @@ use crate::{
 
 impl Hub {
     pub(super) fn learn_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
-        let (live, mut dirty) = match change {
-            Change::Apply(policy) if self.is_past(&HubKey::Policy(policy.name_any()), policy.meta()) => {
-                return Dirty::new();
-            }
-            Change::Apply(policy) => (vec![*policy], Dirty::new()),
+        let mut has_changed = false;
+        let live = match change {
+            Change::Apply(policy) => vec![*policy],
             Change::Delete(policy) => {
-                let key = HubKey::Policy(policy.name_any());
-                self.under_way.bury(&key, policy.metadata.uid.as_deref());
                 self.policies.remove(&policy.name_any());
                 return self.replace_all();
             }
             Change::Reset(live) => {
                 self.synced.policies = true;
                 let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
-                for (name, policy) in self.policies.extract_if(.., |name, _| !names.contains(name)) {
-                    self.under_way.bury(&HubKey::Policy(name), policy.uid.as_deref());
-                }
-                (live, self.replace_all())
+                has_changed = self.policies.keys().any(|name| !names.contains(name));
+                self.policies.retain(|name, _| names.contains(name));
+                live
             }
         };
-        let mut selection_changed = false;
         for object in live {
             let name = object.name_any();
             let known = self.policies.get(&name);
@@ -43,21 +37,20 @@ impl Hub {
             {
                 continue;
             }
-            let mut policy = Policy::compile(object);
-            policy.selected = known.map_or(0, |known| known.selected);
-            selection_changed |= known.is_none_or(|known| {
+            let policy = Policy::compile(object);
+            has_changed |= known.is_none_or(|known| {
                 known.generation != policy.generation
                     || known.uid != policy.uid
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
             });
-            self.policies.insert(name.clone(), policy);
-            dirty.insert(HubKey::Policy(name));
+            self.policies.insert(name, policy);
         }
-        if selection_changed {
-            dirty.extend(self.replace_all());
+        if has_changed {
+            self.replace_all()
+        } else {
+            Dirty::new()
         }
-        dirty
     }
 
     pub(super) fn learn_local_argo(&mut self, config: LocalArgo) -> Dirty {
@@ -81,7 +74,7 @@ impl Hub {
             Change::Delete(transform) => {
                 let key = HubKey::Transform(transform.name_any());
                 self.under_way.bury(&key, transform.metadata.uid.as_deref());
-                touched.extend(self.transforms.delete(&transform.name_any()));
+                touched.extend(self.transforms.delete(&transform.name_any()).names);
                 Vec::new()
             }
             Change::Reset(live) => {
@@ -93,7 +86,7 @@ impl Hub {
                     .filter(|name| !names.contains(*name))
                     .cloned()
                     .collect();
-                touched.extend(gone.iter().flat_map(|name| self.transforms.delete(name)));
+                touched.extend(gone.iter().flat_map(|name| self.transforms.delete(name).names));
                 live
             }
         };
@@ -102,7 +95,7 @@ impl Hub {
                 .transforms
                 .is_newer(&transform.name_any(), transform.resource_version().as_deref())
             {
-                touched.extend(self.transforms.apply(transform));
+                touched.extend(self.transforms.apply(transform).names);
             }
         }
         touched.into_iter().map(HubKey::Transform).collect()

@@ -120,5 +120,4 @@ fn the_last_first_listing_makes_every_key_dirty() {
     let dirty = fleet.learn(HubInput::Report(Change::Reset(Vec::new())));
     assert!(dirty.contains(&HubKey::Workflow(key())));
     assert!(dirty.contains(&HubKey::Cluster("cluster1".into())));
-    assert!(dirty.contains(&HubKey::Policy("both".to_owned())));
 }

@@ -17,6 +17,7 @@ fn verdict(fleet: &Fleet, now: Timestamp) -> Option<(String, String)> {
                 .find(|one| one.type_ == "ManagedClusterConditionAvailable")?;
             Some((available.status, available.reason))
         }
+        HubAction::ClusterTaints { .. } => None,
         other => panic!("expected conditions, not {other:#?}"),
     }
 }
@@ -131,4 +132,87 @@ fn a_finished_workflow_says_nothing_about_its_cluster() {
     fleet.report(report("cluster1", 1, json!({ "phase": "Failed" })));
     learn_cluster(&mut fleet, unreachable());
     assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=True Claimed"]);
+}
+
+/// The taints that are written on cluster1 once its conditions are as they should be.
+fn taints(fleet: &Fleet) -> Option<Vec<String>> {
+    match fleet.hub.decide(&HubKey::Cluster(name()), now()).action? {
+        HubAction::ClusterTaints { taints, .. } => Some(taints.into_iter().map(|taint| taint.key).collect()),
+        other => panic!("expected taints, not {other:#?}"),
+    }
+}
+
+#[test]
+fn a_cluster_that_is_away_is_tainted_and_one_that_is_back_is_not() {
+    let mut fleet = Fleet::new();
+    learn_cluster(&mut fleet, unreachable());
+    let away = "cluster.open-cluster-management.io/unreachable";
+    assert_eq!(taints(&fleet), Some(vec![away.to_owned()]));
+    let back = with(
+        cluster("cluster1"),
+        json!({ "spec": { "taints": [{ "key": away, "effect": "NoSelect" }] } }),
+    );
+    learn_cluster(&mut fleet, back);
+    assert_eq!(taints(&fleet), Some(Vec::new()));
+}
+
+#[test]
+fn taints_are_left_to_a_hub_of_ocm_and_a_cluster_that_goes_needs_none() {
+    let mut fleet = Fleet::new();
+    let mut accepted = unreachable();
+    let by_ocm = json!({
+        "type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+        "message": "Accepted by hub cluster admin", "lastTransitionTime": "2026-11-21T09:00:00Z",
+    });
+    accepted["status"]["conditions"] = json!([accepted["status"]["conditions"][0], by_ocm]);
+    learn_cluster(&mut fleet, accepted);
+    assert_eq!(taints(&fleet), None);
+    let going = with(
+        unreachable(),
+        json!({ "metadata": { "deletionTimestamp": "2026-11-21T09:00:00Z" } }),
+    );
+    learn_cluster(&mut fleet, going);
+    assert_eq!(taints(&fleet), None);
+}
+
+#[test]
+fn what_ocm_says_of_the_availability_is_not_said_again_in_other_words() {
+    let said = |status: &str, reason: &str| {
+        let mut told = cluster("cluster1");
+        told["status"]["conditions"][0]["status"] = json!(status);
+        told["status"]["conditions"][0]["reason"] = json!(reason);
+        told
+    };
+    let stopped = "ManagedClusterLeaseUpdateStopped";
+    // What OCM says, whether the lease has been renewed for 30 seconds, and what is written.
+    let table = [
+        ("True", "ManagedClusterAvailable", true, None),
+        ("False", "ManagedClusterKubeAPIServerUnavailable", true, None),
+        ("Unknown", stopped, true, Some(words("True", "LeaseRenewed"))),
+        ("Unknown", stopped, false, None),
+        (
+            "True",
+            "ManagedClusterAvailable",
+            false,
+            Some(words("Unknown", "LeaseExpired")),
+        ),
+        (
+            "False",
+            "ManagedClusterKubeAPIServerUnavailable",
+            false,
+            Some(words("Unknown", "LeaseExpired")),
+        ),
+    ];
+    for (status, reason, is_renewed, expected) in table {
+        let mut fleet = Fleet::new();
+        learn_cluster(&mut fleet, said(status, reason));
+        if is_renewed {
+            learn_lease(&mut fleet, "10:00:20", after(20));
+        }
+        assert_eq!(
+            verdict(&fleet, after(40)),
+            expected,
+            "{status} {reason} {is_renewed}"
+        );
+    }
 }

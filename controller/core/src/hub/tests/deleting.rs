@@ -28,6 +28,30 @@ fn the_manifest_work_of_a_deleted_workflow_is_deleted_and_waited_for() {
 }
 
 #[test]
+fn what_ocms_own_agent_has_cleaned_up_after_is_released_and_nothing_else() {
+    let carried_out = |finalizers: &[&str]| {
+        let complete = condition("Applied", "True", "AppliedManifestWorkComplete");
+        with(
+            deleting(work_with("cluster1", 1, &[complete])),
+            json!({ "metadata": { "finalizers": finalizers } }),
+        )
+    };
+    let mut fleet = Fleet::of(deleted());
+    let ocms = "cluster.open-cluster-management.io/manifest-work-cleanup";
+    fleet.work(carried_out(&["argosy.dev/agent", ocms]));
+    fleet.rests();
+    fleet.work(carried_out(&["argosy.dev/agent"]));
+    match fleet.decide() {
+        Some(HubAction::ReleaseWork { patch, .. }) => {
+            assert_eq!(patch.value_at("/metadata/finalizers"), Some(&json!([])));
+        }
+        other => panic!("expected a release, not {other:#?}"),
+    }
+    fleet.work(deleting(started("cluster1", 1)));
+    fleet.rests();
+}
+
+#[test]
 fn every_mailbox_is_cleared() {
     let mut fleet = Fleet::of(deleting(claimed("cluster2", 2)));
     fleet.work(started("cluster2", 2));

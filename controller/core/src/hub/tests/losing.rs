@@ -262,25 +262,6 @@ fn after_a_rerun_what_is_left_in_the_lost_clusters_mailbox_is_deleted_and_says_n
 }
 
 #[test]
-fn an_annotation_that_cannot_be_used_is_said_in_the_policys_status() {
-    let mut fleet = Fleet::new();
-    let wrong = with(
-        rerunning(json!({})),
-        json!({ "metadata": { "annotations": { "argosy.dev/lost-after": "soon" } } }),
-    );
-    let change = fleet.change(wrong);
-    fleet.learn(HubInput::Policy(change));
-    let Some(HubAction::PolicyStatus { status, .. }) = fleet
-        .hub
-        .decide(&HubKey::Policy("spare".to_owned()), now())
-        .action
-    else {
-        panic!("a status is written")
-    };
-    assert!(status.errors[0].contains("soon is not a duration"), "{status:?}");
-}
-
-#[test]
 fn a_rerun_can_be_deleted_although_the_lost_cluster_never_comes_back() {
     let claim = json!({ "cluster": "cluster2", "attempt": 2, "lost": "cluster1" });
     let moved = json!({ "metadata": { "labels": { "argosy.dev/cluster": "cluster2" } } });

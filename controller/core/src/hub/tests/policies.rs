@@ -1,23 +1,6 @@
-//! What BindingPolicies and CustomTransforms say about themselves.
+//! What BindingPolicies select, and what CustomTransforms say about themselves.
 
 use super::*;
-
-fn policy_status(fleet: &Fleet, name: &str) -> Option<argosy_api::BindingPolicyStatus> {
-    match fleet.hub.decide(&HubKey::Policy(name.to_owned()), now()).action? {
-        HubAction::PolicyStatus { status, .. } => Some(status),
-        other => panic!("expected a policy's status, not {other:#?}"),
-    }
-}
-
-fn ready(fleet: &Fleet, name: &str) -> String {
-    let status = policy_status(fleet, name).expect("a status is written");
-    let ready = status
-        .conditions
-        .iter()
-        .find(|one| one.type_ == "Ready")
-        .expect("it says whether it is ready");
-    format!("{} {} {}", ready.status, ready.reason, status.clusters)
-}
 
 fn learn_policy(fleet: &mut Fleet, object: Value) -> BTreeSet<HubKey> {
     let change = fleet.change(object);
@@ -25,23 +8,13 @@ fn learn_policy(fleet: &mut Fleet, object: Value) -> BTreeSet<HubKey> {
 }
 
 #[test]
-fn a_policy_says_how_many_clusters_it_matches_and_whether_it_selects_anything() {
-    let fleet = Fleet::of(held("cluster1"));
-    assert_eq!(ready(&fleet, "cluster1"), "True Ready 1");
-    assert_eq!(ready(&fleet, "both"), "True NothingSelected 2");
-    assert_eq!(ready(&fleet, "none"), "False NoCluster 0");
-}
-
-#[test]
-fn the_old_place_of_the_wish_for_a_singleton_status_counts_and_says_where_it_belongs() {
+fn the_old_place_of_the_wish_for_a_singleton_status_counts() {
     for wants in [true, false] {
         let mut fleet = Fleet::of(held("old"));
         let mut object = policy("old", json!({ "name": "cluster1" }));
         object["spec"]["wantSingletonReportedState"] = json!(wants);
         object["spec"]["downsync"][0]["wantSingletonReportedState"] = json!(false);
         learn_policy(&mut fleet, object);
-        let warnings = policy_status(&fleet, "old").unwrap().warnings;
-        assert!(warnings[0].contains("spec.downsync[]"), "{warnings:?}");
         let claim = fleet.patch(Purpose::Claim);
         let claim = claim.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"].clone();
         let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
@@ -50,74 +23,13 @@ fn the_old_place_of_the_wish_for_a_singleton_status_counts_and_says_where_it_bel
 }
 
 #[test]
-fn a_policy_without_cluster_selectors_or_clauses_for_workflows_says_so() {
-    let mut fleet = Fleet::new();
-    learn_policy(
-        &mut fleet,
-        with(
-            policy("p", json!({})),
-            json!({ "spec": { "clusterSelectors": [] } }),
-        ),
-    );
-    assert_eq!(ready(&fleet, "p"), "False NoCluster 0");
-    let pods = json!([{ "apiGroup": "", "resources": ["pods"] }]);
-    learn_policy(
-        &mut fleet,
-        with(policy("q", json!({})), json!({ "spec": { "downsync": pods } })),
-    );
-    assert_eq!(ready(&fleet, "q"), "False NothingSelected 2");
-}
-
-#[test]
-fn a_selector_that_cannot_be_used_is_told_and_selects_nothing() {
+fn a_selector_that_cannot_be_used_selects_nothing() {
     let mut fleet = Fleet::of(held("cluster7"));
     let broken = json!({ "matchExpressions": [{ "key": "kubestellar.io/cluster", "operator": "Like" }] });
     let mut object = policy("cluster7", json!({}));
     object["spec"]["downsync"][0]["objectSelectors"] = json!([broken]);
     learn_policy(&mut fleet, object);
-    assert_eq!(ready(&fleet, "cluster7"), "False Invalid 2");
-    assert_eq!(policy_status(&fleet, "cluster7").unwrap().errors.len(), 1);
     assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoPolicy"]);
-}
-
-#[test]
-fn a_policy_s_status_is_written_once() {
-    let mut fleet = Fleet::of(held("cluster1"));
-    let status = policy_status(&fleet, "cluster1").unwrap();
-    let written = with(
-        policy("cluster1", json!({ "name": "cluster1" })),
-        json!({ "status": status }),
-    );
-    learn_policy(&mut fleet, written);
-    assert_eq!(policy_status(&fleet, "cluster1"), None);
-}
-
-#[test]
-fn the_first_and_the_last_selected_workflow_concern_the_policy_and_no_other_does() {
-    let concerned = HubKey::Policy("cluster1".to_owned());
-    let mut fleet = Fleet::new();
-    assert!(fleet.workflow(held("cluster1")).contains(&concerned));
-    let second = with(
-        held("cluster1"),
-        json!({ "metadata": { "name": "second", "uid": "u2" } }),
-    );
-    assert!(!fleet.workflow(second).contains(&concerned));
-    let gone = [with(
-        held("cluster1"),
-        json!({ "metadata": { "resourceVersion": "500" } }),
-    )]
-    .map(read)
-    .into();
-    assert!(
-        !fleet
-            .learn(HubInput::Workflow(Change::Reset(gone)))
-            .contains(&concerned)
-    );
-    assert!(
-        fleet
-            .learn(HubInput::Workflow(Change::Reset(Vec::new())))
-            .contains(&concerned)
-    );
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! `StatusCollector` of KubeStellar: which values are collected from the clusters that an object goes to.
+//!
+//! The wire type only, with KubeStellar's fields. Compiling and evaluating the expressions is in `argosy-core`.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How many rows a StatusCollector gives that does not say, from KubeStellar's description of the field.
+pub const DEFAULT_LIMIT: i64 = 20;
+
+/// One way to collect values from the clusters, modelled after an SQL SELECT.
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "control.kubestellar.io",
+    version = "v1alpha1",
+    kind = "StatusCollector",
+    plural = "statuscollectors",
+    shortname = "sc",
+    category = "kubestellar",
+    status = "StatusCollectorStatus",
+    derive = "PartialEq",
+    doc = "StatusCollector says which values are collected from the clusters that an object goes to: a list, or aggregates.",
+    printcolumn(name = "LIMIT", type_ = "integer", json_path = ".spec.limit"),
+    printcolumn(
+        name = "ERRORS",
+        type_ = "string",
+        json_path = ".status.errors[0]",
+        priority = 1
+    ),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCollectorSpec {
+    /// CEL expression of type bool: only clusters for which it is true count. Null counts as false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Expressions whose values, which are no lists or maps, make the groups that `combinedFields` aggregates over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group_by: Vec<NamedExpression>,
+    /// Aggregates over the clusters, or over the clusters of each group. Excludes `select`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub combined_fields: Vec<NamedAggregator>,
+    /// Values of each cluster. Excludes `groupBy` and `combinedFields`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub select: Vec<NamedExpression>,
+    /// The most rows of a result: at least 1 and at most 1000, 20 by default.
+    #[serde(default = "default_limit")]
+    pub limit: i64,
+}
+
+fn default_limit() -> i64 {
+    DEFAULT_LIMIT
+}
+
+impl Default for StatusCollectorSpec {
+    fn default() -> Self {
+        Self {
+            filter: None,
+            group_by: Vec::new(),
+            combined_fields: Vec::new(),
+            select: Vec::new(),
+            limit: DEFAULT_LIMIT,
+        }
+    }
+}
+
+/// A column and where its values come from.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct NamedExpression {
+    /// Name of the column.
+    pub name: String,
+    /// CEL expression over `obj`, `returned`, `inventory` and `propagation`.
+    pub def: String,
+}
+
+/// A column and what it aggregates.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct NamedAggregator {
+    /// Name of the column.
+    pub name: String,
+    /// `COUNT`, `SUM`, `AVG`, `MIN` or `MAX`. Another word is no error of the schema, as with KubeStellar, but in the status.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// CEL expression whose value is a number or a string that reads as one. `COUNT` has none, the others need one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
+/// What became of the collector.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCollectorStatus {
+    /// Generation of the collector that this status describes. KubeStellar leaves it at zero.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// Why the collector cannot be used, one sentence each. It gives no results until they are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    /// What works otherwise than it is written, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_collector_is_read_and_written_as_kubestellar_does_it() {
+        let value = json!({
+            "filter": "obj.kind == 'Job'",
+            "groupBy": [{ "name": "phase", "def": "returned.status.phase" }],
+            "combinedFields": [
+                { "name": "count", "type": "COUNT" },
+                { "name": "ready", "type": "SUM", "subject": "returned.status.ready" },
+            ],
+            "limit": 7,
+        });
+        let spec: StatusCollectorSpec = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(spec.combined_fields[1].type_, "SUM");
+        assert_eq!(serde_json::to_value(spec).unwrap(), value);
+    }
+
+    #[test]
+    fn the_limit_may_be_left_out() {
+        let spec: StatusCollectorSpec = serde_json::from_value(json!({})).unwrap();
+        assert_eq!(spec, StatusCollectorSpec::default());
+        assert_eq!(spec.limit, 20);
+    }
+}

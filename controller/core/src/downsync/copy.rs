@@ -1,0 +1,157 @@
+//! The next step for one object and one cluster: its ManifestWork is there, as it should be, or gone.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{Downsync, DownsyncAction, DownsyncKey, Object, Work, work::digest};
+use crate::{ClusterName, Failure, OriginUid, patch::JsonPatch};
+
+impl Downsync {
+    pub(super) fn decide_copy(&self, origin: &OriginUid, cluster: &ClusterName) -> Option<DownsyncAction> {
+        let work = self.works.get(origin).and_then(|works| works.get(cluster));
+        let object = self.objects.get(origin);
+        if let Some(object) = object.filter(|object| self.is_destined(object, cluster)) {
+            return self.send(origin, object, cluster, work);
+        }
+        let work = work.filter(|work| !work.is_deleting && (object.is_some() || self.is_absent(work)))?;
+        Some(DownsyncAction::DeleteWork {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            uid: work.uid.clone(),
+        })
+    }
+
+    fn send(
+        &self,
+        origin: &OriginUid,
+        object: &Object,
+        cluster: &ClusterName,
+        work: Option<&Work>,
+    ) -> Option<DownsyncAction> {
+        if work.is_some_and(|work| work.is_deleting) {
+            // It comes back when the cluster has confirmed that the object is gone.
+            return None;
+        }
+        // What cannot be expanded leaves what is out there as it is.
+        let wanted = self.manifest_work(origin, object, cluster)?.ok()?;
+        let digest = digest(&wanted);
+        let Some(work) = work else {
+            return Some(DownsyncAction::CreateWork {
+                cluster: cluster.clone(),
+                work: Box::new(wanted),
+                digest,
+            });
+        };
+        (!work.asks_for(digest)).then(|| DownsyncAction::ChangeWork {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            patch: JsonPatch::guarded(&work.uid, &work.resource_version)
+                .set("/spec", json!(wanted.spec))
+                .set("/metadata/annotations", json!(wanted.metadata.annotations)),
+            digest,
+        })
+    }
+
+    /// Whether the object is to be on the cluster.
+    pub(super) fn is_destined(&self, object: &Object, cluster: &ClusterName) -> bool {
+        !object.kind.is_run()
+            && object
+                .selection
+                .keys()
+                .filter_map(|name| self.policies.get(name))
+                .any(|policy| policy.clusters.contains(cluster))
+    }
+
+    /// Where the object is to be.
+    pub(super) fn destinations(&self, object: &Object) -> BTreeSet<ClusterName> {
+        if object.kind.is_run() {
+            return BTreeSet::new();
+        }
+        let policies = object.selection.keys().filter_map(|name| self.policies.get(name));
+        policies
+            .flat_map(|policy| policy.clusters.iter().cloned())
+            .collect()
+    }
+
+    /// Whether the object of a ManifestWork, which is not known, is known not to be there or not to be sent: its kind has been listed,
+    /// or no policy can select it. A kind that the WDS does not serve says nothing: a server that has just started does not know its
+    /// custom kinds for a moment.
+    fn is_absent(&self, work: &Work) -> bool {
+        let Some(kind) = &work.kind else {
+            return false;
+        };
+        self.listed.contains(kind) || !self.may_select(kind)
+    }
+
+    /// Everything that a change of an object may concern.
+    pub(super) fn keys_of(&self, origin: &OriginUid) -> BTreeSet<DownsyncKey> {
+        let mut keys = BTreeSet::from([DownsyncKey::Object(origin.clone())]);
+        let works = self.works.get(origin).into_iter().flatten();
+        let object = self.objects.get(origin);
+        let destined = object.map(|object| self.destinations(object));
+        keys.extend(
+            works
+                .map(|(cluster, _)| cluster.clone())
+                .chain(destined.into_iter().flatten())
+                .map(|cluster| DownsyncKey::Copy(origin.clone(), cluster)),
+        );
+        keys.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+        keys.extend(self.combined_of(origin));
+        keys.extend(self.combined_known(origin));
+        keys
+    }
+
+    /// The policies that select an object.
+    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
+    pub(super) fn policy_keys(&self, object: &Object) -> BTreeSet<DownsyncKey> {
+        let names = object.selection.keys();
+        names
+            .flat_map(|name| {
+                [
+                    DownsyncKey::Policy(name.clone()),
+                    DownsyncKey::Binding(name.clone()),
+                ]
+            })
+            .collect()
+    }
+
+    /// Notes what in the templates of these copies cannot be expanded, or can again.
+    pub(super) fn check_templates(&mut self, keys: &BTreeSet<DownsyncKey>) {
+        for key in keys {
+            let DownsyncKey::Copy(origin, cluster) = key else {
+                continue;
+            };
+            let object = self.objects.get(origin).filter(|object| object.is_templated);
+            let errors = object
+                .filter(|object| self.is_destined(object, cluster))
+                .and_then(|object| self.manifest_work(origin, object, cluster)?.err());
+            let address = (origin.clone(), cluster.clone());
+            match errors {
+                Some(errors) => drop(self.template_errors.insert(address, errors)),
+                None => drop(self.template_errors.remove(&address)),
+            }
+        }
+    }
+
+    pub(super) fn learn_send_failure(
+        &mut self,
+        origin: &OriginUid,
+        cluster: &ClusterName,
+        failure: &Failure,
+    ) -> BTreeSet<DownsyncKey> {
+        let sentence = match failure {
+            Failure::NotFound { namespace: true, .. } => format!(
+                "namespace {cluster}, the cluster's mailbox, does not exist in the ITS; has the cluster joined?"
+            ),
+            Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Foreign(message) => {
+                format!("the ITS refused the ManifestWork: {message}")
+            }
+            _ => return BTreeSet::new(),
+        };
+        self.send_failures
+            .insert((origin.clone(), cluster.clone()), sentence);
+        let object = self.objects.get(origin);
+        object.map(|object| self.policy_keys(object)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,320 @@
+//! How the index learns what users and operators want: policies, transforms, namespaces, clusters and their properties.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::ResourceExt;
+
+use super::{Dirty, is_old};
+use crate::{
+    Change, ClusterName, OriginUid,
+    downsync::{Cluster, Downsync, DownsyncKey, binding::Known, kind::KindName, policy::Policy},
+};
+
+impl Downsync {
+    pub(super) fn learn_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
+        let (live, gone) = match change {
+            Change::Apply(policy) => (vec![*policy], Vec::new()),
+            Change::Delete(policy) => (Vec::new(), vec![policy.name_any()]),
+            Change::Reset(live) => {
+                self.synced.policies = true;
+                let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
+                let known = self.policies.keys();
+                let gone = known.filter(|name| !names.contains(*name)).cloned().collect();
+                (live, gone)
+            }
+        };
+        let mut dirty = Dirty::new();
+        for name in gone {
+            dirty.extend(self.delete_policy(&name));
+        }
+        for policy in live {
+            dirty.extend(self.apply_policy(policy));
+        }
+        self.renew_wanted_kinds();
+        dirty
+    }
+
+    fn delete_policy(&mut self, name: &str) -> Dirty {
+        let selected = self.policies.get(name).map(|policy| policy.selected.clone());
+        let mut dirty: Dirty = selected
+            .into_iter()
+            .flatten()
+            .flat_map(|origin| self.test(&origin, name, None))
+            .collect();
+        if let Some(policy) = self.policies.remove(name) {
+            // Copies of kinds that nobody selects any more have no object here that would tell.
+            let kinds: BTreeSet<KindName> = self
+                .works
+                .values()
+                .flat_map(BTreeMap::values)
+                .filter_map(|work| work.kind.clone())
+                .collect();
+            let of_policy = kinds
+                .iter()
+                .filter(|kind| policy.rules.may_select(&kind.group, &kind.resource));
+            dirty.extend(of_policy.flat_map(|kind| self.works_of(kind)));
+        }
+        dirty
+    }
+
+    fn apply_policy(&mut self, object: BindingPolicy) -> Dirty {
+        let name = object.name_any();
+        let known = self.policies.get(&name);
+        if is_old(
+            object.resource_version().as_deref(),
+            known.map(|known| known.resource_version.as_str()),
+        ) {
+            return Dirty::new();
+        }
+        let mut policy = Policy::compile(object);
+        let of_same = known.filter(|known| known.uid == policy.uid);
+        policy.status_at = of_same.and_then(|known| known.status_at);
+        policy.binding_at = of_same.and_then(|known| known.binding_at);
+        let rules = Arc::clone(&policy.rules);
+        let mut dirty = Dirty::from([
+            DownsyncKey::Policy(name.clone()),
+            DownsyncKey::Binding(name.clone()),
+        ]);
+        policy.selected = known.map(|known| known.selected.clone()).unwrap_or_default();
+        policy.clusters = self
+            .clusters
+            .iter()
+            .filter(|(_, cluster)| rules.selects_cluster(&cluster.labels))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let is_same = of_same.is_some_and(|known| known.generation == policy.generation);
+        if is_same {
+            policy.clusters.clone_from(
+                &self
+                    .policies
+                    .get(&name)
+                    .map(|known| known.clusters.clone())
+                    .unwrap_or_default(),
+            );
+            self.policies.insert(name, policy);
+            return dirty;
+        }
+        // Where its objects are now, and where they will be.
+        let origins: Vec<OriginUid> = policy.selected.iter().cloned().collect();
+        dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
+        self.policies.insert(name.clone(), policy);
+        dirty.extend(self.select_anew(&name, &rules));
+        dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
+        dirty
+    }
+
+    pub(super) fn learn_transforms(&mut self, change: Change<CustomTransform>) -> Dirty {
+        let (live, gone) = match change {
+            Change::Apply(transform) => (vec![*transform], Vec::new()),
+            Change::Delete(transform) => (Vec::new(), vec![transform.name_any()]),
+            Change::Reset(live) => {
+                self.synced.transforms = true;
+                let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
+                let known = self.transforms.names();
+                let gone = known.filter(|name| !names.contains(*name)).cloned().collect();
+                (live, gone)
+            }
+        };
+        let mut kinds = BTreeSet::new();
+        for name in gone {
+            kinds.extend(self.transforms.delete(&name).resources);
+        }
+        for transform in live {
+            let version = transform.resource_version();
+            if self
+                .transforms
+                .is_newer(&transform.name_any(), version.as_deref())
+            {
+                kinds.extend(self.transforms.apply(transform).resources);
+            }
+        }
+        let origins = kinds
+            .iter()
+            .filter_map(|(group, resource)| self.by_kind.get(&KindName::new(group, resource)).cloned());
+        let origins: Vec<OriginUid> = origins.flatten().collect();
+        self.copies_of(origins)
+    }
+
+    pub(super) fn learn_namespaces(&mut self, change: Change<Namespace>) -> Dirty {
+        let labels = |namespace: Namespace| {
+            let name = namespace.name_any();
+            (name, Arc::new(namespace.metadata.labels.unwrap_or_default()))
+        };
+        let mut touched = BTreeSet::new();
+        match change {
+            Change::Apply(namespace) => {
+                let (name, labels) = labels(*namespace);
+                if self.namespaces.insert(name.clone(), Arc::clone(&labels)) != Some(labels) {
+                    touched.insert(name);
+                }
+            }
+            Change::Delete(namespace) => {
+                let name = namespace.name_any();
+                self.namespaces.remove(&name);
+                touched.insert(name);
+            }
+            Change::Reset(live) => {
+                self.synced.namespaces = true;
+                let live: BTreeMap<_, _> = live.into_iter().map(labels).collect();
+                let names = live.keys().chain(self.namespaces.keys());
+                touched.extend(
+                    names
+                        .filter(|name| live.get(*name) != self.namespaces.get(*name))
+                        .cloned(),
+                );
+                self.namespaces = live;
+            }
+        }
+        self.after_namespaces(&touched)
+    }
+
+    fn after_namespaces(&mut self, touched: &BTreeSet<String>) -> Dirty {
+        let reading = self
+            .policies
+            .iter()
+            .filter(|(_, policy)| policy.rules.reads_namespaces());
+        let reading: Vec<_> = reading
+            .map(|(name, policy)| (name.clone(), Arc::clone(&policy.rules)))
+            .collect();
+        if reading.is_empty() || touched.is_empty() {
+            return Dirty::new();
+        }
+        let objects = self.objects.iter();
+        let inside: Vec<OriginUid> = objects
+            .filter(|(_, object)| touched.contains(&*object.namespace))
+            .map(|(origin, _)| origin.clone())
+            .collect();
+        let mut dirty = Dirty::new();
+        for origin in &inside {
+            for (name, rules) in &reading {
+                dirty.extend(self.test(origin, name, Some(rules)));
+            }
+        }
+        dirty
+    }
+
+    pub(super) fn learn_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
+        let view = |cluster: ManagedCluster| {
+            let name: ClusterName = cluster.name_any().as_str().into();
+            let view = Cluster {
+                labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
+                annotations: cluster.metadata.annotations.unwrap_or_default(),
+            };
+            (name, view)
+        };
+        match change {
+            Change::Apply(cluster) => {
+                let (name, view) = view(*cluster);
+                self.set_cluster(&name, Some(view))
+            }
+            Change::Delete(cluster) => self.set_cluster(&cluster.name_any().as_str().into(), None),
+            Change::Reset(live) => {
+                self.synced.clusters = true;
+                let live: BTreeMap<_, _> = live.into_iter().map(view).collect();
+                let known = self.clusters.keys();
+                let gone: Vec<_> = known.filter(|name| !live.contains_key(*name)).cloned().collect();
+                let mut dirty: Dirty = gone
+                    .iter()
+                    .flat_map(|name| self.set_cluster(name, None))
+                    .collect();
+                for (name, view) in live {
+                    dirty.extend(self.set_cluster(&name, Some(view)));
+                }
+                dirty
+            }
+        }
+    }
+
+    fn set_cluster(&mut self, name: &ClusterName, view: Option<Cluster>) -> Dirty {
+        if self.clusters.get(name) == view.as_ref() {
+            return Dirty::new();
+        }
+        let mut dirty = self.templated_on(name);
+        for (policy_name, policy) in &mut self.policies {
+            let is_selected = view
+                .as_ref()
+                .is_some_and(|view| policy.rules.selects_cluster(&view.labels));
+            let has_changed = if is_selected {
+                policy.clusters.insert(name.clone())
+            } else {
+                policy.clusters.remove(name)
+            };
+            if !has_changed {
+                continue;
+            }
+            dirty.insert(DownsyncKey::Policy(policy_name.clone()));
+            dirty.insert(DownsyncKey::Binding(policy_name.clone()));
+            for origin in &policy.selected {
+                dirty.insert(DownsyncKey::Copy(origin.clone(), name.clone()));
+                dirty.insert(DownsyncKey::Object(origin.clone()));
+                dirty.insert(DownsyncKey::Combined(origin.clone(), policy.uid.clone()));
+            }
+        }
+        match view {
+            Some(view) => drop(self.clusters.insert(name.clone(), view)),
+            None => drop(self.clusters.remove(name)),
+        }
+        dirty
+    }
+
+    pub(super) fn learn_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
+        self.synced.properties |= matches!(change, Change::Reset(_));
+        let touched = self.properties.learn(change);
+        touched.iter().flat_map(|name| self.templated_on(name)).collect()
+    }
+
+    /// The copies for a cluster that are made from templates.
+    fn templated_on(&self, cluster: &ClusterName) -> Dirty {
+        let templated = self.objects.iter().filter(|(_, object)| object.is_templated);
+        templated
+            .flat_map(|(origin, object)| {
+                let copy = DownsyncKey::Copy(origin.clone(), cluster.clone());
+                [copy].into_iter().chain(self.policy_keys(object))
+            })
+            .collect()
+    }
+
+    pub(super) fn learn_bindings(&mut self, change: Change<Binding>) -> Dirty {
+        let mut touched = BTreeSet::new();
+        match change {
+            Change::Apply(binding) => {
+                let name = binding.name_any();
+                let known = self
+                    .bindings
+                    .get(&name)
+                    .map(|known| known.resource_version.as_str());
+                if is_old(binding.resource_version().as_deref(), known) {
+                    return Dirty::new();
+                }
+                self.bindings.insert(name.clone(), Known::new(*binding));
+                touched.insert(name);
+            }
+            Change::Delete(binding) => {
+                let name = binding.name_any();
+                let is_this = self
+                    .bindings
+                    .get(&name)
+                    .is_some_and(|known| Some(&known.uid) == binding.metadata.uid.as_ref());
+                if is_this {
+                    self.bindings.remove(&name);
+                    touched.insert(name);
+                }
+            }
+            Change::Reset(live) => {
+                self.synced.bindings = true;
+                touched.extend(self.bindings.keys().cloned());
+                self.bindings = live
+                    .into_iter()
+                    .map(|binding| (binding.name_any(), Known::new(binding)))
+                    .collect();
+                touched.extend(self.bindings.keys().cloned());
+            }
+        }
+        touched.into_iter().map(DownsyncKey::Binding).collect()
+    }
+}

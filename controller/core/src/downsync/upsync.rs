@@ -1,0 +1,192 @@
+//! What comes back to an object of the WDS: the status of its one cluster, or an aggregate of all, and the label that says which.
+//!
+//! The rules are KubeStellar's. Only policies that ask for a status count, and of those the clusters that they match.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use argosy_api::names;
+use serde_json::{Value, json};
+
+use super::{Downsync, DownsyncAction, Object, Place, Policy, object::digest_of_status};
+use crate::{
+    ClusterName, OriginUid, aggregate::aggregate, digest::Digest, patch::JsonPatch, placement::Modulation,
+};
+
+/// What the object's status is to be.
+#[derive(Debug, PartialEq)]
+enum Shown {
+    /// As one cluster has reported it.
+    Single(Arc<Value>),
+    /// Made of several clusters'.
+    Aggregate(Value),
+    /// None of ours.
+    Nothing,
+    /// As it is: the cluster has the object, which has no status yet.
+    AsItIs,
+}
+
+/// Objects that the misuse of a singleton status is said of.
+const EXAMPLES: usize = 4;
+
+impl Downsync {
+    pub(super) fn decide_object(&self, origin: &OriginUid) -> Option<DownsyncAction> {
+        let object = self.objects.get(origin)?;
+        if object.kind.is_run() {
+            return None;
+        }
+        let place = || place(origin, object);
+        if object.content.is_none() && !object.selection.is_empty() {
+            return Some(DownsyncAction::Read(place()));
+        }
+        if !object.kind.takes_status() {
+            return None;
+        }
+        let (patch, is_status) = self.show(origin, object)?;
+        Some(DownsyncAction::PatchObject {
+            place: place(),
+            patch,
+            is_status,
+        })
+    }
+
+    /// The next patch that brings an object's label and status to what they are to be, and whether it is one of the status subresource.
+    fn show(&self, origin: &OriginUid, object: &Object) -> Option<(JsonPatch, bool)> {
+        let (label, status) = match self.shown(origin, object) {
+            Shown::AsItIs => return None,
+            Shown::Single(status) => (Some(names::SINGLETON_STATUS_LABEL), Some(status)),
+            Shown::Aggregate(status) => (Some(names::MULTI_STATUS_LABEL), Some(Arc::new(status))),
+            // A status that is not ours is not taken away.
+            Shown::Nothing if !is_marked(object) => return None,
+            Shown::Nothing => (None, None),
+        };
+        let guard = JsonPatch::guarded(origin.as_str(), &object.resource_version);
+        let with_labels = |patch: JsonPatch| {
+            let labels = marked(object, label);
+            if labels == object.labels {
+                patch
+            } else {
+                patch.set("/metadata/labels", json!(labels))
+            }
+        };
+        let wanted = digest_of_status(status.as_deref());
+        let is_made_so = object
+            .wrote
+            .is_some_and(|(asked, made)| (Some(asked), Some(made)) == (wanted, object.status));
+        let is_written = object.status == wanted || is_made_so;
+        let with_status = |patch: JsonPatch| match &status {
+            _ if is_written => patch,
+            Some(status) => patch.set("/status", Value::clone(status)),
+            None => patch.set("/status", json!({})),
+        };
+        if !object.kind.has_status {
+            let patch = with_status(with_labels(guard.clone()));
+            return (patch != guard).then_some((patch, false));
+        }
+        // The label goes on before the first status and comes off after the last, so that a status of ours is never unmarked.
+        let (labels, status) = (with_labels(guard.clone()), with_status(guard.clone()));
+        let by_order = if label.is_some() {
+            [(labels, false), (status, true)]
+        } else {
+            [(status, true), (labels, false)]
+        };
+        by_order.into_iter().find(|(patch, _)| *patch != guard)
+    }
+
+    fn shown(&self, origin: &OriginUid, object: &Object) -> Shown {
+        let singles = self.requested(object, |wanted| wanted.singleton);
+        let multis = self.requested(object, |wanted| wanted.multi);
+        let wants_multi = object.wanted().multi;
+        let clusters: BTreeSet<&ClusterName> = singles.union(&multis).copied().collect();
+        let reports = self.reports.get(origin);
+        let report = |cluster: &ClusterName| reports.and_then(|reports| reports.get(cluster));
+        let single = |cluster: &ClusterName| match report(cluster) {
+            None => Shown::Nothing,
+            Some(report) => report
+                .status
+                .as_ref()
+                .map_or(Shown::AsItIs, |status| Shown::Single(Arc::clone(status))),
+        };
+        let mut each = clusters.iter();
+        match (each.next(), each.next()) {
+            (None, _) => Shown::Nothing,
+            (Some(only), None) => single(only),
+            (Some(_), Some(_)) if !wants_multi => Shown::Nothing,
+            _ => {
+                let statuses = clusters
+                    .iter()
+                    .filter_map(|cluster| Some(((*cluster).clone(), report(cluster)?.status.as_deref()?)));
+                let statuses: BTreeMap<ClusterName, &Value> = statuses.collect();
+                let mut reporting = statuses.keys();
+                if let (Some(only), None) = (reporting.next(), reporting.next()) {
+                    return single(only);
+                }
+                aggregate(&object.kind.group, &object.kind.resource, &statuses)
+                    .map_or(Shown::Nothing, Shown::Aggregate)
+            }
+        }
+    }
+
+    /// The clusters of the policies that ask for something.
+    fn requested(&self, object: &Object, asks: impl Fn(&Modulation) -> bool) -> BTreeSet<&ClusterName> {
+        let asking = object.selection.iter().filter(|(_, wanted)| asks(wanted));
+        let policies = asking.filter_map(|(name, _)| self.policies.get(name));
+        policies.flat_map(|policy| &policy.clusters).collect()
+    }
+
+    /// Says of objects whose status is to be that of their one cluster that they have none, or several. KubeStellar's words.
+    pub(super) fn misuse(&self, policy: &Policy) -> Option<String> {
+        let mut examples = Vec::new();
+        let objects = policy
+            .selected
+            .iter()
+            .filter_map(|origin| self.objects.get(origin));
+        for object in objects.filter(|object| !object.kind.is_run()) {
+            let wanted = object.wanted();
+            let count = self.requested(object, |wanted| wanted.singleton).len();
+            if !wanted.singleton || count == 1 || (wanted.multi && count > 0) {
+                continue;
+            }
+            examples.push(json!({ "ObjectID": object.title(), "NumWECs": count }));
+            if examples.len() == EXAMPLES {
+                break;
+            }
+        }
+        (!examples.is_empty()).then(|| {
+            format!(
+                "Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: {}",
+                Value::Array(examples)
+            )
+        })
+    }
+}
+
+pub(super) fn place(origin: &OriginUid, object: &Object) -> Place {
+    Place {
+        kind: Arc::clone(&object.kind),
+        namespace: Arc::clone(&object.namespace),
+        name: Arc::clone(&object.name),
+        uid: origin.clone(),
+    }
+}
+
+/// Labels by which KubeStellar marks an object whose status is not its own cluster's.
+const MARKS: [&str; 2] = [names::SINGLETON_STATUS_LABEL, names::MULTI_STATUS_LABEL];
+
+fn is_marked(object: &Object) -> bool {
+    MARKS.iter().any(|mark| object.labels.contains_key(*mark))
+}
+
+fn marked(object: &Object, mark: Option<&str>) -> BTreeMap<String, String> {
+    let mut labels = object.labels.clone();
+    labels.retain(|label, _| !MARKS.contains(&label.as_str()));
+    labels.extend(mark.map(|mark| (mark.to_owned(), "true".to_owned())));
+    labels
+}
+
+/// The digest of the status that a patch sets, if it does.
+pub fn status_in(patch: &JsonPatch) -> Option<Digest> {
+    digest_of_status(patch.value_at("/status"))
+}

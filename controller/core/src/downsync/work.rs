@@ -1,0 +1,113 @@
+//! ManifestWorks and WorkStatuses of objects that are no Workflows, as decisions see them.
+
+use std::sync::Arc;
+
+use argosy_api::{ManifestWork, WorkStatus, conditions::manifest_work as types, names};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::kind::KindName;
+use crate::{ClusterName, OriginUid, digest::Digest};
+
+/// A ManifestWork.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) is_deleting: bool,
+    /// The kind of its object.
+    pub(super) kind: Option<KindName>,
+    /// Of what it asks for.
+    pub(super) digest: Digest,
+    /// What we last asked for and what the API server made of it. Such a difference is not written again.
+    pub(super) wrote: Option<(Digest, Digest)>,
+    /// What the agent says of its present generation.
+    pub(super) applied: Option<Result<(), String>>,
+}
+
+/// A WorkStatus.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) resource_version: String,
+    /// Of a Workflow.
+    pub(super) is_of_run: bool,
+    /// `None` where the object has no status.
+    pub(super) status: Option<Arc<Value>>,
+    /// When that has changed last, as the cluster's agent saw it.
+    pub(super) changed_at: Option<Timestamp>,
+}
+
+/// Whose an object of the ITS is: the UID of the WDS object and the cluster of the mailbox.
+pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
+    let origin = metadata.labels.as_ref()?.get(names::OBJECT_UID_LABEL)?;
+    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
+}
+
+/// The same for what a Workflow has caused.
+pub(super) fn address_of_run(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
+    let origin = metadata.labels.as_ref()?.get(names::ORIGIN_UID_LABEL)?;
+    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
+}
+
+/// The digest of what a ManifestWork asks for.
+pub(super) fn digest(work: &ManifestWork) -> Digest {
+    let annotations = work.metadata.annotations.as_ref();
+    let wants_status = annotations.and_then(|annotations| annotations.get(names::WANT_STATUS_ANNOTATION));
+    Digest::of(&json!([work.spec, wants_status]))
+}
+
+impl Work {
+    /// The view of an object.
+    pub(super) fn new(work: ManifestWork) -> Self {
+        let digest = digest(&work);
+        let generation = work.metadata.generation;
+        let conditions = work.status.unwrap_or_default().conditions;
+        let applied = conditions
+            .into_iter()
+            .find(|condition| condition.type_ == types::APPLIED)
+            .filter(|condition| {
+                condition
+                    .observed_generation
+                    .is_none_or(|seen| Some(seen) == generation)
+            })
+            .map(|condition| match condition.status.as_str() {
+                "True" => Ok(()),
+                _ => Err(format!("{}: {}", condition.reason, condition.message)),
+            });
+        let annotations = work.metadata.annotations.as_ref();
+        let kind = annotations.and_then(|annotations| {
+            let mut parts = annotations.get(names::ORIGIN_RESOURCE_ANNOTATION)?.split('/');
+            let (group, _version, resource) = (parts.next()?, parts.next()?, parts.next()?);
+            Some(KindName::new(group, resource))
+        });
+        Self {
+            is_deleting: work.metadata.deletion_timestamp.is_some(),
+            uid: work.metadata.uid.unwrap_or_default(),
+            resource_version: work.metadata.resource_version.unwrap_or_default(),
+            kind,
+            digest,
+            wrote: None,
+            applied,
+        }
+    }
+
+    /// Whether it asks for what has this digest.
+    pub(super) fn asks_for(&self, wanted: Digest) -> bool {
+        self.digest == wanted || self.wrote == Some((wanted, self.digest))
+    }
+}
+
+impl Report {
+    /// The view of an object.
+    pub(super) fn new(status: WorkStatus, is_of_run: bool) -> Self {
+        Self {
+            is_of_run,
+            resource_version: status.metadata.resource_version.unwrap_or_default(),
+            status: status.status.map(Arc::new),
+            changed_at: status
+                .reported
+                .and_then(|reported| reported.changed_at?.parse().ok()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The agent's half for objects of any kind: what is watched for the applier's index, and its loop.
+//!
+//! Not here: Workflows that run once, which have an index of their own beside this one.
+
+mod execute;
+mod kinds;
+mod review;
+
+use std::{collections::BTreeSet, fmt::Write};
+
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
+use argosy_core::apply::{Applier, ApplierConfig, ApplyInput};
+use kube::{Api, core::PartialObjectMeta};
+use sha2::{Digest, Sha256};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Both, Member, QUEUE, outline};
+use crate::{
+    engine,
+    supervise::{OrphanLog, supervise},
+    watch::{follow, selecting},
+};
+
+/// Runs until `stop`.
+pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    let hub_hash = hub_hash(&member.hub);
+    watch_mailbox(member, &sender, &mut tasks);
+    let (wanted, kinds) = watch::channel(BTreeSet::new());
+    tasks.spawn(kinds::follow(
+        member.wec.clone(),
+        member.cluster.clone(),
+        kinds,
+        sender,
+    ));
+    let index = Applier::new(ApplierConfig {
+        cluster: member.cluster.clone(),
+        hub_hash: hub_hash.clone(),
+    });
+    let mut orphans = OrphanLog::default();
+    let observe = move |index: &mut Applier| {
+        wanted.send_if_modified(|known| {
+            let is_same = known.iter().eq(index.kinds());
+            if !is_same {
+                *known = index.kinds().cloned().collect();
+            }
+            !is_same
+        });
+        ready.set_objects(index.is_synced());
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "records without their ManifestWork",
+        );
+    };
+    let executor = execute::Executor::new(member, hub_hash);
+    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
+}
+
+/// As OCM's agents name a hub in their records.
+fn hub_hash(address: &str) -> String {
+    let mut name = String::new();
+    for byte in Sha256::digest(address.as_bytes()) {
+        // Writing into a String cannot fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut JoinSet<()>) {
+    let mailbox = member.cluster.as_str();
+    // Those of Workflows are the other index's.
+    let not_of_runs = format!("!{}", names::ORIGIN_UID_LABEL);
+    let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(follow(
+        works,
+        selecting(&not_of_runs),
+        sender.clone(),
+        ApplyInput::Work,
+        |_| None,
+    ));
+    let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(follow(
+        told,
+        selecting(names::OBJECT_UID_LABEL),
+        sender.clone(),
+        |change| ApplyInput::Told(outline(change)),
+        |_| None,
+    ));
+    let own = format!("{}={},{not_of_runs}", names::CLUSTER_LABEL, member.cluster);
+    let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
+    tasks.spawn(follow(
+        records,
+        selecting(&own),
+        sender.clone(),
+        ApplyInput::Record,
+        |_| None,
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_is_named_as_ocm_names_it() {
+        // printf %s https://127.0.0.1:6443 | sha256sum
+        assert_eq!(
+            hub_hash("https://127.0.0.1:6443"),
+            "6c5003f4dd1691967bd3047645092380ef15affc718a40bf6cc43496f96e552a"
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! How the applier's actions become requests to the ITS and the WEC.
+//!
+//! What fails at an object of the cluster is an answer about that object, so that the index can go on with the others; what fails
+//! at the hub is a failure of the whole key.
+
+use argosy_api::{
+    AppliedManifestWork, ManifestWork, ManifestWorkStatus, applied_manifest_work::AppliedResource, names,
+};
+use argosy_core::{
+    Change, Failure, WorkName,
+    apply::{Application, Applier, ApplyAction, ApplyInput, GroupVersion, ObjectKey, Served},
+    patch::JsonPatch,
+};
+use either::Either;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+    core::DynamicObject,
+};
+use serde_json::json;
+
+use super::{kinds::api_resource, review};
+use crate::{
+    agent::{Member, reports::Reports},
+    engine::Execute,
+    outcome::{call, creating, deleting, found, json_patch, patching},
+};
+
+/// Carries out the applier's actions.
+#[derive(Clone)]
+pub(super) struct Executor {
+    cluster: String,
+    hub_hash: String,
+    wec: Client,
+    works: Api<ManifestWork>,
+    reports: Reports,
+    records: Api<AppliedManifestWork>,
+}
+
+impl Executor {
+    /// An executor with the clients of `member`.
+    pub(super) fn new(member: &Member, hub_hash: String) -> Self {
+        Self {
+            cluster: member.cluster.to_string(),
+            hub_hash,
+            wec: member.wec.clone(),
+            works: Api::namespaced(member.its.clone(), member.cluster.as_str()),
+            reports: Reports::new(member),
+            records: Api::all(member.wec.clone()),
+        }
+    }
+
+    fn objects(&self, key: &ObjectKey) -> Api<DynamicObject> {
+        let kind = api_resource(&key.resource);
+        if key.namespace.is_empty() {
+            Api::all_with(self.wec.clone(), &kind)
+        } else {
+            Api::namespaced_with(self.wec.clone(), &key.namespace, &kind)
+        }
+    }
+
+    /// A group that is not served serves nothing.
+    async fn discover(&self, api: &GroupVersion) -> ApplyInput {
+        let answer = if api.group.is_empty() {
+            call(self.wec.list_core_api_resources(&api.version)).await
+        } else {
+            call(self.wec.list_api_group_resources(&api.to_string())).await
+        };
+        let resources = match found(answer) {
+            Ok(list) => list.map(|list| list.resources).unwrap_or_default(),
+            Err(failure) => return ApplyInput::Undiscovered(api.clone(), failure.to_string()),
+        };
+        let served = resources
+            .into_iter()
+            .filter(|resource| !resource.name.contains('/'));
+        let served = served.map(|resource| Served {
+            kind: resource.kind,
+            plural: resource.name,
+            is_namespaced: resource.namespaced,
+        });
+        ApplyInput::Served(api.clone(), served.collect())
+    }
+
+    async fn look(&self, key: &ObjectKey) -> Result<ApplyInput, Failure> {
+        let there = found(call(self.objects(key).get(&key.name)).await)?;
+        Ok(ApplyInput::Seen(key.clone(), there.map(Box::new)))
+    }
+
+    async fn apply(&self, application: &Application) -> Result<ApplyInput, Failure> {
+        let Application { key, manager, .. } = application;
+        if let Some(account) = &application.executor {
+            review::check(&self.wec, account, key).await?;
+        }
+        let params = PatchParams {
+            force: application.force,
+            ..PatchParams::apply(manager)
+        };
+        let patch = Patch::Apply(&application.object);
+        let applied = call(self.objects(key).patch(&key.name, &params, &patch)).await?;
+        Ok(ApplyInput::Applied(
+            Box::new(application.clone()),
+            Box::new(applied),
+        ))
+    }
+
+    /// It stays when its objects go: others may have put theirs into it.
+    async fn make_namespace(&self, name: &str, key: &ObjectKey) -> Result<ApplyInput, Failure> {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        namespace
+            .labels_mut()
+            .insert(names::MADE_FOR_LABEL.to_owned(), self.cluster.clone());
+        let api: Api<Namespace> = Api::all(self.wec.clone());
+        match call(api.create(&creating(names::AGENT), &namespace)).await {
+            Ok(_) | Err(Failure::Foreign(_)) => Ok(ApplyInput::NamespaceMade(key.clone())),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<ApplyInput, Failure> {
+        let deleted = found(call(self.objects(key).delete(&key.name, &deleting(uid))).await)?;
+        let left = match deleted {
+            Some(Either::Left(object)) if object.metadata.deletion_timestamp.is_some() => Some(object),
+            _ => None,
+        };
+        Ok(ApplyInput::Seen(key.clone(), left.map(Box::new)))
+    }
+
+    async fn give_up(&self, key: &ObjectKey, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
+        let patch = json_patch(patch)?;
+        let patched = call(
+            self.objects(key)
+                .patch(&key.name, &patching(names::AGENT), &patch),
+        )
+        .await;
+        Ok(ApplyInput::Seen(key.clone(), found(patched)?.map(Box::new)))
+    }
+
+    /// A record that OCM's agent has left is gone on with.
+    async fn record(&self, record: &AppliedManifestWork) -> Result<ApplyInput, Failure> {
+        let name = record.name_any();
+        match call(self.records.create(&creating(names::AGENT), record)).await {
+            Ok(_) => {}
+            Err(Failure::Foreign(_)) => {
+                let marks = Patch::Merge(json!({ "metadata": {
+                    "labels": record.metadata.labels, "finalizers": record.metadata.finalizers,
+                } }));
+                call(self.records.patch(&name, &patching(names::AGENT), &marks)).await?;
+            }
+            Err(failure) => return Err(failure),
+        }
+        let status = Patch::Merge(json!({ "status": record.status }));
+        let written = call(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?;
+        Ok(ApplyInput::Record(Change::Apply(Box::new(written))))
+    }
+
+    fn record_name(&self, work: &WorkName) -> String {
+        format!("{}-{work}", self.hub_hash)
+    }
+
+    async fn rewrite(
+        &self,
+        work: &WorkName,
+        resources: &[AppliedResource],
+        resource_version: &str,
+    ) -> Result<ApplyInput, Failure> {
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": resource_version }, "status": { "appliedResources": resources },
+        }));
+        let name = self.record_name(work);
+        let written = call(self.records.patch_status(&name, &patching(names::AGENT), &patch)).await;
+        Ok(match found(written)? {
+            Some(record) => ApplyInput::Record(Change::Apply(Box::new(record))),
+            None => ApplyInput::RecordGone(work.clone()),
+        })
+    }
+
+    async fn drop_record(&self, work: &WorkName, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
+        let name = self.record_name(work);
+        let patch = json_patch(patch)?;
+        found(call(self.records.patch(&name, &patching(names::AGENT), &patch)).await)?;
+        found(call(self.records.delete(&name, &DeleteParams::background())).await)?;
+        Ok(ApplyInput::RecordGone(work.clone()))
+    }
+
+    async fn hold(&self, work: &WorkName, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
+        let patch = json_patch(patch)?;
+        let written = call(self.works.patch(work.as_str(), &patching(names::AGENT), &patch)).await;
+        Ok(match found(written)? {
+            Some(work) => ApplyInput::Work(Change::Apply(Box::new(work))),
+            None => ApplyInput::WorkGone(work.clone()),
+        })
+    }
+
+    async fn status(
+        &self,
+        work: &WorkName,
+        status: &ManifestWorkStatus,
+        resource_version: &str,
+    ) -> Result<ApplyInput, Failure> {
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": resource_version }, "status": status,
+        }));
+        let written = call(
+            self.works
+                .patch_status(work.as_str(), &patching(names::AGENT), &patch),
+        )
+        .await;
+        Ok(match found(written)? {
+            Some(work) => ApplyInput::Work(Change::Apply(Box::new(work))),
+            None => ApplyInput::WorkGone(work.clone()),
+        })
+    }
+}
+
+/// The answer about an object, whatever became of the request.
+fn about(key: &ObjectKey, answer: Result<ApplyInput, Failure>) -> ApplyInput {
+    answer.unwrap_or_else(|failure| {
+        tracing::warn!(object = %key, %failure, "a request about an object failed");
+        ApplyInput::Failed(key.clone(), failure)
+    })
+}
+
+impl Execute<Applier> for Executor {
+    async fn execute(&self, work: &WorkName, action: &ApplyAction) -> Result<ApplyInput, Failure> {
+        match action {
+            ApplyAction::Discover(api) => Ok(self.discover(api).await),
+            ApplyAction::Look(key) => Ok(about(key, self.look(key).await)),
+            ApplyAction::Apply(application) => Ok(about(&application.key, self.apply(application).await)),
+            ApplyAction::MakeNamespace { namespace, key } => {
+                Ok(about(key, self.make_namespace(namespace, key).await))
+            }
+            ApplyAction::Delete { key, uid } => Ok(about(key, self.delete(key, uid).await)),
+            ApplyAction::GiveUp { key, patch } => Ok(about(key, self.give_up(key, patch).await)),
+            ApplyAction::Record(record) => self.record(record).await,
+            ApplyAction::Rewrite {
+                resource_version,
+                resources,
+            } => self.rewrite(work, resources, resource_version).await,
+            ApplyAction::DropRecord(patch) => self.drop_record(work, patch).await,
+            ApplyAction::Tell { status, is_known } => {
+                let told = self.reports.tell(status, *is_known).await?;
+                Ok(ApplyInput::Told(Change::Apply(Box::new(told))))
+            }
+            ApplyAction::Untell => {
+                self.reports.untell(work.as_str()).await?;
+                Ok(ApplyInput::ToldGone(work.clone()))
+            }
+            ApplyAction::Hold(patch) => self.hold(work, patch).await,
+            ApplyAction::Status {
+                status,
+                resource_version,
+            } => self.status(work, status, resource_version).await,
+        }
+    }
+}

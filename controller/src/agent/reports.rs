@@ -1,0 +1,65 @@
+//! How WorkStatuses are written to the mailbox, by both of the agent's indexes. Not here: what they say.
+
+use argosy_api::{WorkStatus, names};
+use argosy_core::Failure;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch},
+    core::PartialObjectMeta,
+};
+use serde_json::json;
+
+use super::{Member, with_metadata};
+use crate::outcome::{call, creating, found, patching};
+
+/// The mailbox's WorkStatuses.
+#[derive(Clone)]
+pub(super) struct Reports {
+    /// Answers to writes are asked for as metadata, which is all that is needed of them.
+    told: Api<PartialObjectMeta<WorkStatus>>,
+    statuses: Api<WorkStatus>,
+}
+
+impl Reports {
+    /// Those of `member`.
+    pub(super) fn new(member: &Member) -> Self {
+        let mailbox = member.cluster.as_str();
+        Self {
+            told: Api::namespaced(member.its.clone(), mailbox),
+            statuses: Api::namespaced(member.its.clone(), mailbox),
+        }
+    }
+
+    /// Writes `status`, whole, and returns its metadata. The agent is the only writer, so the newest state wins without a guard.
+    pub(super) async fn tell(&self, status: &WorkStatus, is_known: bool) -> Result<WorkStatus, Failure> {
+        if is_known && let Some(told) = found(self.replace(status).await)? {
+            return Ok(told);
+        }
+        match call(self.statuses.create(&creating(names::AGENT), status)).await {
+            Err(Failure::Foreign(_)) => self.replace(status).await,
+            created => created,
+        }
+    }
+
+    async fn replace(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
+        let patch: Patch<()> = serde_json::from_value(json!([
+            { "op": "add", "path": "/status", "value": status.status },
+            { "op": "add", "path": "/reported", "value": status.reported },
+            { "op": "add", "path": "/metadata/labels", "value": status.metadata.labels },
+            { "op": "add", "path": "/metadata/annotations", "value": status.metadata.annotations },
+        ]))
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the report cannot be written: {error}")))?;
+        let told = call(
+            self.told
+                .patch(&status.name_any(), &patching(names::AGENT), &patch),
+        )
+        .await?;
+        Ok(with_metadata(told))
+    }
+
+    /// Deletes the WorkStatus `name`.
+    pub(super) async fn untell(&self, name: &str) -> Result<(), Failure> {
+        found(call(self.statuses.delete(name, &DeleteParams::background())).await).map(|_| ())
+    }
+}

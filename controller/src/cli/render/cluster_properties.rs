@@ -1,0 +1,70 @@
+//! The properties of a cluster, from files.
+//!
+//! Owns which documents may hold them. What a property is, and which one wins within a document, is in `argosy-transforms`.
+
+use std::collections::BTreeMap;
+
+use argosy_transforms::template;
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::Value;
+
+use super::{Rendered, items, kind};
+
+/// The properties in the documents, of which later ones win. What cannot be used is said in `rendered`.
+pub(super) fn collect(documents: Vec<Value>, rendered: &mut Rendered) -> BTreeMap<String, String> {
+    let mut properties = BTreeMap::new();
+    for document in documents.into_iter().flat_map(items) {
+        let found = match kind(&document) {
+            // An empty document, as before a first `---`.
+            _ if document.is_null() => continue,
+            Some("ManagedCluster") if document.get("apiVersion").is_some() => managed_cluster(&document),
+            Some("ConfigMap") if document.get("apiVersion").is_some() => config_map(document, &properties),
+            Some(other) if document.get("apiVersion").is_some() => {
+                Err(format!("a {other} has no properties of a cluster"))
+            }
+            _ => plain(document, rendered),
+        };
+        match found {
+            Ok(found) => properties.extend(found),
+            Err(error) => rendered.errors.push(format!("cluster properties: {error}")),
+        }
+    }
+    properties
+}
+
+fn managed_cluster(document: &Value) -> Result<BTreeMap<String, String>, String> {
+    let metadata = document.get("metadata").cloned().unwrap_or_default();
+    let metadata: ObjectMeta = serde_json::from_value(metadata).map_err(|error| error.to_string())?;
+    let name = metadata.name.as_deref().ok_or("a ManagedCluster has no name")?;
+    let (labels, annotations) = (metadata.labels.as_ref(), metadata.annotations.as_ref());
+    Ok(template::properties(name, labels, annotations, None, []))
+}
+
+/// The ConfigMap has the name of its cluster, which counts where nothing else has said it.
+fn config_map(document: Value, known: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+    let config_map: ConfigMap = serde_json::from_value(document).map_err(|error| error.to_string())?;
+    let name = known
+        .get(template::CLUSTER_NAME)
+        .or(config_map.metadata.name.as_ref());
+    let name = name.ok_or("a ConfigMap has no name")?;
+    let binary = config_map.binary_data.iter().flatten();
+    let binary = binary.map(|(key, bytes)| (key, bytes.0.as_slice()));
+    let data = config_map.data.as_ref();
+    Ok(template::properties(name, None, None, data, binary))
+}
+
+fn plain(document: Value, rendered: &mut Rendered) -> Result<BTreeMap<String, String>, String> {
+    let properties: BTreeMap<String, String> = serde_json::from_value(document)
+        .map_err(|error| format!("a map of strings is needed; quote what is a number: {error}"))?;
+    let (named, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = properties
+        .into_iter()
+        .partition(|(key, _)| template::is_property_name(key));
+    let sentences = rest
+        .keys()
+        .map(|key| format!("cluster properties: no template can name {key:?}, so it is left out"));
+    rendered.warnings.extend(sentences);
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests;

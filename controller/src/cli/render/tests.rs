@@ -1,0 +1,147 @@
+//! What is printed of objects, with transforms and templates, and what is said about them.
+
+use serde_json::json;
+
+use super::*;
+
+fn rendered(documents: Vec<Value>) -> Rendered {
+    let mut rendered = Rendered::default();
+    render(documents, None, &mut rendered);
+    rendered
+}
+
+fn transform(name: &str, resource: &str, remove: &[&str]) -> Value {
+    json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "CustomTransform", "metadata": { "name": name },
+        "spec": { "apiGroup": "argoproj.io", "resource": resource, "remove": remove },
+    })
+}
+
+fn workflow() -> Value {
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": { "name": "w", "uid": "u1", "labels": { "team": "a" } },
+        "spec": { "suspend": true, "entrypoint": "main" }, "status": { "phase": "Running" },
+    })
+}
+
+#[test]
+fn a_workflow_is_rendered_as_it_would_be_sent_whatever_the_order_of_the_documents() {
+    let remove = transform("unlabel", "workflows", &["$.metadata.labels.team"]);
+    let sent = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": { "name": "w", "labels": {} }, "spec": { "entrypoint": "main" },
+    });
+    for documents in [vec![remove.clone(), workflow()], vec![workflow(), remove]] {
+        let rendered = rendered(documents);
+        assert_eq!(rendered.objects, std::slice::from_ref(&sent));
+        assert_eq!((rendered.warnings, rendered.errors), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn other_kinds_keep_what_is_theirs_and_transforms_go_by_group_and_resource() {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "resourceVersion": "5" }, "data": { "a": "Yg==" },
+    });
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": [secret, transform("t", "secrets", &["$.data"])] });
+    let rendered = rendered(vec![list]);
+    let kept =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "data": { "a": "Yg==" } });
+    assert_eq!(rendered.objects, [kept]);
+}
+
+#[test]
+fn what_cannot_be_used_is_said_and_the_rest_is_rendered() {
+    let documents = vec![
+        transform("bad", "workflows", &["spec.suspend", "$.spec.a", "$.spec.a"]),
+        json!({ "metadata": { "name": "nothing" } }),
+        workflow(),
+    ];
+    let rendered = rendered(documents);
+    assert_eq!(rendered.objects.len(), 1);
+    assert!(
+        rendered.errors[0].starts_with("CustomTransform bad: "),
+        "{rendered:?}"
+    );
+    assert!(
+        rendered
+            .errors
+            .iter()
+            .any(|error| error.contains("no apiVersion")),
+        "{rendered:?}"
+    );
+    assert!(
+        rendered
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("repeats")),
+        "{rendered:?}"
+    );
+}
+
+fn config_map(annotation: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "place": text },
+        "metadata": { "name": "c", "namespace": "n", "annotations": { "control.kubestellar.io/expand-templates": annotation } },
+    })
+}
+
+fn rendered_for(cluster: &str, documents: Vec<Value>) -> Rendered {
+    let properties = BTreeMap::from([("clusterName".to_owned(), cluster.to_owned())]);
+    let mut rendered = Rendered::default();
+    render(documents, Some(&properties), &mut rendered);
+    rendered
+}
+
+#[test]
+fn templates_of_objects_that_ask_for_it_are_expanded() {
+    let rendered = rendered_for("edge-1", vec![config_map("true", "at {{.clusterName}}")]);
+    let sent = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "place": "at edge-1" },
+        "metadata": { "name": "c", "namespace": "n" },
+    });
+    assert_eq!(rendered.objects, [sent]);
+    assert_eq!((rendered.warnings, rendered.errors), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn objects_that_do_not_ask_keep_their_templates_silently() {
+    let rendered = rendered_for("edge-1", vec![config_map("false", "{{.missing}}")]);
+    assert_eq!(rendered.objects[0]["data"]["place"], "{{.missing}}");
+    assert_eq!((rendered.warnings, rendered.errors), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_workflow_keeps_argos_templates() {
+    let mut workflow = workflow();
+    workflow["metadata"]["annotations"] = json!({ "control.kubestellar.io/expand-templates": "true" });
+    workflow["spec"]["arguments"] = json!("{{workflow.name}} at {{.clusterName}}");
+    let rendered = rendered_for("edge-1", vec![workflow]);
+    assert_eq!(
+        rendered.objects[0]["spec"]["arguments"],
+        "{{workflow.name}} at edge-1"
+    );
+    assert_eq!(rendered.errors, Vec::<String>::new());
+}
+
+#[test]
+fn an_error_in_a_template_is_said_with_its_place_and_the_string_stays() {
+    let rendered = rendered_for("edge-1", vec![config_map("true", "{{.region}}")]);
+    assert_eq!(rendered.objects[0]["data"]["place"], "{{.region}}");
+    assert_eq!(
+        rendered.errors,
+        [r#"ConfigMap n/c .data.place: the cluster has no property "region""#]
+    );
+}
+
+#[test]
+fn templates_without_properties_are_printed_with_a_warning() {
+    let rendered = rendered(vec![config_map("true", "{{.region}}")]);
+    assert_eq!(rendered.objects[0]["data"]["place"], "{{.region}}");
+    assert_eq!(rendered.errors, Vec::<String>::new());
+    assert!(
+        rendered.warnings[0].starts_with("ConfigMap n/c has templates"),
+        "{rendered:?}"
+    );
+}

@@ -1,0 +1,113 @@
+//! `argosy why`: which policies and clusters take an object, why others do not, and what has become of it.
+//!
+//! Not here: the explanation itself (`argosy_core::why`).
+
+mod kind;
+mod read;
+mod text;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use argosy_core::why::Explanation;
+use clap::{Args, ValueEnum};
+
+use crate::client;
+
+/// Which object to explain.
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// Name of a Workflow, or KIND/NAME of any other object, such as deployment/web or deployments.apps/web
+    #[arg(value_name = "WORKFLOW")]
+    object: String,
+    /// Its namespace
+    #[arg(long, short, default_value = "argo")]
+    namespace: String,
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
+    #[arg(long)]
+    its_kubeconfig: Option<PathBuf>,
+    /// How the explanation is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// How an explanation is printed.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One object as JSON, with every policy and cluster
+    Json,
+}
+
+/// Of an object that is not sent.
+const NOT_SENT: u8 = 1;
+
+/// Of an object that cannot be explained.
+const UNEXPLAINED: u8 = 2;
+
+/// Explains an object. Ends with 0 where it is, was or will be sent, with 1 where it is not, and with 2 where that cannot be told.
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "standard output and standard error are what this command is for"
+)]
+pub(super) async fn run(args: &WhyArgs) -> ExitCode {
+    let printed = match explain(args).await {
+        Ok(explanation) => print_as(args.output, &explanation).map(|text| (text, explanation)),
+        Err(error) => Err(error),
+    };
+    match printed {
+        Ok((text, explanation)) => {
+            print!("{text}");
+            if explanation.verdict.is_sent() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(NOT_SENT)
+            }
+        }
+        Err(error) => {
+            eprintln!("argosy: {error:#}");
+            ExitCode::from(UNEXPLAINED)
+        }
+    }
+}
+
+async fn explain(args: &WhyArgs) -> anyhow::Result<Explanation> {
+    let wds = client::connect_as_user(args.kubeconfig.as_deref()).await?;
+    let its = match args.its_kubeconfig.as_deref() {
+        Some(path) => client::connect(Some(path)).await?,
+        None => wds.clone(),
+    };
+    let (kind, name) = kind::resolve(&wds, &args.object).await?;
+    read::Reader { wds, its }
+        .explain(&kind, &args.namespace, name)
+        .await
+}
+
+fn print_as(output: Output, explanation: &Explanation) -> anyhow::Result<String> {
+    Ok(match output {
+        Output::Text => text::page(explanation),
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(explanation)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn the_command_line_is_consistent_and_a_name_is_enough() {
+        Cli::command().debug_assert();
+        let command = Cli::try_parse_from(["argosy", "why", "hello"]).unwrap().command;
+        let Command::Why(args) = command else {
+            panic!("{command:?}");
+        };
+        assert_eq!((args.object.as_str(), args.namespace.as_str()), ("hello", "argo"));
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads what an explanation is made of: the object, all policies and clusters, and what of the object is in the mailboxes.
+//!
+//! Object, policies and clusters must be there; what else cannot be read is said in the explanation.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use anyhow::{anyhow, bail};
+use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
+use argosy_core::{
+    Failure,
+    why::{self, Course, Explanation, Subject},
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::ListParams,
+    core::{DynamicObject, ObjectMeta},
+};
+use serde::de::DeserializeOwned;
+
+use super::kind::Kind;
+use crate::outcome::{call, found};
+
+/// Where everything is read.
+pub(super) struct Reader {
+    /// The control cluster.
+    pub(super) wds: Client,
+    /// Where ManagedClusters and mailboxes are.
+    pub(super) its: Client,
+}
+
+impl Reader {
+    /// Explains an object of that kind.
+    pub(super) async fn explain(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> anyhow::Result<Explanation> {
+        let namespace = if kind.is_namespaced { namespace } else { "" };
+        let object = self.object(kind, namespace, name).await?;
+        let run: Option<Workflow> = if kind.is_workflow() {
+            Some(object.clone().try_parse()?)
+        } else {
+            None
+        };
+        let policies = call(Api::<BindingPolicy>::all(self.wds.clone()).list(&ListParams::default())).await;
+        let policies = policies
+            .map_err(|failure| {
+                unreadable(
+                    "the BindingPolicies of the control cluster",
+                    "argosy crds",
+                    &failure,
+                )
+            })?
+            .items;
+        let clusters = call(Api::<ManagedCluster>::all(self.its.clone()).list(&ListParams::default())).await;
+        let clusters = clusters
+            .map_err(|failure| {
+                let definitions = "argosy crds --ocm; another ITS is named with --its-kubeconfig";
+                unreadable("the ManagedClusters of the ITS", definitions, &failure)
+            })?
+            .items;
+        let mut not_read = Vec::new();
+        let namespace_labels = self.namespace_labels(namespace, &policies, &mut not_read).await;
+        let mut course = self.course(&object.metadata, run.as_ref(), &mut not_read).await;
+        course.not_read = not_read;
+        let subject = Subject {
+            group: &kind.resource.group,
+            resource: &kind.resource.plural,
+            namespace,
+            name,
+            labels: object.labels(),
+            namespace_labels: namespace_labels.as_ref(),
+        };
+        Ok(why::explain(subject, run.as_ref(), &policies, &clusters, course))
+    }
+
+    async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {
+        let api: Api<DynamicObject> = if kind.is_namespaced {
+            Api::namespaced_with(self.wds.clone(), namespace, &kind.resource)
+        } else {
+            Api::all_with(self.wds.clone(), &kind.resource)
+        };
+        let kind_name = kind.name();
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let which = format!("{kind_name} {namespace}{slash}{name}");
+        match call(api.get(name)).await {
+            Ok(object) => Ok(object),
+            // The message of an API server that knows the kind names the object.
+            Err(Failure::NotFound { message, .. }) if message.contains(&format!("\"{name}\"")) => {
+                bail!("{which} is not there{}", self.elsewhere(kind, name).await)
+            }
+            Err(Failure::NotFound { .. }) => bail!("the control cluster does not serve {kind_name}"),
+            Err(failure) => bail!("cannot read {which}: {failure}"),
+        }
+    }
+
+    /// Where else an object of that name is, as the end of a sentence. A courtesy, so that it says nothing where nothing can be
+    /// found.
+    async fn elsewhere(&self, kind: &Kind, name: &str) -> String {
+        if !kind.is_namespaced {
+            return String::new();
+        }
+        let api: Api<DynamicObject> = Api::all_with(self.wds.clone(), &kind.resource);
+        let Ok(list) = call(api.list_metadata(&by_name(name))).await else {
+            return String::new();
+        };
+        let mut namespaces: Vec<String> = list.items.iter().filter_map(ResourceExt::namespace).collect();
+        namespaces.sort();
+        if namespaces.is_empty() {
+            return String::new();
+        }
+        format!("; there is one in {} (use --namespace)", namespaces.join(", "))
+    }
+
+    /// The labels of the namespace, if any policy reads them.
+    async fn namespace_labels(
+        &self,
+        namespace: &str,
+        policies: &[BindingPolicy],
+        not_read: &mut Vec<String>,
+    ) -> Option<BTreeMap<String, String>> {
+        let mut clauses = policies.iter().flat_map(|policy| &policy.spec.downsync);
+        let are_read = clauses.any(|clause| !clause.namespace_selectors.is_empty());
+        if namespace.is_empty() || !are_read {
+            return None;
+        }
+        let api: Api<Namespace> = Api::all(self.wds.clone());
+        match call(api.get_metadata(namespace)).await {
+            Ok(found) => Some(found.metadata.labels.unwrap_or_default()),
+            Err(failure) => {
+                not_read.push(format!("the labels of the namespace {namespace}: {failure}"));
+                None
+            }
+        }
+    }
+
+    /// What has become of the object.
+    async fn course(
+        &self,
+        object: &ObjectMeta,
+        run: Option<&Workflow>,
+        not_read: &mut Vec<String>,
+    ) -> Course {
+        let name = names::work_name(object.uid.as_deref().unwrap_or_default());
+        let works: Vec<ManifestWork> = self.in_mailboxes("ManifestWorks", &name, not_read).await;
+        let reports: Vec<WorkStatus> = self.in_mailboxes("WorkStatuses", &name, not_read).await;
+        match run {
+            Some(run) => Course::of_workflow(run, &works, &reports),
+            None => Course::of_object(object, &works, &reports),
+        }
+    }
+
+    /// The objects of that name in all mailboxes. They are named after the object's UID, so no label needs to be right.
+    async fn in_mailboxes<K>(&self, what: &str, name: &str, not_read: &mut Vec<String>) -> Vec<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api: Api<K> = Api::all(self.its.clone());
+        match found(call(api.list(&by_name(name))).await) {
+            Ok(Some(list)) => list.items,
+            Ok(None) => {
+                not_read.push(format!("the {what} of the ITS, which does not serve them"));
+                Vec::new()
+            }
+            Err(failure) => {
+                not_read.push(format!("the {what} of the ITS: {failure}"));
+                Vec::new()
+            }
+        }
+    }
+}
+
+fn by_name(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
+}
+
+/// Why `what` cannot be read; `definitions` prints the definitions that make an API server serve it.
+fn unreadable(what: &str, definitions: &str, failure: &Failure) -> anyhow::Error {
+    match failure {
+        Failure::NotFound { .. } => {
+            anyhow!("{what} cannot be read: their definition is not installed (see {definitions})")
+        }
+        failure => anyhow!("{what} cannot be read: {failure}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_definition_is_told_from_missing_rights() {
+        let text = |failure: &Failure| unreadable("the BindingPolicies", "argosy crds", failure).to_string();
+        let missing = Failure::NotFound {
+            namespace: false,
+            message: "404 page not found".to_owned(),
+        };
+        assert_eq!(
+            text(&missing),
+            "the BindingPolicies cannot be read: their definition is not installed (see argosy crds)"
+        );
+        let forbidden = "bindingpolicies.control.kubestellar.io is forbidden: User \"ann\" cannot list";
+        assert_eq!(
+            text(&Failure::Refused(forbidden.to_owned())),
+            format!("the BindingPolicies cannot be read: {forbidden}")
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Whole pages.
+
+use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow};
+use argosy_core::why::{Course, Subject, explain};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read<K: DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+fn policy(name: &str, cluster: &str, more: &Value) -> BindingPolicy {
+    let mut clause = json!({ "objectSelectors": [{ "matchLabels": { "kubestellar.io/cluster": cluster } }] });
+    let fields = more.as_object().unwrap().clone();
+    clause.as_object_mut().unwrap().extend(fields);
+    read(json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": { "name": name },
+        "spec": { "clusterSelectors": [{ "matchLabels": { "name": cluster } }], "downsync": [clause] },
+    }))
+}
+
+fn cluster(name: &str, available: &str) -> ManagedCluster {
+    let condition = json!({
+        "type": "ManagedClusterConditionAvailable", "status": available, "reason": "Told",
+        "message": "as the agent says", "lastTransitionTime": "2026-11-21T09:00:00Z",
+    });
+    read(json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": { "name": name, "labels": { "name": name } },
+        "spec": {}, "status": { "conditions": [condition] },
+    }))
+}
+
+/// The page of a claimed or unclaimed Workflow `argo/hello` with the label of `cluster1`.
+fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> String {
+    let annotations = claim.map(|claim| json!({ "argosy.dev/claim": claim }));
+    let run: Workflow = read(json!({
+        "metadata": {
+            "namespace": "argo", "name": "hello", "uid": "u1", "labels": { "kubestellar.io/cluster": "cluster1" },
+            "annotations": annotations,
+        },
+        "spec": { "suspend": true }, "status": status,
+    }));
+    let work: ManifestWork = read(json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {
+            "namespace": "cluster1", "name": "argosy-u1", "annotations": { "argosy.dev/attempt": "1" },
+        },
+        "spec": {},
+        "status": { "conditions": [{
+            "type": "Applied", "status": "True", "reason": "Created", "message": "the object is on the cluster",
+            "lastTransitionTime": "2026-11-21T09:01:00Z",
+        }] },
+    }));
+    let report: WorkStatus = read(json!({
+        "metadata": {
+            "namespace": "cluster1", "name": "argosy-u1", "creationTimestamp": "2026-11-21T09:02:00Z",
+        },
+        "status": { "phase": "Running" }, "reported": { "attempt": 1 },
+    }));
+    let course = match claim {
+        Some(_) => Course::of_workflow(&run, &[work], &[report]),
+        None => Course::of_workflow(&run, &[], &[]),
+    };
+    let labels = run.metadata.labels.clone().unwrap();
+    let subject = Subject {
+        group: "argoproj.io",
+        resource: "workflows",
+        namespace: "argo",
+        name: "hello",
+        labels: &labels,
+        namespace_labels: None,
+    };
+    let clusters = [cluster("cluster1", "True"), cluster("cluster2", "Unknown")];
+    page(&explain(subject, Some(&run), policies, &clusters, course))
+}
+
+#[test]
+fn a_workflow_that_runs_has_a_page_with_everything_about_it() {
+    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "started": true }).to_string();
+    let dispatched =
+        json!({ "type": "Dispatched", "status": "True", "message": "Claimed: sent to cluster1, attempt 1" });
+    let status = json!({ "phase": "Running", "conditions": [dispatched] });
+    let wants = json!({ "wantSingletonReportedState": true, "statusCollectors": ["a"] });
+    let policies = [
+        policy("first", "cluster1", &wants),
+        policy("second", "cluster2", &json!({})),
+    ];
+    let expected = "\
+argo/hello runs on cluster1 (attempt 1): policy first, clause 0
+
+POLICIES (1 of 2 select it)
+  first   clause 0 selects it: the status of its cluster comes back; status collectors a
+  second  clause 0: objectSelectors[0] wants kubestellar.io/cluster=cluster2; the object has
+          kubestellar.io/cluster=cluster1
+
+CLUSTERS (1 of 2 match)
+  cluster1  matches first: clusterSelectors[0]
+            can be reached, since 2026-11-21T09:00:00Z
+  cluster2  not first: clusterSelectors[0] wants name=cluster1; the cluster has name=cluster2
+
+CONDITIONS
+  Dispatched=True  Claimed: sent to cluster1, attempt 1
+
+MAILBOXES
+  cluster1  ManifestWork argosy-u1 (attempt 1)
+            Applied=True since 2026-11-21T09:01:00Z: Created: the object is on the cluster
+            WorkStatus (attempt 1): Running, written 2026-11-21T09:02:00Z
+";
+    assert_eq!(page_of(&status, Some(&claim), &policies), expected);
+}
+
+#[test]
+fn of_many_policies_that_do_not_select_it_the_nearest_ten_are_shown_and_the_rest_is_counted() {
+    let far = (0..30).map(|index| {
+        policy(
+            &format!("far{index:02}"),
+            "cluster1",
+            &json!({ "apiGroup": "apps" }),
+        )
+    });
+    let near = policy("near", "cluster9", &json!({}));
+    let policies: Vec<BindingPolicy> = far.chain([near]).collect();
+    let page = page_of(&Value::Null, None, &policies);
+    let lines: Vec<&str> = page.lines().collect();
+    assert_eq!(lines[0], "argo/hello is not sent: no policy selects it");
+    assert_eq!(lines[1], "  - it is suspended, so it waits");
+    assert_eq!(lines[3], "POLICIES (0 of 31 select it)");
+    assert!(
+        lines[4].starts_with("  near   clause 0: objectSelectors[0] wants "),
+        "{page}"
+    );
+    assert_eq!(
+        lines[6],
+        "  far00  clause 0: apiGroup wants apps; the object is of argoproj.io"
+    );
+    assert_eq!(
+        lines.last(),
+        Some(&"  … and 21 more that do not select it either (-o json shows all)")
+    );
+    assert!(
+        !page.contains("CLUSTERS"),
+        "what does not matter is left out: {page}"
+    );
+    assert!(!page.contains("far09"), "{page}");
+}
+
+#[test]
+fn a_policy_says_what_in_it_cannot_be_used_and_an_empty_one_that_it_is_empty() {
+    let near = json!([{ "matchExpressions": [{ "key": "a", "operator": "Near" }] }]);
+    let broken = policy("broken", "cluster1", &json!({ "objectSelectors": near }));
+    let mut empty = policy("empty", "cluster1", &json!({}));
+    empty.spec.downsync.clear();
+    let page = page_of(&Value::Null, None, &[broken, empty]);
+    assert!(
+        page.contains("  broken  clause 0: objectSelectors[0] cannot be used: "),
+        "{page}"
+    );
+    assert!(
+        page.contains("\n          problem: spec.downsync[0].objectSelectors[0] cannot be used"),
+        "{page}"
+    );
+    assert!(
+        page.contains("\n  empty   spec.downsync is empty, which selects nothing\n"),
+        "{page}"
+    );
+}
+
+#[test]
+fn no_line_is_longer_than_a_terminal_unless_a_word_is() {
+    let long = "x".repeat(60);
+    let labels: Value = (0..8)
+        .map(|index| (format!("key{index}"), json!(long)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let policies = [policy(
+        "long",
+        "cluster1",
+        &json!({ "objectSelectors": [{ "matchLabels": labels }, { "matchLabels": labels }] }),
+    )];
+    let page = page_of(&Value::Null, None, &policies);
+    for line in page.lines() {
+        assert!(line.chars().count() <= WIDTH, "{line}");
+    }
+    let mut wide = Page::default();
+    wide.paragraph(2, "- ", &format!("a {} b", "y".repeat(200)));
+    assert_eq!(wide.text, format!("  - a\n    {}\n    b\n", "y".repeat(200)));
+}

@@ -1,0 +1,107 @@
+//! The life of the controller's second engine: objects of every kind, on their way to all clusters that their policies match.
+
+mod combined;
+mod execute;
+mod kinds;
+
+use argosy_api::names;
+use argosy_core::{
+    Change,
+    downsync::{Downsync, DownsyncConfig, DownsyncInput},
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admin::Readiness,
+    engine,
+    hub::Spaces,
+    supervise::supervise,
+    watch::{follow, selecting},
+};
+
+/// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
+const QUEUE: usize = 1024;
+
+/// Runs until `stop`. That an API server was put back to a backup is noticed by the other engine, which ends the process.
+pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    watch_wds(&spaces.wds, &sender, &mut tasks);
+    watch_its(&spaces, &sender, &mut tasks);
+    let (publisher, wanted) = watch::channel(std::sync::Arc::default());
+    tasks.spawn(kinds::run(
+        spaces.wds.clone(),
+        spaces.its.clone(),
+        sender.clone(),
+        wanted,
+    ));
+    drop(sender);
+    let index = Downsync::new(DownsyncConfig {
+        wds_name: spaces.wds_name.clone(),
+    });
+    let observe = |index: &mut Downsync| {
+        readiness.set(index.is_synced());
+        if index.is_synced() {
+            publisher.send_if_modified(|known| {
+                let newest = index.wanted_kinds();
+                let is_new = !std::sync::Arc::ptr_eq(known, newest);
+                if is_new {
+                    *known = newest.clone();
+                }
+                is_new
+            });
+        }
+    };
+    let executor = execute::Executor::new(&spaces);
+    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
+}
+
+fn watch_all<K>(
+    api: Api<K>,
+    selector: &str,
+    sender: &mpsc::Sender<DownsyncInput>,
+    tasks: &mut JoinSet<()>,
+    input: fn(Change<K>) -> DownsyncInput,
+) where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    K::DynamicType: Default,
+{
+    tasks.spawn(follow(api, selecting(selector), sender.clone(), input, |_| None));
+}
+
+fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Policy);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Transform);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Namespace);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Binding);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Collector);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Combined);
+}
+
+fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
+    let its = || spaces.its.clone();
+    let works = format!(
+        "{},{}={}",
+        names::OBJECT_UID_LABEL,
+        names::ORIGIN_WDS_LABEL,
+        spaces.wds_name
+    );
+    let reports = format!(
+        "{},{}={}",
+        names::OBJECT_UID_LABEL,
+        names::ORIGIN_WDS_LABEL,
+        spaces.wds_name
+    );
+    let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
+    watch_all(Api::all(its()), "", sender, tasks, DownsyncInput::Cluster);
+    watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
+    watch_all(Api::all(its()), &works, sender, tasks, DownsyncInput::Work);
+    watch_all(Api::all(its()), &reports, sender, tasks, DownsyncInput::Report);
+}

@@ -1,0 +1,214 @@
+//! How the second engine's actions become requests.
+//!
+//! One arm per action. The object that comes back is the next input, so that the index knows its own writes before the
+//! watches tell of them.
+
+use std::sync::Arc;
+
+use argosy_api::{Binding, BindingPolicy, ManifestWork, StatusCollector, names};
+use argosy_core::{
+    Change, ClusterName, Failure, OriginUid,
+    digest::Digest,
+    downsync::{Downsync, DownsyncAction, DownsyncInput, DownsyncKey, Place, status_in},
+    patch::JsonPatch,
+};
+use either::Either;
+use kube::{Api, Client, ResourceExt, core::DynamicObject};
+
+use super::combined::Combined;
+use crate::{
+    discovery,
+    engine::Execute,
+    hub::Spaces,
+    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
+};
+
+/// Carries out the actions.
+#[derive(Clone)]
+pub(super) struct Executor {
+    wds: Client,
+    its: Client,
+    combined: Combined,
+}
+
+impl Executor {
+    /// An executor with the clients of `spaces`.
+    pub(super) fn new(spaces: &Spaces) -> Self {
+        Self {
+            wds: spaces.wds.clone(),
+            its: spaces.its.clone(),
+            combined: Combined::new(&spaces.wds),
+        }
+    }
+
+    fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
+        Api::namespaced(self.its.clone(), cluster.as_str())
+    }
+
+    /// One of the same name may be another object, which its watch tells of.
+    fn seen(place: &Place, object: Option<DynamicObject>) -> DownsyncInput {
+        match object.filter(|object| object.uid().as_deref() == Some(place.uid.as_str())) {
+            Some(object) => DownsyncInput::Object(Arc::clone(&place.kind), Change::Apply(Box::new(object))),
+            None => DownsyncInput::ObjectGone(place.uid.clone()),
+        }
+    }
+
+    async fn read(&self, place: &Place) -> Result<DownsyncInput, Failure> {
+        let object = found(call(objects(&self.wds, place).get(&place.name)).await)?;
+        Ok(Self::seen(place, object))
+    }
+
+    async fn patch_object(
+        &self,
+        place: &Place,
+        patch: &JsonPatch,
+        is_status: bool,
+    ) -> Result<DownsyncInput, Failure> {
+        let (api, parameters, body) = (
+            objects(&self.wds, place),
+            patching(names::CONTROLLER),
+            json_patch(patch)?,
+        );
+        let written = if is_status {
+            call(api.patch_status(&place.name, &parameters, &body)).await
+        } else {
+            call(api.patch(&place.name, &parameters, &body)).await
+        };
+        let written = found(written)?;
+        Ok(match (written, status_in(patch)) {
+            (Some(object), Some(wanted)) => {
+                DownsyncInput::WroteStatus(Arc::clone(&place.kind), wanted, Box::new(object))
+            }
+            (written, _) => Self::seen(place, written),
+        })
+    }
+
+    /// The name is derived from the object's UID, so one that exists is the one that an earlier try created.
+    async fn create_work(
+        &self,
+        cluster: &ClusterName,
+        work: &ManifestWork,
+        digest: Digest,
+    ) -> Result<DownsyncInput, Failure> {
+        let api = self.works(cluster);
+        match call(api.create(&creating(names::CONTROLLER), work)).await {
+            Err(Failure::Foreign(message)) => {
+                let there = found(call(api.get(&work.name_any())).await)?.ok_or(Failure::Conflict)?;
+                let label = |work: &ManifestWork| work.labels().get(names::OBJECT_UID_LABEL).cloned();
+                if label(&there) == label(work) {
+                    Ok(DownsyncInput::Work(Change::Apply(Box::new(there))))
+                } else {
+                    Err(Failure::Foreign(message))
+                }
+            }
+            created => Ok(DownsyncInput::WroteWork(digest, Box::new(created?))),
+        }
+    }
+
+    async fn change_work(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        patch: &JsonPatch,
+        digest: Digest,
+    ) -> Result<DownsyncInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        let patch = json_patch(patch)?;
+        let patched = call(
+            self.works(cluster)
+                .patch(&name, &patching(names::CONTROLLER), &patch),
+        )
+        .await;
+        Ok(match found(patched)? {
+            Some(work) => DownsyncInput::WroteWork(digest, Box::new(work)),
+            None => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
+        })
+    }
+
+    async fn delete_work(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        uid: &str,
+    ) -> Result<DownsyncInput, Failure> {
+        let name = names::work_name(origin.as_str());
+        Ok(
+            match found(call(self.works(cluster).delete(&name, &deleting(uid))).await)? {
+                Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
+                    DownsyncInput::Work(Change::Apply(Box::new(work)))
+                }
+                _ => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
+            },
+        )
+    }
+
+    async fn create_binding(&self, binding: &Binding) -> Result<DownsyncInput, Failure> {
+        let api: Api<Binding> = Api::all(self.wds.clone());
+        let there = match call(api.create(&creating(names::CONTROLLER), binding)).await {
+            Err(Failure::Foreign(_)) => call(api.get(&binding.name_any())).await,
+            created => created,
+        };
+        Ok(DownsyncInput::Binding(Change::Apply(Box::new(there?))))
+    }
+
+    async fn change_binding(&self, name: &str, patch: &JsonPatch) -> Result<DownsyncInput, Failure> {
+        let api: Api<Binding> = Api::all(self.wds.clone());
+        let written = call(api.patch(name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
+        Ok(DownsyncInput::Binding(Change::Apply(Box::new(written))))
+    }
+}
+
+/// Where objects of the place's kind and namespace are.
+pub(super) fn objects(wds: &Client, place: &Place) -> Api<DynamicObject> {
+    let resource = discovery::resource(&place.kind);
+    if place.kind.is_namespaced {
+        Api::namespaced_with(wds.clone(), &place.namespace, &resource)
+    } else {
+        Api::all_with(wds.clone(), &resource)
+    }
+}
+
+impl Execute<Downsync> for Executor {
+    async fn execute(&self, _: &DownsyncKey, action: &DownsyncAction) -> Result<DownsyncInput, Failure> {
+        match action {
+            DownsyncAction::Read(place) => self.read(place).await,
+            DownsyncAction::CreateWork {
+                cluster,
+                work,
+                digest,
+            } => self.create_work(cluster, work, *digest).await,
+            DownsyncAction::ChangeWork {
+                cluster,
+                origin,
+                patch,
+                digest,
+            } => self.change_work(cluster, origin, patch, *digest).await,
+            DownsyncAction::DeleteWork { cluster, origin, uid } => {
+                self.delete_work(cluster, origin, uid).await
+            }
+            DownsyncAction::PatchObject {
+                place,
+                patch,
+                is_status,
+            } => self.patch_object(place, patch, *is_status).await,
+            DownsyncAction::PolicyStatus { name, status } => {
+                let api: Api<BindingPolicy> = Api::all(self.wds.clone());
+                let parameters = patching(names::CONTROLLER);
+                let written = call(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
+                Ok(DownsyncInput::Policy(Change::Apply(Box::new(written))))
+            }
+            DownsyncAction::CollectorStatus { name, status } => {
+                let api: Api<StatusCollector> = Api::all(self.wds.clone());
+                let parameters = patching(names::CONTROLLER);
+                let written = call(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
+                Ok(DownsyncInput::Collector(Change::Apply(Box::new(written))))
+            }
+            DownsyncAction::Combine(combining) => self.combined.write(combining).await,
+            DownsyncAction::DeleteCombined { namespace, name, uid } => {
+                self.combined.delete(namespace, name, uid).await
+            }
+            DownsyncAction::CreateBinding(binding) => self.create_binding(binding).await,
+            DownsyncAction::ChangeBinding { name, patch } => self.change_binding(name, patch).await,
+        }
+    }
+}
