@@ -105,6 +105,7 @@ part_charts() {
 }
 
 part_integration() {
+  "$SCRIPTS/toolchain.sh" ensure ocm
   cargo build --locked --package argosy --bins
   mapfile -t tests < <(test_names | grep -v '^fleet_')
   cargo_test --package argosy-tests "${tests[@]/#/--test=}"

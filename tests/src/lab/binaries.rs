@@ -3,12 +3,15 @@
 use std::{
     env,
     path::{Path, PathBuf},
-    process::ExitStatus,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    process::Command,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     folder,
@@ -195,6 +198,36 @@ pub fn release_control(kubeconfig: &Path) -> Result<()> {
         bail!("argosy release ended with {status}");
     }
     Ok(())
+}
+
+/// How a run of the `argosy` command ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it printed to standard output.
+    pub output: String,
+    /// What it printed to standard error.
+    pub errors: String,
+}
+
+/// Runs `argosy` with `arguments` and the kubeconfig of a control cluster to its end.
+pub async fn argosy(kubeconfig: &Path, arguments: &[&str]) -> Result<Answer> {
+    let command = Command::new(binary("argosy")?)
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let ended = timeout(PATIENCE, command)
+        .await
+        .with_context(|| format!("argosy {arguments:?} does not end"))??;
+    Ok(Answer {
+        code: ended.status.code(),
+        output: String::from_utf8(ended.stdout)?,
+        errors: String::from_utf8(ended.stderr)?,
+    })
 }
 
 fn launch(program: &str, name: &str) -> Result<Launch> {

@@ -28,6 +28,16 @@ pub async fn install_argo(client: &Client) -> Result<()> {
     install(client, vec![argo_workflow()?]).await
 }
 
+/// What OCM's registration agent brings to a WEC.
+pub async fn install_cluster_claims(client: &Client) -> Result<()> {
+    let text = include_str!("../../fixtures/ocm-cluster-claim-crd.yaml");
+    install(
+        client,
+        vec![serde_saphyr::from_str(text).context("OCM's ClusterClaim CRD")?],
+    )
+    .await
+}
+
 fn argo_workflow() -> Result<CustomResourceDefinition> {
     serde_saphyr::from_str(include_str!("../../fixtures/argo-workflow-crd.yaml"))
         .context("Argo's Workflow CRD")

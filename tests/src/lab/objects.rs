@@ -40,6 +40,7 @@ pub fn managed_cluster(name: &str) -> ManagedCluster {
         ManagedClusterSpec {
             hub_accepts_client: true,
             lease_duration_seconds: 30,
+            ..ManagedClusterSpec::default()
         },
     );
     cluster.labels_mut().insert("name".to_owned(), name.to_owned());

@@ -39,9 +39,18 @@ const START_TRIES: usize = 3;
 impl Server {
     /// Starts an API server that keeps its objects in `store` under `name`, and waits until it is ready.
     pub async fn start(store: &Store, name: &str) -> Result<Self> {
+        Self::start_with(store, name, "AlwaysAllow").await
+    }
+
+    /// As [`Server::start`], where users may do only what roles say, except the one of its kubeconfig.
+    pub async fn start_restricted(store: &Store, name: &str) -> Result<Self> {
+        Self::start_with(store, name, "RBAC").await
+    }
+
+    async fn start_with(store: &Store, name: &str, authorization: &str) -> Result<Self> {
         let mut last = None;
         for _ in 0..START_TRIES {
-            match Self::try_start(store, name).await {
+            match Self::try_start(store, name, authorization).await {
                 Ok(server) => return Ok(server),
                 Err(error) => last = Some(error),
             }
@@ -49,10 +58,10 @@ impl Server {
         Err(last.unwrap_or_else(|| anyhow::anyhow!("never tried"))).context(format!("API server {name}"))
     }
 
-    async fn try_start(store: &Store, name: &str) -> Result<Self> {
+    async fn try_start(store: &Store, name: &str, authorization: &str) -> Result<Self> {
         let folder = folder::create(name)?;
         let port = free_port()?;
-        let process = Process::start(launch(store, name, &folder, port)?)?;
+        let process = Process::start(launch(store, name, &folder, port, authorization)?)?;
         let kubeconfig = folder.join("kubeconfig");
         fs::write(&kubeconfig, kubeconfig_text(&certificate()?.certificate, port))?;
         let server = Self { process, kubeconfig };
@@ -85,6 +94,17 @@ impl Server {
     pub fn kubeconfig_as(&self, name: &str) -> Result<PathBuf> {
         let path = folder::create("kubeconfig")?.join(name.replace(':', "-"));
         fs::write(&path, serde_saphyr::to_string(&self.impersonating(name)?)?)?;
+        Ok(path)
+    }
+
+    /// Path of a kubeconfig whose user is called `name` and is in no group.
+    pub fn kubeconfig_restricted(&self, name: &str) -> Result<PathBuf> {
+        let mut kubeconfig = self.impersonating(name)?;
+        for known in &mut kubeconfig.auth_infos {
+            known.auth_info.get_or_insert_default().impersonate_groups = None;
+        }
+        let path = folder::create("kubeconfig")?.join(name);
+        fs::write(&path, serde_saphyr::to_string(&kubeconfig)?)?;
         Ok(path)
     }
 
@@ -170,7 +190,7 @@ pub async fn writes(client: &Client) -> Result<BTreeMap<String, u64>> {
 
 const GROUPS: [&str; 3] = ["kubestellar.io", "open-cluster-management.io", "argoproj.io"];
 
-fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch> {
+fn launch(store: &Store, name: &str, folder: &Path, port: u16, authorization: &str) -> Result<Launch> {
     let certificate = certificate()?;
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{TOKEN},lab,lab,system:masters\n"))?;
@@ -187,7 +207,7 @@ fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch>
             .flag("--service-account-signing-key-file", &certificate.key)
             .flag("--service-cluster-ip-range", "10.96.0.0/24")
             .flag("--token-auth-file", &tokens)
-            .flag("--authorization-mode", "AlwaysAllow")
+            .flag("--authorization-mode", authorization)
             .flag("--endpoint-reconciler-type", "none")
             // Nobody makes the service accounts that it would ask for.
             .flag("--disable-admission-plugins", "ServiceAccount"),

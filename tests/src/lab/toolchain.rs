@@ -1,4 +1,4 @@
-//! Where etcd and kube-apiserver are.
+//! Where etcd, kube-apiserver and the work agents of Open Cluster Management are.
 
 use std::{
     env,
@@ -19,7 +19,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     let path = folder.join(name);
     ensure!(
         path.exists(),
-        "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes",
+        "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes ocm ocm10",
         path.display()
     );
     Ok(path)

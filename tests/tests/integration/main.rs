@@ -4,14 +4,22 @@
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod admission;
+mod applying;
+mod applying_kinds;
+mod applying_reports;
+mod applying_rights;
 mod claims;
 mod clusters;
 mod crashes;
 mod deletion;
 mod dispatch;
 mod guard;
+mod inventory;
 mod lost;
 mod moving;
+mod objects;
+mod objects_status;
+mod ocm;
 mod once;
 mod pinned;
 mod policies;
@@ -23,3 +31,4 @@ mod restore;
 mod status;
 mod stopping;
 mod transforms;
+mod why;

@@ -60,7 +60,7 @@ async fn a_policy_that_selects_no_cluster_says_so_until_one_joins() -> Result<()
 }
 
 #[tokio::test]
-async fn a_policy_that_can_match_no_workflow_says_so() -> Result<()> {
+async fn a_policy_that_can_match_nothing_says_so() -> Result<()> {
     let scene = Scene::new("refusals-nothing").await?;
     let member = scene.pull().await?;
     let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
@@ -71,7 +71,7 @@ async fn a_policy_that_can_match_no_workflow_says_so() -> Result<()> {
         |policy| is_ready(policy, "True", "NothingSelected"),
     )
     .await?;
-    let patch = json!({ "spec": { "downsync": [{ "resources": ["configmaps"] }] } });
+    let patch = json!({ "spec": { "downsync": [{ "apiGroup": "", "resources": ["nodes"] }] } });
     policies
         .patch(&member.cluster, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
@@ -79,7 +79,12 @@ async fn a_policy_that_can_match_no_workflow_says_so() -> Result<()> {
         &policies,
         &member.cluster,
         "it says that nothing can match",
-        |policy| is_ready(policy, "False", "NothingSelected"),
+        |policy| {
+            let warnings = policy.status.iter().flat_map(|status| &status.warnings);
+            warnings
+                .clone()
+                .any(|warning| warning.starts_with("nodes are never sent"))
+        },
     )
     .await?;
     let patch = json!({ "spec": { "clusterSelectors": [] } });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use argosy_api::BindingPolicy;
+use argosy_api::{Binding, BindingPolicy};
 use argosy_tests::lab::{
     Member, Scene, Stage,
     objects::{self, create, phase},
@@ -97,17 +97,16 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
         policy.status.is_some()
     })
     .await?;
+    let bindings: Api<Binding> = Api::all(scene.control.clone());
+    until(&bindings, "sentinel", "its Binding is there", |_| true).await?;
     let mut writes_after = writes(&scene.control).await?;
 
-    let policy_writes = writes_after.get_mut("bindingpolicies").map(|count| {
-        *count -= 2;
-        *count
-    });
-    assert_eq!(
-        policy_writes,
-        writes_before.get("bindingpolicies").copied(),
-        "but for the sentinel and its status"
-    );
+    // The sentinel, its status and its Binding.
+    for (resource, of_sentinel) in [("bindingpolicies", 2), ("bindings", 1)] {
+        if let Some(count) = writes_after.get_mut(resource) {
+            *count -= of_sentinel;
+        }
+    }
     assert_eq!(writes_after, writes_before);
     assert_eq!(versions(&scene, &member, &names).await?, before);
     Ok(())

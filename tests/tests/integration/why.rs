@@ -1,0 +1,304 @@
+//! `argosy why`: what it answers, and with which exit code.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use argosy_api::BindingPolicy;
+use argosy_tests::lab::{
+    Scene,
+    binaries::{Answer, argosy},
+    objects::{self, create, says},
+    scene::work_name,
+    waiting::until,
+};
+use k8s_openapi::api::{core::v1::ConfigMap, rbac::v1::ClusterRole};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+/// Asks about an object of the scene's namespace.
+async fn why(scene: &Scene, object: &str, more: &[&str]) -> Result<Answer> {
+    let arguments = [&["why", object, "--namespace", &scene.namespace], more].concat();
+    argosy(scene.stage.control.kubeconfig(), &arguments).await
+}
+
+fn first_line(answer: &Answer) -> &str {
+    answer.output.lines().next().unwrap_or_default()
+}
+
+/// The text without its line breaks and columns.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn path(path: &Path) -> Result<&str> {
+    path.to_str().context("a path of the lab is text")
+}
+
+#[tokio::test]
+async fn of_a_workflow_that_runs_it_says_where_and_why_and_how_far_it_is() -> Result<()> {
+    let scene = Scene::new("why-sent").await?;
+    let member = scene.pull().await?;
+    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    member.argo().start("hello").await?;
+    until(&scene.workflows(), "hello", "it is shown to run", |workflow| {
+        objects::phase(workflow) == "Running"
+    })
+    .await?;
+    let answer = why(&scene, "hello", &[]).await?;
+    let cluster = &member.cluster;
+    assert_eq!(
+        first_line(&answer),
+        format!("why-sent/hello runs on {cluster} (attempt 1): policy {cluster}, clause 0"),
+        "{answer:?}"
+    );
+    assert_eq!(answer.code, Some(0));
+    let text = words(&answer.output);
+    for part in [
+        "clause 0 selects it: the status of its cluster comes back".to_owned(),
+        format!("{cluster} matches {cluster}: clusterSelectors[0] can be reached, since 20"),
+        "Dispatched=True Claimed: ".to_owned(),
+        format!("{cluster} ManifestWork {} (attempt 1)", work_name(&workflow)),
+        "Applied=True since 20".to_owned(),
+        "WorkStatus (attempt 1): Running, written 20".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part} is not in:\n{}", answer.output);
+    }
+    assert!(!text.contains("NOT READ"), "{}", answer.output);
+
+    let answer = why(&scene, "wf/hello", &["--output", "json"]).await?;
+    let told: Value = serde_json::from_str(&answer.output)?;
+    assert_eq!(told["verdict"]["standing"], "Sent");
+    assert_eq!(told["course"]["claim"]["cluster"], *cluster);
+    assert_eq!(told["course"]["claim"]["hasStarted"], true);
+    assert_eq!(told["course"]["copies"][0]["report"]["phase"], "Running");
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_a_workflow_that_no_policy_selects_it_says_what_the_nearest_wants() -> Result<()> {
+    let scene = Scene::new("why-unselected").await?;
+    let cluster = format!("{}-pull", scene.namespace);
+    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    create(&policies, &objects::policy(&cluster, &scene.namespace, &cluster)?).await?;
+    create(&scene.workflows(), &objects::workflow("hello", "nowhere")).await?;
+    let answer = why(&scene, "hello", &[]).await?;
+    assert_eq!(
+        first_line(&answer),
+        "why-unselected/hello is not sent: no policy selects it",
+        "{answer:?}"
+    );
+    assert_eq!(answer.code, Some(1));
+    let wish = format!(
+        "{cluster} clause 0: objectSelectors[0] wants kubestellar.io/cluster={cluster}; the object has \
+         kubestellar.io/cluster=nowhere"
+    );
+    let text = words(&answer.output);
+    assert!(text.contains(&wish), "{wish} is not in:\n{}", answer.output);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Result<()> {
+    let scene = Scene::new("why-ambiguous").await?;
+    let control = scene.stage.control.kubeconfig();
+    let one = scene.register("one", control).await?;
+    let two = scene.register("two", control).await?;
+    let both = json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
+        "metadata": { "name": "why-ambiguous-both" },
+        "spec": {
+            "clusterSelectors": [
+                { "matchLabels": { "name": one.cluster } }, { "matchLabels": { "name": two.cluster } },
+            ],
+            "downsync": [{ "namespaces": [scene.namespace], "resources": ["workflows"] }],
+        },
+    });
+    let both: BindingPolicy = serde_json::from_value(both)?;
+    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    create(&policies, &both).await?;
+    // Claimed before that, it would stay where it is.
+    until(
+        &policies,
+        "why-ambiguous-both",
+        "the controller knows it",
+        |policy| policy.status.is_some(),
+    )
+    .await?;
+    scene.submit("hello", &one).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says that it is ambiguous",
+        |workflow| says(workflow, "Ambiguous", "True", "SeveralClusters"),
+    )
+    .await?;
+    let answer = why(&scene, "hello", &[]).await?;
+    assert_eq!(
+        first_line(&answer),
+        "why-ambiguous/hello is not sent: several clusters match: why-ambiguous-one, why-ambiguous-two",
+        "{answer:?}"
+    );
+    assert_eq!(answer.code, Some(1));
+    let text = words(&answer.output);
+    for part in [
+        "policy why-ambiguous-both matches why-ambiguous-one, why-ambiguous-two: narrow its clusterSelectors",
+        "argosy.dev/on-lost=rerun",
+        "matches why-ambiguous-both: clusterSelectors[1]",
+        "Ambiguous=True SeveralClusters: ",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{}", answer.output);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_a_workflow_that_cannot_be_sent_it_says_what_is_missing() -> Result<()> {
+    let scene = Scene::new("why-unsent").await?;
+    let member = scene.register("one", scene.stage.control.kubeconfig()).await?;
+    scene.submit("hello", &member).await?;
+    until(
+        &scene.workflows(),
+        "hello",
+        "it says what is missing",
+        |workflow| says(workflow, "Dispatched", "False", "MailboxMissing"),
+    )
+    .await?;
+    let answer = why(&scene, "hello", &[]).await?;
+    let cluster = &member.cluster;
+    assert_eq!(
+        first_line(&answer),
+        format!(
+            "why-unsent/hello is claimed for {cluster} (attempt 1), but not sent: policy {cluster}, clause 0"
+        ),
+        "{answer:?}"
+    );
+    assert!(
+        answer.output.contains("\n  - MailboxMissing: "),
+        "{}",
+        answer.output
+    );
+    assert_eq!(answer.code, Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_that_is_not_there_is_an_error_that_says_where_one_of_its_name_is() -> Result<()> {
+    let scene = Scene::new("why-missing").await?;
+    create(
+        &scene.workflows(),
+        &objects::workflow("why-missing-run", "nowhere"),
+    )
+    .await?;
+    let control = scene.stage.control.kubeconfig();
+    let elsewhere = argosy(control, &["why", "why-missing-run"]).await?;
+    assert_eq!(elsewhere.code, Some(2));
+    assert_eq!(
+        elsewhere.errors,
+        "argosy: workflows.argoproj.io argo/why-missing-run is not there; there is one in why-missing \
+         (use --namespace)\n"
+    );
+    let table = [
+        (
+            "nothing",
+            "workflows.argoproj.io why-missing/nothing is not there",
+        ),
+        (
+            "clusterrole/nothing",
+            "clusterroles.rbac.authorization.k8s.io nothing is not there",
+        ),
+        ("widgets/nothing", "the control cluster serves no kind widgets"),
+        (
+            "deployments.batch/nothing",
+            "the control cluster serves no kind deployments.batch",
+        ),
+        (
+            "cm/",
+            "cm/ is no object; write the NAME of a Workflow, or KIND/NAME",
+        ),
+    ];
+    for (object, sentence) in table {
+        let answer = why(&scene, object, &[]).await?;
+        assert_eq!(answer.errors, format!("argosy: {sentence}\n"));
+        assert_eq!((answer.code, answer.output.as_str()), (Some(2), ""), "{object}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> {
+    let scene = Scene::new("why-kinds").await?;
+    let member = scene.register("one", scene.stage.control.kubeconfig()).await?;
+    let policy = json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
+        "metadata": { "name": "why-kinds" },
+        "spec": {
+            "clusterSelectors": [{ "matchLabels": { "name": member.cluster } }],
+            "downsync": [
+                {
+                    "apiGroup": "", "resources": ["configmaps"], "objectNames": ["why-kinds"], "createOnly": true,
+                    "namespaceSelectors": [{ "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } }],
+                },
+                { "resources": ["clusterroles"], "objectNames": ["why-kinds"], "namespaceSelectors": [{}] },
+            ],
+        },
+    });
+    let policy: BindingPolicy = serde_json::from_value(policy)?;
+    create(&Api::all(scene.control.clone()), &policy).await?;
+    let mut settings = ConfigMap::default();
+    settings.metadata.name = Some("why-kinds".to_owned());
+    create(
+        &Api::namespaced(scene.control.clone(), &scene.namespace),
+        &settings,
+    )
+    .await?;
+    let mut role = ClusterRole::default();
+    role.metadata.name = Some("why-kinds".to_owned());
+    create(&Api::all(scene.control.clone()), &role).await?;
+    let table = [
+        ("cm", "configmaps why-kinds/why-kinds", "clause 0"),
+        ("configmap", "configmaps why-kinds/why-kinds", "clause 0"),
+        ("configmaps", "configmaps why-kinds/why-kinds", "clause 0"),
+        (
+            "clusterrole",
+            "clusterroles.rbac.authorization.k8s.io why-kinds",
+            "clause 1",
+        ),
+        (
+            "clusterroles.rbac.authorization.k8s.io",
+            "clusterroles.rbac.authorization.k8s.io why-kinds",
+            "clause 1",
+        ),
+    ];
+    for (kind, object, clause) in table {
+        let answer = why(&scene, &format!("{kind}/why-kinds"), &[]).await?;
+        let line = first_line(&answer);
+        assert!(line.starts_with(&format!("{object} ")), "{kind}: {answer:?}");
+        let end = format!("{}: policy why-kinds, {clause}", member.cluster);
+        assert!(line.ends_with(&end), "{kind}: {answer:?}");
+        assert_eq!(answer.code, Some(0), "{kind}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_lacks_the_definitions_is_an_error_that_says_which() -> Result<()> {
+    let scene = Scene::new("why-definitions").await?;
+    let member = scene.pull().await?;
+    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    assert!(workflow.uid().is_some());
+    let wec = path(&member.kubeconfig)?;
+    let on_wec = argosy(&member.kubeconfig, &["why", "hello", "-n", &scene.namespace]).await?;
+    assert_eq!(
+        on_wec.errors,
+        "argosy: the BindingPolicies of the control cluster cannot be read: their definition is not installed (see \
+         argosy crds)\n"
+    );
+    let wrong_its = why(&scene, "hello", &["--its-kubeconfig", wec]).await?;
+    assert_eq!(
+        wrong_its.errors,
+        "argosy: the ManagedClusters of the ITS cannot be read: their definition is not installed (see argosy crds \
+         --ocm; another ITS is named with --its-kubeconfig)\n"
+    );
+    assert_eq!((on_wec.code, wrong_its.code), (Some(2), Some(2)));
+    Ok(())
+}
