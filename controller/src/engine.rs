@@ -299,6 +299,7 @@ fn report(key: &impl std::fmt::Display, failure: &Failure) {
         | Failure::Refused(message)
         | Failure::Missing(message)
         | Failure::Fenced(message)
+        | Failure::Unserved(message)
         | Failure::NotFound { message, .. } => {
             tracing::warn!(%key, %message, "refused");
         }

@@ -25,7 +25,7 @@ pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T
     }
 }
 
-/// `None` where the object is not there.
+/// `None` where the object is not there, although its kind is served.
 pub fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match result {
         Ok(answer) => Ok(Some(answer)),
@@ -48,9 +48,13 @@ fn classify(error: kube::Error) -> Failure {
 
 fn classify_status(status: Status) -> Failure {
     match status.code {
-        404 => Failure::NotFound {
-            namespace: status.details.is_some_and(|details| details.kind == "namespaces"),
-            message: status.message,
+        404 => match status.details.filter(|details| !details.name.is_empty()) {
+            Some(details) => Failure::NotFound {
+                namespace: details.kind == "namespaces",
+                message: status.message,
+            },
+            // The answer about a kind that is not served names no object.
+            None => Failure::Unserved(status.message),
         },
         409 if status.reason == "AlreadyExists" => Failure::Foreign(status.message),
         // A field is another manager's: no newer version of the object changes that.
@@ -127,7 +131,7 @@ mod tests {
 
     fn status(code: u16, reason: &str, kind: &str) -> Status {
         serde_json::from_value(serde_json::json!({
-            "code": code, "reason": reason, "message": "said", "details": { "kind": kind }
+            "code": code, "reason": reason, "message": "said", "details": { "name": "n", "kind": kind }
         }))
         .unwrap()
     }
@@ -145,6 +149,16 @@ mod tests {
         assert_eq!(
             classify_status(status(404, "NotFound", "workflows")),
             missing(false)
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_says_nothing_about_its_objects() {
+        let page =
+            serde_json::from_value(serde_json::json!({ "code": 404, "message": "404 page not found" }));
+        assert_eq!(
+            classify_status(page.unwrap()),
+            Failure::Unserved("404 page not found".to_owned())
         );
     }
 

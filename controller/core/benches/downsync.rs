@@ -126,7 +126,9 @@ impl Bench {
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
-    println!("policies, objects   list all   one object changes   one policy changes   one cluster is relabelled and back");
+    println!(
+        "policies, objects   list all   one object changes   one policy changes   one cluster is relabelled and back"
+    );
     for size in [100, 1_000, 10_000] {
         let began = Instant::now();
         let mut bench = Bench::new(size);
@@ -139,8 +141,13 @@ fn main() {
             DownsyncInput::Policy(Change::Apply(Box::new(read(policy(number, bench.version)))))
         });
         let (of_cluster, cluster_keys) = bench.measure(size, |bench, _| {
-            let name = if bench.version.is_multiple_of(2) { "cluster0" } else { "other" };
-            let cluster = json!({ "metadata": { "name": "cluster0", "labels": { "name": name } }, "spec": {} });
+            let name = if bench.version.is_multiple_of(2) {
+                "cluster0"
+            } else {
+                "other"
+            };
+            let cluster =
+                json!({ "metadata": { "name": "cluster0", "labels": { "name": name } }, "spec": {} });
             DownsyncInput::Cluster(Change::Apply(Box::new(read(cluster))))
         });
         println!(

@@ -89,13 +89,16 @@ pub enum Failure {
     Conflict,
     /// An object that is not ours has the name.
     Foreign(String),
-    /// The object, its kind or its namespace is not there.
+    /// The object or its namespace is not there.
     NotFound {
         /// The namespace is what is missing.
         namespace: bool,
         /// What the API server said.
         message: String,
     },
+    /// The API server does not serve the kind, which says nothing about an object: one that has just started, or whose definition
+    /// is being changed, does not for a moment.
+    Unserved(String),
     /// Something that the object refers to is not on its cluster, so it was not sent.
     Missing(String),
     /// The fence around the attempt is not up, so it was not sent.
@@ -112,6 +115,7 @@ impl fmt::Display for Failure {
             Self::Conflict => f.write_str("the object changed meanwhile"),
             Self::Foreign(message)
             | Self::NotFound { message, .. }
+            | Self::Unserved(message)
             | Self::Missing(message)
             | Self::Fenced(message)
             | Self::Refused(message)

@@ -161,7 +161,7 @@ async fn serves_argo(member: &Member) -> Result<bool, Failure> {
             .resources
             .iter()
             .any(|resource| resource.name == workflow::PLURAL)),
-        Err(Failure::NotFound { .. }) => Ok(false),
+        Err(Failure::NotFound { .. } | Failure::Unserved(_)) => Ok(false),
         Err(failure) => Err(failure),
     }
 }

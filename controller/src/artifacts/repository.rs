@@ -118,7 +118,7 @@ async fn credential(client: &Client, namespace: &str, selector: &KeySelector) ->
 
 fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> String {
     let why = match failure {
-        Failure::NotFound { .. } => "it does not exist",
+        Failure::NotFound { .. } | Failure::Unserved(_) => "it does not exist",
         Failure::Refused(message)
         | Failure::Foreign(message)
         | Failure::Missing(message)

@@ -199,7 +199,8 @@ impl Agent {
                 Failure::NotFound {
                     namespace: false,
                     message,
-                } => Some((reason::ARGO_MISSING, message.clone())),
+                }
+                | Failure::Unserved(message) => Some((reason::ARGO_MISSING, message.clone())),
                 Failure::Refused(message) => Some((reason::REFUSED, message.clone())),
                 Failure::Missing(message) => Some((reason::TEMPLATE_MISSING, message.clone())),
                 Failure::Conflict | Failure::Fenced(_) | Failure::Unreachable(_) => None,

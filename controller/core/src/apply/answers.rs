@@ -107,7 +107,7 @@ impl Applier {
     fn learn_failure(&mut self, work: &WorkName, key: ObjectKey, failure: Failure, now: Timestamp) -> Dirty {
         // Whatever was read before may have been the reason.
         self.looks.remove(&key);
-        let is_unserved = matches!(failure, Failure::NotFound { namespace: false, .. });
+        let is_unserved = matches!(failure, Failure::Unserved(_));
         if is_unserved {
             // Nothing of an object that is applied can be missing but its kind, so that is asked for again.
             self.catalogue.forget(&key.resource);

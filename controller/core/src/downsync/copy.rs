@@ -144,7 +144,10 @@ impl Downsync {
             Failure::NotFound { namespace: true, .. } => format!(
                 "namespace {cluster}, the cluster's mailbox, does not exist in the ITS; has the cluster joined?"
             ),
-            Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Foreign(message) => {
+            Failure::Refused(message)
+            | Failure::NotFound { message, .. }
+            | Failure::Unserved(message)
+            | Failure::Foreign(message) => {
                 format!("the ITS refused the ManifestWork: {message}")
             }
             _ => return BTreeSet::new(),

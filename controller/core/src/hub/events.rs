@@ -202,7 +202,7 @@ fn learn_send_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &
                 "namespace {cluster}, the cluster's mailbox, does not exist in the ITS; has the cluster joined?"
             ),
         ),
-        Failure::Refused(message) | Failure::NotFound { message, .. } => (
+        Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Unserved(message) => (
             reason::REFUSED,
             format!("the ITS refused the ManifestWork: {message}"),
         ),

@@ -65,7 +65,7 @@ async fn serves_claims(wec: &Client) -> Result<bool, Failure> {
     let kind = claims_kind();
     match call(wec.list_api_group_resources(&kind.api_version)).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == kind.plural)),
-        Err(Failure::NotFound { .. }) => Ok(false),
+        Err(Failure::NotFound { .. } | Failure::Unserved(_)) => Ok(false),
         Err(failure) => Err(failure),
     }
 }
@@ -94,7 +94,7 @@ pub(super) async fn claim_by_ocm(wec: &Client, name: &str, value: &str) -> Resul
     let api: Api<DynamicObject> = Api::all_with(wec.clone(), &kind);
     if value.is_empty() {
         return match call(api.delete(name, &DeleteParams::default())).await {
-            Ok(_) | Err(Failure::NotFound { .. }) => Ok(()),
+            Ok(_) | Err(Failure::NotFound { .. } | Failure::Unserved(_)) => Ok(()),
             Err(failure) => Err(failure),
         };
     }

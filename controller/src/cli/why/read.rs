@@ -87,11 +87,10 @@ impl Reader {
         let which = format!("{kind_name} {namespace}{slash}{name}");
         match call(api.get(name)).await {
             Ok(object) => Ok(object),
-            // The message of an API server that knows the kind names the object.
-            Err(Failure::NotFound { message, .. }) if message.contains(&format!("\"{name}\"")) => {
+            Err(Failure::NotFound { .. }) => {
                 bail!("{which} is not there{}", self.elsewhere(kind, name).await)
             }
-            Err(Failure::NotFound { .. }) => bail!("the control cluster does not serve {kind_name}"),
+            Err(Failure::Unserved(_)) => bail!("the control cluster does not serve {kind_name}"),
             Err(failure) => bail!("cannot read {which}: {failure}"),
         }
     }
@@ -179,7 +178,7 @@ fn by_name(name: &str) -> ListParams {
 /// Why `what` cannot be read; `definitions` prints the definitions that make an API server serve it.
 fn unreadable(what: &str, definitions: &str, failure: &Failure) -> anyhow::Error {
     match failure {
-        Failure::NotFound { .. } => {
+        Failure::Unserved(_) => {
             anyhow!("{what} cannot be read: their definition is not installed (see {definitions})")
         }
         failure => anyhow!("{what} cannot be read: {failure}"),
@@ -193,10 +192,7 @@ mod tests {
     #[test]
     fn a_missing_definition_is_told_from_missing_rights() {
         let text = |failure: &Failure| unreadable("the BindingPolicies", "argosy crds", failure).to_string();
-        let missing = Failure::NotFound {
-            namespace: false,
-            message: "404 page not found".to_owned(),
-        };
+        let missing = Failure::Unserved("404 page not found".to_owned());
         assert_eq!(
             text(&missing),
             "the BindingPolicies cannot be read: their definition is not installed (see argosy crds)"
