@@ -22,7 +22,7 @@ use crate::{
     admin::Readiness,
     engine,
     hub::Spaces,
-    supervise::supervise,
+    supervise::{OrphanLog, supervise},
     watch::{follow, selecting},
 };
 
@@ -46,8 +46,14 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let index = Downsync::new(DownsyncConfig {
         wds_name: spaces.wds_name.clone(),
     });
+    let mut orphans = OrphanLog::default();
     let observe = |index: &mut Downsync| {
         readiness.set(index.is_synced());
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "ManifestWorks of another control cluster of the same name",
+        );
         if index.is_synced() {
             publisher.send_if_modified(|known| {
                 let newest = index.wanted_kinds();

@@ -151,6 +151,10 @@ pub const OBJECT_UID_LABEL: &str = "argosy.dev/object-uid";
 /// Annotation on such a ManifestWork: group, version and plural of the WDS object (`apps/v1/deployments`, `/v1/configmaps`).
 pub const ORIGIN_RESOURCE_ANNOTATION: &str = "argosy.dev/origin-resource";
 
+/// Annotation on such a ManifestWork: UID of the namespace `kube-system` of the WDS, which says which API server that is. A WDS that
+/// was made anew under the name of another one takes nothing back of what that has sent.
+pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
+
 /// Annotation on such a ManifestWork: `"true"` asks the agent for a WorkStatus of the object.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 

@@ -174,12 +174,17 @@ pub struct Downsync {
     /// Properties of clusters; some may be seen before their ManagedCluster.
     properties: Properties,
     works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
+    works_by_kind: BTreeMap<KindName, BTreeSet<(OriginUid, ClusterName)>>,
+    /// UID of the WDS's namespace `kube-system`, which says which API server this is.
+    space: Option<String>,
     reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
     bindings: BTreeMap<String, binding::Known>,
     collectors: BTreeMap<String, collectors::Entry>,
     combined: collectors::AllCombined,
     /// Why a ManifestWork could not be written.
     send_failures: BTreeMap<(OriginUid, ClusterName), String>,
+    /// Why an object of the WDS could not be read or written.
+    object_failures: BTreeMap<OriginUid, String>,
     /// What in the templates of an object cannot be expanded for a cluster.
     template_errors: BTreeMap<(OriginUid, ClusterName), Vec<String>>,
     under_way: UnderWay<DownsyncKey>,
@@ -205,11 +210,14 @@ impl Downsync {
             clusters: BTreeMap::new(),
             properties: Properties::default(),
             works: HashMap::new(),
+            works_by_kind: BTreeMap::new(),
+            space: None,
             reports: HashMap::new(),
             bindings: BTreeMap::new(),
             collectors: BTreeMap::new(),
             combined: BTreeMap::new(),
             send_failures: BTreeMap::new(),
+            object_failures: BTreeMap::new(),
             template_errors: BTreeMap::new(),
             under_way: UnderWay::new(),
             synced_at: None,
@@ -233,6 +241,17 @@ impl Downsync {
         } = self.synced;
         let wishes = policies && transforms && namespaces && collectors;
         wishes && bindings && combined && clusters && properties && works && reports
+    }
+
+    /// ManifestWorks of another WDS of this name, or of one that was made anew. They are left alone.
+    pub fn orphans(&self) -> impl Iterator<Item = &OriginUid> {
+        let works = self
+            .works
+            .iter()
+            .filter(|(origin, _)| !self.objects.contains_key(*origin));
+        works
+            .filter(|(_, works)| works.values().any(|work| work.space != self.space))
+            .map(|(origin, _)| origin)
     }
 
     /// The kinds that are to be watched: another one whenever that has changed.
@@ -271,16 +290,12 @@ impl Reconcile for Downsync {
         let was_synced = self.is_synced();
         let dirty = self.learn(input, now);
         match (was_synced, self.is_synced()) {
-            (true, _) => {
-                self.check_templates(&dirty);
-                dirty
-            }
+            (true, _) => self.with_templates_checked(dirty),
             (false, true) => {
                 self.synced_at = Some(now);
                 self.renew_wanted_kinds();
                 let dirty = self.every_key();
-                self.check_templates(&dirty);
-                dirty
+                self.with_templates_checked(dirty)
             }
             (false, false) => BTreeSet::new(),
         }
@@ -288,9 +303,14 @@ impl Reconcile for Downsync {
 
     fn answered(&mut self, key: &DownsyncKey, input: DownsyncInput, now: Timestamp) -> BTreeSet<DownsyncKey> {
         self.under_way.answer();
-        let dirty = self.apply(input, now);
+        let mut dirty = self.apply(input, now);
         self.under_way.end(key);
-        self.note_write(key, now);
+        if let DownsyncKey::Object(origin) = key
+            && self.object_failures.remove(origin).is_some()
+        {
+            let object = self.objects.get(origin);
+            dirty.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+        }
         dirty
     }
 

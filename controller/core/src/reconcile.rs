@@ -161,6 +161,11 @@ impl<K: Ord + Clone> UnderWay<K> {
         self.is_answer = true;
     }
 
+    /// Whether what is being learnt is an answer.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.is_answer
+    }
+
     pub(crate) fn end(&mut self, key: &K) {
         self.gone.remove(key);
         self.is_answer = false;

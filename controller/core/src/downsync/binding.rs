@@ -20,7 +20,7 @@ use crate::{Decision, patch::JsonPatch};
 /// Objects that a Binding names. The request that writes it stays far below what an API server takes.
 const MOST: usize = 2000;
 
-/// Between two writes.
+/// Between two looks.
 const PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// A Binding as it is.
@@ -52,9 +52,10 @@ impl Downsync {
         if let Some(later) = self.counts_later(policy, now) {
             return Decision::wait_until(later);
         }
-        if let Some(next) = pause(policy.binding_at, PAUSE).filter(|next| *next > now) {
+        if let Some(next) = pause(policy.binding_at.get(), PAUSE).filter(|next| *next > now) {
             return Decision::wait_until(next);
         }
+        policy.binding_at.set(Some(now));
         let known = self.bindings.get(name);
         let mut spec = self.binding_spec(policy, known);
         let left_out = truncate(&mut spec);

@@ -74,13 +74,16 @@ impl Downsync {
             .collect()
     }
 
-    /// Whether the object of a ManifestWork, which is not known, is known not to be there or not to be sent: its kind has been listed,
-    /// or no policy can select it. A kind that the WDS does not serve says nothing: a server that has just started does not know its
+    /// Whether the object of a ManifestWork, which is not known, is known not to be there or not to be sent: it is of this very WDS, and
+    /// its kind has been listed, or no policy can select it. A kind that the WDS does not serve says nothing: a server that has just started does not know its
     /// custom kinds for a moment.
     fn is_absent(&self, work: &Work) -> bool {
         let Some(kind) = &work.kind else {
             return false;
         };
+        if work.space.is_none() || work.space != self.space {
+            return false;
+        }
         self.listed.contains(kind) || !self.may_select(kind)
     }
 
@@ -96,7 +99,6 @@ impl Downsync {
                 .chain(destined.into_iter().flatten())
                 .map(|cluster| DownsyncKey::Copy(origin.clone(), cluster)),
         );
-        keys.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
         keys.extend(self.combined_of(origin));
         keys.extend(self.combined_known(origin));
         keys
@@ -116,22 +118,32 @@ impl Downsync {
             .collect()
     }
 
-    /// Notes what in the templates of these copies cannot be expanded, or can again.
-    pub(super) fn check_templates(&mut self, keys: &BTreeSet<DownsyncKey>) {
-        for key in keys {
+    /// Notes what in the templates of these copies cannot be expanded, or can again, and adds the policies that say so.
+    pub(super) fn with_templates_checked(
+        &mut self,
+        mut keys: BTreeSet<DownsyncKey>,
+    ) -> BTreeSet<DownsyncKey> {
+        let mut concerned = BTreeSet::new();
+        for key in &keys {
             let DownsyncKey::Copy(origin, cluster) = key else {
                 continue;
             };
-            let object = self.objects.get(origin).filter(|object| object.is_templated);
-            let errors = object
-                .filter(|object| self.is_destined(object, cluster))
-                .and_then(|object| self.manifest_work(origin, object, cluster)?.err());
             let address = (origin.clone(), cluster.clone());
+            let object = self.objects.get(origin);
+            let errors = object
+                .filter(|object| object.is_templated && self.is_destined(object, cluster))
+                .and_then(|object| self.manifest_work(origin, object, cluster)?.err());
+            if self.template_errors.get(&address) == errors.as_ref() {
+                continue;
+            }
+            concerned.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
             match errors {
                 Some(errors) => drop(self.template_errors.insert(address, errors)),
                 None => drop(self.template_errors.remove(&address)),
             }
         }
+        keys.append(&mut concerned);
+        keys
     }
 
     pub(super) fn learn_send_failure(

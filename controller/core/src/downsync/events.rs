@@ -21,7 +21,7 @@ impl Downsync {
             DownsyncInput::Object(kind, change) => self.learn_objects(&kind, change),
             DownsyncInput::Unwatched(kind) => self.unwatch(&kind),
             DownsyncInput::Unreadable(kind, message) => self.learn_unreadable(kind, message),
-            DownsyncInput::ObjectGone(origin) => self.delete_object(&origin),
+            DownsyncInput::ObjectGone(origin) => self.miss_object(&origin),
             DownsyncInput::WroteStatus(kind, wanted, object) => self.learn_written(&kind, wanted, *object),
             DownsyncInput::Policy(change) => self.learn_policies(change),
             DownsyncInput::Transform(change) => self.learn_transforms(change),
@@ -51,6 +51,11 @@ impl Downsync {
         failure: &Failure,
     ) -> Dirty {
         let mut dirty = Dirty::from([key.clone()]);
+        if let (DownsyncKey::Object(origin), Failure::Refused(message)) = (key, failure) {
+            self.object_failures.insert(origin.clone(), message.clone());
+            let object = self.objects.get(origin);
+            dirty.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+        }
         if let (
             DownsyncKey::Copy(origin, cluster),
             DownsyncAction::CreateWork { .. } | DownsyncAction::ChangeWork { .. },

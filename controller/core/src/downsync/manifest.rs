@@ -56,6 +56,9 @@ impl Downsync {
             (names::ORIGIN_RESOURCE_ANNOTATION.to_owned(), resource),
             (names::ORIGIN_NAME_ANNOTATION.to_owned(), object.name.to_string()),
         ]);
+        if let Some(space) = &self.space {
+            annotations.insert(names::ORIGIN_SPACE_ANNOTATION.to_owned(), space.clone());
+        }
         if kind.is_namespaced {
             annotations.insert(
                 names::ORIGIN_NAMESPACE_ANNOTATION.to_owned(),

@@ -31,7 +31,28 @@ pub(super) struct Object {
     /// What the policies that select it want, by policy.
     pub(super) selection: BTreeMap<String, Modulation>,
     /// The status that we last wrote and what the API server made of it. Such a difference is not written again.
-    pub(super) wrote: Option<(Digest, Digest)>,
+    pub(super) wrote: Option<(Digest, Option<Digest>)>,
+    pub(super) presence: Presence,
+}
+
+/// What is known of whether an object is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Its watch tells of it.
+    There,
+    /// A request found that it is not there. Only its watch says that it is gone.
+    Missing,
+    /// Its watch no longer tells of it, whether it was deleted or only deselected, and something of ours may still be on it.
+    Leaving,
+    /// The same, and it was read since: it is there.
+    Left,
+}
+
+impl Presence {
+    /// Whether no watch tells of it.
+    pub(super) fn is_unwatched(self) -> bool {
+        matches!(self, Self::Leaving | Self::Left)
+    }
 }
 
 impl Object {
@@ -70,6 +91,7 @@ impl Object {
             status,
             selection: BTreeMap::new(),
             wrote: None,
+            presence: Presence::There,
         }
     }
 

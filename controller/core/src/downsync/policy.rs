@@ -1,6 +1,6 @@
 //! A BindingPolicy: its rules, what is wrong with it, whom it selects, and the status that says so.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use argosy_api::{
     BindingPolicy, BindingPolicyStatus,
@@ -8,7 +8,7 @@ use argosy_api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Downsync, DownsyncAction, DownsyncKey, tally::Tally};
+use super::{Downsync, DownsyncAction, tally::Tally};
 use crate::{ClusterName, Decision, OriginUid, placement::Rules};
 
 /// A BindingPolicy.
@@ -25,9 +25,9 @@ pub(super) struct Policy {
     pub(super) clusters: BTreeSet<ClusterName>,
     /// The objects that it selects, Workflows among them.
     pub(super) selected: BTreeSet<OriginUid>,
-    /// When its status was last written, and its Binding.
-    pub(super) status_at: Option<Timestamp>,
-    pub(super) binding_at: Option<Timestamp>,
+    /// When it was last looked whether its status is right, and its Binding: that looks at everything that is selected.
+    pub(super) status_at: Cell<Option<Timestamp>>,
+    pub(super) binding_at: Cell<Option<Timestamp>>,
 }
 
 /// What is said of a policy that was written for KubeStellar before 0.26.
@@ -36,7 +36,7 @@ const LEGACY: &str = "spec.wantSingletonReportedState counts for every clause; i
 /// How long the objects of a kind may take to be listed before numbers are told without them.
 const LISTING: SignedDuration = SignedDuration::from_secs(10);
 
-/// Between two writes of a status: while many objects arrive, its numbers change with each.
+/// Between two looks at a status: while many objects arrive, its numbers change with each.
 const STATUS_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
 impl Policy {
@@ -57,8 +57,8 @@ impl Policy {
             status: policy.status,
             clusters: BTreeSet::new(),
             selected: BTreeSet::new(),
-            status_at: None,
-            binding_at: None,
+            status_at: Cell::new(None),
+            binding_at: Cell::new(None),
         }
     }
 
@@ -149,10 +149,11 @@ impl Downsync {
         if let Some(later) = self.counts_later(policy, now) {
             return Decision::wait_until(later);
         }
-        if let Some(next) = pause(policy.status_at, STATUS_PAUSE).filter(|next| *next > now) {
+        if let Some(next) = pause(policy.status_at.get(), STATUS_PAUSE).filter(|next| *next > now) {
             return Decision::wait_until(next);
         }
-        let status = policy.wanted_status(&self.tally(policy), now);
+        policy.status_at.set(Some(now));
+        let status = policy.wanted_status(&self.tally(name, policy), now);
         status
             .map(|status| DownsyncAction::PolicyStatus {
                 name: name.to_owned(),
@@ -173,26 +174,9 @@ impl Downsync {
             selectable.filter(|(kind, _)| !self.listed.contains(kind) && !self.unreadable.contains_key(kind));
         (now < given_up && (self.catalogue.is_none() || unknown.next().is_some())).then_some(given_up)
     }
-
-    /// A write has been answered.
-    pub(super) fn note_write(&mut self, key: &DownsyncKey, now: Timestamp) {
-        match key {
-            DownsyncKey::Policy(name) => {
-                if let Some(policy) = self.policies.get_mut(name) {
-                    policy.status_at = Some(now);
-                }
-            }
-            DownsyncKey::Binding(name) => {
-                if let Some(policy) = self.policies.get_mut(name) {
-                    policy.binding_at = Some(now);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
-/// When a write may follow the one at `last`.
+/// When a look may follow the one at `last`.
 pub(super) fn pause(last: Option<Timestamp>, pause: SignedDuration) -> Option<Timestamp> {
     last.map(|last| last.saturating_add(pause).unwrap_or(Timestamp::MAX))
 }

@@ -66,7 +66,7 @@ impl Tally {
 }
 
 impl Downsync {
-    pub(super) fn tally(&self, policy: &Policy) -> Tally {
+    pub(super) fn tally(&self, name: &str, policy: &Policy) -> Tally {
         let mut tally = Tally::default();
         for origin in &policy.selected {
             let Some(object) = self.objects.get(origin) else {
@@ -74,6 +74,9 @@ impl Downsync {
             };
             if object.kind.is_run() {
                 continue;
+            }
+            if let Some(failure) = self.object_failures.get(origin) {
+                tally.fail(|| format!("{} cannot be read or written here: {failure}", object.title()));
             }
             for cluster in &policy.clusters {
                 tally.copies += 1;
@@ -84,7 +87,7 @@ impl Downsync {
         if unsaid > 0 {
             tally.errors.push(format!("and {unsaid} more"));
         }
-        tally.errors.extend(self.misuse(policy));
+        tally.errors.extend(self.misuse(name, policy));
         tally.warnings = self.useless_kinds(policy);
         self.say_unreadable(policy, &mut tally);
         tally.missing_collectors = self.missing_collectors(policy);

@@ -5,8 +5,10 @@
 mod collecting;
 mod copies;
 mod kinds;
+mod late;
 mod order;
 mod policies;
+mod quiet;
 mod returning;
 mod templates;
 mod transforms;
@@ -113,6 +115,10 @@ struct Spaces {
     works: BTreeMap<(String, String), Value>,
     /// Requests in the order they were made, as they are shown in logs.
     log: Vec<String>,
+    /// What is to be looked at again when time has gone by.
+    pending: BTreeSet<DownsyncKey>,
+    /// Clusters take their time to delete.
+    is_slow: bool,
 }
 
 impl Spaces {
@@ -132,13 +138,16 @@ impl Spaces {
             combined: BTreeMap::new(),
             works: BTreeMap::new(),
             log: Vec::new(),
+            pending: BTreeSet::new(),
+            is_slow: false,
         };
+        let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
         let clusters = ["cluster1", "cluster2"].map(|name| read(managed(name, json!({}))));
         for input in [
             DownsyncInput::Kinds(kinds.clone()),
             DownsyncInput::Policy(Change::Reset(Vec::new())),
             DownsyncInput::Transform(Change::Reset(Vec::new())),
-            DownsyncInput::Namespace(Change::Reset(Vec::new())),
+            DownsyncInput::Namespace(Change::Reset(vec![read(system)])),
             DownsyncInput::Binding(Change::Reset(Vec::new())),
             DownsyncInput::Cluster(Change::Reset(clusters.into())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
@@ -174,6 +183,9 @@ impl Spaces {
             steps += 1;
             assert!(steps < 10_000, "{key} does not settle: {:#?}", self.log);
             let decision = self.index.decide(&key, self.now);
+            if decision.recheck_at.is_some() {
+                self.pending.insert(key.clone());
+            }
             let Some(action) = decision.action else { continue };
             self.index.began(&key);
             self.log.push(format!("{key}: {action}"));
@@ -196,7 +208,9 @@ impl Spaces {
     fn carry_out(&mut self, action: &DownsyncAction) -> DownsyncInput {
         match action {
             DownsyncAction::Read(place) => {
-                let object = self.objects[place.uid.as_str()].clone();
+                let Some(object) = self.objects.get(place.uid.as_str()).cloned() else {
+                    return DownsyncInput::ObjectGone(place.uid.clone());
+                };
                 DownsyncInput::Object(Arc::clone(&place.kind), Change::Apply(read(object)))
             }
             DownsyncAction::CreateWork {
@@ -224,6 +238,13 @@ impl Spaces {
                 let work = self.patched(self.works[&address].clone(), patch);
                 self.works.insert(address, work.clone());
                 DownsyncInput::WroteWork(*digest, read(work))
+            }
+            DownsyncAction::DeleteWork { cluster, origin, .. } if self.is_slow => {
+                let address = (cluster.to_string(), names_of(origin));
+                let deleting = json!({ "metadata": { "deletionTimestamp": "2026-11-21T09:00:00Z" } });
+                let work = self.next(with(self.works[&address].clone(), deleting));
+                self.works.insert(address, work.clone());
+                DownsyncInput::Work(Change::Apply(read(work)))
             }
             DownsyncAction::DeleteWork { cluster, origin, .. } => {
                 self.works.remove(&(cluster.to_string(), names_of(origin)));
@@ -258,7 +279,8 @@ impl Spaces {
                 DownsyncInput::Binding(Change::Apply(read(binding)))
             }
             DownsyncAction::CollectorStatus { name, status } => {
-                let collector = self.next(with(self.collectors[name].clone(), json!({ "status": status })));
+                let collector = with(self.collectors[name].clone(), json!({ "status": null }));
+                let collector = self.next(with(collector, json!({ "status": status })));
                 self.collectors.insert(name.clone(), collector.clone());
                 DownsyncInput::Collector(Change::Apply(read(collector)))
             }

@@ -10,7 +10,10 @@ use std::{
 use argosy_api::names;
 use serde_json::{Value, json};
 
-use super::{Downsync, DownsyncAction, Object, Place, Policy, object::digest_of_status};
+use super::{
+    Downsync, DownsyncAction, Object, Place, Policy,
+    object::{Presence, digest_of_status},
+};
 use crate::{
     ClusterName, OriginUid, aggregate::aggregate, digest::Digest, patch::JsonPatch, placement::Modulation,
 };
@@ -34,12 +37,17 @@ const EXAMPLES: usize = 4;
 impl Downsync {
     pub(super) fn decide_object(&self, origin: &OriginUid) -> Option<DownsyncAction> {
         let object = self.objects.get(origin)?;
-        if object.kind.is_run() {
+        let place = || place(origin, object);
+        let is_wanted = !object.selection.is_empty() && !object.kind.is_run();
+        if object.presence == Presence::Missing {
             return None;
         }
-        let place = || place(origin, object);
-        if object.content.is_none() && !object.selection.is_empty() {
+        let is_unread = object.presence == Presence::Leaving;
+        if (object.content.is_none() && is_wanted) || is_unread {
             return Some(DownsyncAction::Read(place()));
+        }
+        if object.kind.is_run() {
+            return None;
         }
         if !object.kind.takes_status() {
             return None;
@@ -74,7 +82,7 @@ impl Downsync {
         let wanted = digest_of_status(status.as_deref());
         let is_made_so = object
             .wrote
-            .is_some_and(|(asked, made)| (Some(asked), Some(made)) == (wanted, object.status));
+            .is_some_and(|(asked, made)| (Some(asked), made) == (wanted, object.status));
         let is_written = object.status == wanted || is_made_so;
         let with_status = |patch: JsonPatch| match &status {
             _ if is_written => patch,
@@ -137,16 +145,16 @@ impl Downsync {
     }
 
     /// Says of objects whose status is to be that of their one cluster that they have none, or several. KubeStellar's words.
-    pub(super) fn misuse(&self, policy: &Policy) -> Option<String> {
+    pub(super) fn misuse(&self, name: &str, policy: &Policy) -> Option<String> {
         let mut examples = Vec::new();
         let objects = policy
             .selected
             .iter()
             .filter_map(|origin| self.objects.get(origin));
         for object in objects.filter(|object| !object.kind.is_run()) {
-            let wanted = object.wanted();
+            let asks = object.selection.get(name).is_some_and(|wanted| wanted.singleton);
             let count = self.requested(object, |wanted| wanted.singleton).len();
-            if !wanted.singleton || count == 1 || (wanted.multi && count > 0) {
+            if !asks || count == 1 || (object.wanted().multi && count > 0) {
                 continue;
             }
             examples.push(json!({ "ObjectID": object.title(), "NumWECs": count }));
@@ -175,7 +183,7 @@ pub(super) fn place(origin: &OriginUid, object: &Object) -> Place {
 /// Labels by which KubeStellar marks an object whose status is not its own cluster's.
 const MARKS: [&str; 2] = [names::SINGLETON_STATUS_LABEL, names::MULTI_STATUS_LABEL];
 
-fn is_marked(object: &Object) -> bool {
+pub(super) fn is_marked(object: &Object) -> bool {
     MARKS.iter().any(|mark| object.labels.contains_key(*mark))
 }
 

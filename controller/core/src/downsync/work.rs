@@ -16,6 +16,8 @@ pub(super) struct Work {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) is_deleting: bool,
+    /// Which API server its object is of.
+    pub(super) space: Option<String>,
     /// The kind of its object.
     pub(super) kind: Option<KindName>,
     /// Of what it asks for.
@@ -82,6 +84,8 @@ impl Work {
             Some(KindName::new(group, resource))
         });
         Self {
+            space: annotations
+                .and_then(|annotations| annotations.get(names::ORIGIN_SPACE_ANNOTATION).cloned()),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),

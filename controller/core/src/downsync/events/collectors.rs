@@ -19,7 +19,14 @@ impl Downsync {
     pub(super) fn learn_collectors(&mut self, change: Change<StatusCollector>) -> Dirty {
         let (live, gone) = match change {
             Change::Apply(collector) => (vec![*collector], Vec::new()),
-            Change::Delete(collector) => (Vec::new(), vec![collector.name_any()]),
+            Change::Delete(collector) => {
+                let name = collector.name_any();
+                let known = self.collectors.get(&name).map(|known| known.uid.as_str());
+                if known.is_some() && known != collector.metadata.uid.as_deref() {
+                    return Dirty::new();
+                }
+                (Vec::new(), vec![name])
+            }
             Change::Reset(live) => {
                 self.synced.collectors = true;
                 let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
@@ -31,11 +38,18 @@ impl Downsync {
         let mut touched = BTreeSet::new();
         let mut dirty = Dirty::new();
         for name in gone {
-            self.collectors.remove(&name);
+            let known = self.collectors.remove(&name);
+            let key = DownsyncKey::Collector(name.clone());
+            self.under_way
+                .bury(&key, known.as_ref().map(|known| known.uid.as_str()));
             touched.insert(name);
         }
         for collector in live {
             let name = collector.name_any();
+            let key = DownsyncKey::Collector(name.clone());
+            if self.under_way.has_buried(&key, collector.metadata.uid.as_deref()) {
+                continue;
+            }
             let known = self.collectors.get_mut(&name);
             let version = known.as_ref().map(|known| known.resource_version.as_str());
             if is_old(collector.metadata.resource_version.as_deref(), version) {
@@ -105,6 +119,10 @@ impl Downsync {
     /// Learns a CombinedStatus; `made_of` where it is our own, as it is now.
     pub(super) fn apply_combined(&mut self, status: &CombinedStatus, made_of: Option<Digest>) -> Dirty {
         let name = status.name_any();
+        let uid = status.metadata.uid.as_deref();
+        if combined_key(&name).is_some_and(|key| self.under_way.has_buried(&key, uid)) {
+            return combined_key(&name).into_iter().collect();
+        }
         let known = self.combined.get(&name);
         let version = known.map(|known| known.resource_version.as_str());
         if is_old(status.metadata.resource_version.as_deref(), version) {
@@ -128,7 +146,15 @@ impl Downsync {
     }
 
     pub(super) fn delete_combined(&mut self, name: &str) -> Dirty {
-        self.combined.remove(name);
-        combined_key(name).into_iter().collect()
+        let known = self.combined.remove(name);
+        let mut dirty: Dirty = combined_key(name).into_iter().collect();
+        for key in dirty.clone() {
+            self.under_way
+                .bury(&key, known.as_ref().map(|known| known.uid.as_str()));
+            if let DownsyncKey::Combined(origin, _) = &key {
+                dirty.extend(self.forget_if_clean(origin));
+            }
+        }
+        dirty
     }
 }

@@ -67,6 +67,10 @@ impl Downsync {
         let known = works.get(&cluster).filter(|known| known.uid == work.uid);
         work.wrote = known.and_then(|known| known.wrote);
         let is_told = known.is_some_and(|known| known.applied == work.applied);
+        if let Some(kind) = &work.kind {
+            let of_kind = self.works_by_kind.entry(kind.clone()).or_default();
+            of_kind.insert((origin.clone(), cluster.clone()));
+        }
         works.insert(cluster.clone(), work);
         self.send_failures.remove(&(origin.clone(), cluster.clone()));
         let mut dirty = Dirty::from([key]);
@@ -95,7 +99,10 @@ impl Downsync {
 
     pub(super) fn delete_work(&mut self, origin: &OriginUid, cluster: &ClusterName) -> Dirty {
         if let Some(works) = self.works.get_mut(origin) {
-            works.remove(cluster);
+            let kind = works.remove(cluster).and_then(|work| work.kind);
+            if let Some(of_kind) = kind.and_then(|kind| self.works_by_kind.get_mut(&kind)) {
+                of_kind.remove(&(origin.clone(), cluster.clone()));
+            }
             if works.is_empty() {
                 self.works.remove(origin);
             }

@@ -6,12 +6,13 @@ use kube::core::DynamicObject;
 
 use super::{Dirty, is_old};
 use crate::{
-    Change, OriginUid,
+    Change, ClusterName, OriginUid,
     digest::Digest,
     downsync::{
         Downsync, DownsyncKey,
         kind::{Catalogue, Kind, KindName, object_stays},
-        object::Object,
+        object::{Object, Presence},
+        upsync::is_marked,
     },
     placement::{Rules, Subject},
     reconcile::is_gone,
@@ -36,24 +37,24 @@ impl Downsync {
                 if is_old(object.metadata.resource_version.as_deref(), known) {
                     return Dirty::new();
                 }
-                self.delete_object(&origin)
+                self.lose_object(&origin)
             }
             Change::Reset(live) => {
                 let name = kind.name();
                 let origins: BTreeSet<OriginUid> = live.iter().map(origin_of).collect();
                 let known = self.by_kind.get(&name).into_iter().flatten();
                 let gone: Vec<_> = known.filter(|known| !origins.contains(*known)).cloned().collect();
-                let mut dirty: Dirty = gone
-                    .iter()
-                    .flat_map(|origin| self.delete_object(origin))
-                    .collect();
+                let mut dirty: Dirty = gone.iter().flat_map(|origin| self.lose_object(origin)).collect();
                 dirty.extend(
                     live.into_iter()
                         .flat_map(|object| self.apply_object(kind, object)),
                 );
-                self.unreadable.remove(&name);
-                if self.listed.insert(name.clone()) {
+                let was_unreadable = self.unreadable.remove(&name).is_some();
+                let is_first = self.listed.insert(name.clone());
+                if is_first {
                     dirty.extend(self.works_of(&name));
+                }
+                if is_first || was_unreadable {
                     dirty.extend(self.policies_for(&name));
                 }
                 dirty
@@ -91,17 +92,23 @@ impl Downsync {
         }
         let before = self.objects.get(&origin);
         object.wrote = before.and_then(|before| before.wrote);
-        let is_same = before.is_some_and(|before| {
-            before.digest == object.digest
-                && before.selection == object.selection
-                && before.content.is_some() == object.content.is_some()
-        });
-        let mut dirty = if is_same {
-            Dirty::new()
-        } else {
-            self.send_failures.retain(|(of, _), _| *of != origin);
-            self.keys_of(&origin)
-        };
+        let was_unwatched = before.is_some_and(|before| before.presence.is_unwatched());
+        if was_unwatched && object.selection.is_empty() && self.under_way.is_answer() {
+            object.presence = Presence::Left;
+        }
+        let is_reselected = before.is_none_or(|before| before.selection != object.selection);
+        let is_same = !is_reselected
+            && before.is_some_and(|before| {
+                before.digest == object.digest && before.content.is_some() == object.content.is_some()
+            });
+        let mut dirty = Dirty::new();
+        if !is_same {
+            dirty.extend(self.keys_of(&origin));
+        }
+        if is_reselected || (!is_same && self.forget_failures(&origin)) {
+            dirty.extend(policies_of(self.objects.get(&origin)));
+            dirty.extend(policies_of(Some(&object)));
+        }
         self.set_selected(&origin, &object);
         self.by_kind
             .entry(kind.name())
@@ -111,25 +118,89 @@ impl Downsync {
         if !is_same {
             dirty.extend(self.keys_of(&origin));
         }
+        dirty.extend(self.forget_if_clean(&origin));
         dirty.insert(DownsyncKey::Object(origin));
         dirty
+    }
+
+    /// The watch of an object tells no longer of it: it was deleted, or lost the label that the watch asks for, or nobody watches the kind
+    /// any more. It is not sent any longer; if anything of ours may still be on it, it is read, cleaned, and then forgotten.
+    fn lose_object(&mut self, origin: &OriginUid) -> Dirty {
+        let Some(object) = self.objects.get(origin) else {
+            return self.delete_object(origin);
+        };
+        if !is_marked(object) && self.combined_known(origin).is_empty() {
+            return self.delete_object(origin);
+        }
+        let mut dirty = self.keys_of(origin);
+        dirty.extend(policies_of(Some(object)));
+        self.deselect(origin);
+        if let Some(object) = self.objects.get_mut(origin) {
+            object.content = None;
+            object.presence = Presence::Leaving;
+        }
+        dirty
+    }
+
+    /// A request found that an object is not there. Only its watch says that it is gone, where there is one.
+    pub(super) fn miss_object(&mut self, origin: &OriginUid) -> Dirty {
+        match self.objects.get_mut(origin) {
+            Some(object) if !object.presence.is_unwatched() => {
+                object.presence = Presence::Missing;
+                Dirty::new()
+            }
+            _ => self.delete_object(origin),
+        }
+    }
+
+    /// Forgets an object that leaves once nothing of ours is on it.
+    pub(super) fn forget_if_clean(&mut self, origin: &OriginUid) -> Dirty {
+        let is_clean = |object: &Object| object.presence == Presence::Left && !is_marked(object);
+        if self.objects.get(origin).is_some_and(is_clean) && self.combined_known(origin).is_empty() {
+            self.delete_object(origin)
+        } else {
+            Dirty::new()
+        }
+    }
+
+    /// Forgets why ManifestWorks of an object could not be written; whether there was anything to forget.
+    fn forget_failures(&mut self, origin: &OriginUid) -> bool {
+        let first = (origin.clone(), ClusterName::from(""));
+        let known = self.send_failures.range(first..);
+        let addresses: Vec<_> = known
+            .take_while(|((of, _), _)| of == origin)
+            .map(|(address, _)| address.clone())
+            .collect();
+        for address in &addresses {
+            self.send_failures.remove(address);
+        }
+        !addresses.is_empty()
+    }
+
+    fn deselect(&mut self, origin: &OriginUid) {
+        let Some(object) = self.objects.get_mut(origin) else {
+            return;
+        };
+        for (name, _) in std::mem::take(&mut object.selection) {
+            if let Some(policy) = self.policies.get_mut(&name) {
+                policy.selected.remove(origin);
+            }
+        }
     }
 
     pub(super) fn delete_object(&mut self, origin: &OriginUid) -> Dirty {
         let key = DownsyncKey::Object(origin.clone());
         self.under_way.bury(&key, Some(origin.as_str()));
-        let dirty = self.keys_of(origin);
-        if let Some(object) = self.objects.remove(origin) {
-            for name in object.selection.keys() {
-                if let Some(policy) = self.policies.get_mut(name) {
-                    policy.selected.remove(origin);
-                }
-            }
-            if let Some(of_kind) = self.by_kind.get_mut(&object.kind.name()) {
-                of_kind.remove(origin);
-            }
+        let mut dirty = self.keys_of(origin);
+        dirty.extend(policies_of(self.objects.get(origin)));
+        self.deselect(origin);
+        if let Some(object) = self.objects.remove(origin)
+            && let Some(of_kind) = self.by_kind.get_mut(&object.kind.name())
+        {
+            of_kind.remove(origin);
         }
-        self.send_failures.retain(|(of, _), _| of != origin);
+        self.forget_failures(origin);
+        self.object_failures.remove(origin);
         dirty
     }
 
@@ -159,22 +230,22 @@ impl Downsync {
         if let Some(object) = self.objects.get_mut(&origin)
             && version.as_ref() == Some(&object.resource_version)
         {
-            object.wrote = object.status.map(|made| (wanted, made)).or(object.wrote);
+            object.wrote = Some((wanted, object.status));
         }
         dirty
     }
 
     pub(super) fn unwatch(&mut self, kind: &KindName) -> Dirty {
         self.listed.remove(kind);
-        self.unreadable.remove(kind);
         if self.may_select(kind) {
             // The WDS does not serve it at present; what was there is still sent.
             return Dirty::new();
         }
+        self.unreadable.remove(kind);
         let origins = self.by_kind.get(kind).cloned().unwrap_or_default();
         let mut dirty: Dirty = origins
             .iter()
-            .flat_map(|origin| self.delete_object(origin))
+            .flat_map(|origin| self.lose_object(origin))
             .collect();
         dirty.extend(self.works_of(kind));
         dirty
@@ -203,15 +274,20 @@ impl Downsync {
             .collect()
     }
 
-    /// The copies of objects of a kind that are out there, known here or not.
+    /// The copies that are out there of objects of a kind that are not known here.
     pub(super) fn works_of(&self, kind: &KindName) -> Dirty {
-        let of_kind = self.works.iter().flat_map(|(origin, works)| {
-            works
-                .iter()
-                .filter(|(_, work)| work.kind.as_ref() == Some(kind))
-                .map(move |(cluster, _)| DownsyncKey::Copy(origin.clone(), cluster.clone()))
-        });
-        of_kind.collect()
+        let of_kind = self.works_by_kind.get(kind).into_iter().flatten();
+        of_kind
+            .filter(|(origin, _)| !self.objects.contains_key(origin))
+            .map(|(origin, cluster)| DownsyncKey::Copy(origin.clone(), cluster.clone()))
+            .collect()
+    }
+
+    /// The copies that are out there of unknown objects of the kinds that `rules` can select.
+    pub(super) fn works_for(&self, rules: &Rules) -> Dirty {
+        let kinds = self.works_by_kind.keys();
+        let selectable = kinds.filter(|kind| rules.may_select(&kind.group, &kind.resource));
+        selectable.flat_map(|kind| self.works_of(kind)).collect()
     }
 
     /// Tests the objects that `rules` or the former rules of a policy could select, and returns what has changed with them.
@@ -240,6 +316,9 @@ impl Downsync {
             return Dirty::new();
         }
         let mut dirty = self.keys_of(origin);
+        dirty.extend(policy_and_binding(name));
+        // What the others say of it depends on what all of them want.
+        dirty.extend(policies_of(Some(object)));
         if let Some(policy) = self.policies.get_mut(name) {
             match wanted {
                 Some(_) => policy.selected.insert(origin.clone()),
@@ -269,6 +348,19 @@ impl Downsync {
             namespace_labels: self.namespaces.get(&*object.namespace).map(Arc::as_ref),
         }
     }
+}
+
+/// What the policies that select an object say.
+fn policies_of(object: Option<&Object>) -> Dirty {
+    let names = object.into_iter().flat_map(|object| object.selection.keys());
+    names.flat_map(|name| policy_and_binding(name)).collect()
+}
+
+fn policy_and_binding(name: &str) -> [DownsyncKey; 2] {
+    [
+        DownsyncKey::Policy(name.to_owned()),
+        DownsyncKey::Binding(name.to_owned()),
+    ]
 }
 
 fn origin_of(object: &DynamicObject) -> OriginUid {

@@ -15,11 +15,21 @@ use crate::{
     downsync::{Cluster, Downsync, DownsyncKey, binding::Known, kind::KindName, policy::Policy},
 };
 
+/// A namespace that every API server makes once.
+const SYSTEM: &str = "kube-system";
+
 impl Downsync {
     pub(super) fn learn_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
         let (live, gone) = match change {
             Change::Apply(policy) => (vec![*policy], Vec::new()),
-            Change::Delete(policy) => (Vec::new(), vec![policy.name_any()]),
+            Change::Delete(policy) => {
+                let name = policy.name_any();
+                let known = self.policies.get(&name).map(|known| known.uid.as_str());
+                if known.is_some() && known != policy.metadata.uid.as_deref() {
+                    return Dirty::new();
+                }
+                (Vec::new(), vec![name])
+            }
             Change::Reset(live) => {
                 self.synced.policies = true;
                 let names: BTreeSet<String> = live.iter().map(ResourceExt::name_any).collect();
@@ -47,17 +57,10 @@ impl Downsync {
             .flat_map(|origin| self.test(&origin, name, None))
             .collect();
         if let Some(policy) = self.policies.remove(name) {
+            self.under_way
+                .bury(&DownsyncKey::Policy(name.to_owned()), Some(&policy.uid));
             // Copies of kinds that nobody selects any more have no object here that would tell.
-            let kinds: BTreeSet<KindName> = self
-                .works
-                .values()
-                .flat_map(BTreeMap::values)
-                .filter_map(|work| work.kind.clone())
-                .collect();
-            let of_policy = kinds
-                .iter()
-                .filter(|kind| policy.rules.may_select(&kind.group, &kind.resource));
-            dirty.extend(of_policy.flat_map(|kind| self.works_of(kind)));
+            dirty.extend(self.works_for(&policy.rules));
         }
         dirty
     }
@@ -71,10 +74,17 @@ impl Downsync {
         ) {
             return Dirty::new();
         }
+        let key = DownsyncKey::Policy(name.clone());
+        if self.under_way.has_buried(&key, object.metadata.uid.as_deref()) {
+            return Dirty::new();
+        }
         let mut policy = Policy::compile(object);
         let of_same = known.filter(|known| known.uid == policy.uid);
-        policy.status_at = of_same.and_then(|known| known.status_at);
-        policy.binding_at = of_same.and_then(|known| known.binding_at);
+        if let Some(known) = of_same {
+            policy.status_at = known.status_at.clone();
+            policy.binding_at = known.binding_at.clone();
+        }
+        let former = known.map(|known| Arc::clone(&known.rules));
         let rules = Arc::clone(&policy.rules);
         let mut dirty = Dirty::from([
             DownsyncKey::Policy(name.clone()),
@@ -104,6 +114,9 @@ impl Downsync {
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
         self.policies.insert(name.clone(), policy);
         dirty.extend(self.select_anew(&name, &rules));
+        dirty.extend(former.into_iter().flat_map(|former| self.works_for(&former)));
+        let objects = origins.iter().filter_map(|origin| self.objects.get(origin));
+        dirty.extend(objects.flat_map(|object| self.policy_keys(object)));
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
         dirty
     }
@@ -160,6 +173,8 @@ impl Downsync {
             }
             Change::Reset(live) => {
                 self.synced.namespaces = true;
+                let system = live.iter().find(|namespace| namespace.name_any() == SYSTEM);
+                self.space = system.and_then(ResourceExt::uid);
                 let live: BTreeMap<_, _> = live.into_iter().map(labels).collect();
                 let names = live.keys().chain(self.namespaces.keys());
                 touched.extend(
@@ -235,6 +250,7 @@ impl Downsync {
             return Dirty::new();
         }
         let mut dirty = self.templated_on(name);
+        let mut touched = BTreeSet::new();
         for (policy_name, policy) in &mut self.policies {
             let is_selected = view
                 .as_ref()
@@ -250,11 +266,15 @@ impl Downsync {
             dirty.insert(DownsyncKey::Policy(policy_name.clone()));
             dirty.insert(DownsyncKey::Binding(policy_name.clone()));
             for origin in &policy.selected {
+                touched.insert(origin.clone());
                 dirty.insert(DownsyncKey::Copy(origin.clone(), name.clone()));
                 dirty.insert(DownsyncKey::Object(origin.clone()));
                 dirty.insert(DownsyncKey::Combined(origin.clone(), policy.uid.clone()));
             }
         }
+        // Whether there is one cluster for a status depends on every policy that asks.
+        let objects = touched.iter().filter_map(|origin| self.objects.get(origin));
+        dirty.extend(objects.flat_map(|object| self.policy_keys(object)));
         match view {
             Some(view) => drop(self.clusters.insert(name.clone(), view)),
             None => drop(self.clusters.remove(name)),
@@ -291,6 +311,10 @@ impl Downsync {
                 if is_old(binding.resource_version().as_deref(), known) {
                     return Dirty::new();
                 }
+                let key = DownsyncKey::Binding(name.clone());
+                if self.under_way.has_buried(&key, binding.metadata.uid.as_deref()) {
+                    return [key].into();
+                }
                 self.bindings.insert(name.clone(), Known::new(*binding));
                 touched.insert(name);
             }
@@ -301,6 +325,8 @@ impl Downsync {
                     .get(&name)
                     .is_some_and(|known| Some(&known.uid) == binding.metadata.uid.as_ref());
                 if is_this {
+                    let key = DownsyncKey::Binding(name.clone());
+                    self.under_way.bury(&key, binding.metadata.uid.as_deref());
                     self.bindings.remove(&name);
                     touched.insert(name);
                 }
