@@ -87,6 +87,8 @@ pub struct Application {
     pub executor: Option<ExecutorAccount>,
     /// It corrects what somebody has changed on the cluster.
     pub is_correction: bool,
+    /// It only marks an object that is there, and is merged into it: applied, it would delete all else that the manager owns.
+    pub is_mark: bool,
 }
 
 impl fmt::Display for ApplyAction {

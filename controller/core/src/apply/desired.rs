@@ -27,10 +27,12 @@ pub(super) fn marked(item: &Item, key: &ObjectKey, marks: &Marks<'_>) -> Value {
     object
 }
 
-/// Only the marks, for an object that was there before and is not to be written.
-pub(super) fn only_marks(item: &Item, key: &ObjectKey, marks: &Marks<'_>) -> Value {
-    let mut object =
-        json!({ "apiVersion": item.api.to_string(), "kind": item.kind, "metadata": { "name": item.name } });
+/// Only the marks, for an object that is there and is not to be written. They are for the object as it was read.
+pub(super) fn only_marks(item: &Item, key: &ObjectKey, marks: &Marks<'_>, there: &Object) -> Value {
+    let mut object = json!({
+        "apiVersion": item.api.to_string(), "kind": item.kind,
+        "metadata": { "name": item.name, "resourceVersion": there.resource_version },
+    });
     mark(&mut object, item, key, marks);
     object
 }

@@ -227,8 +227,9 @@ impl Applier {
             work: name.as_str(),
             is_adopted: there.is_some_and(|there| self.adopts(there, manager)),
         };
+        let is_mark = there.is_some() && work.how(key) == How::CreateOnly;
         let object = match there {
-            Some(_) if work.how(key) == How::CreateOnly => only_marks(item, key, &marks),
+            Some(there) if is_mark => only_marks(item, key, &marks, there),
             Some(there) => without_ignored(marked(item, key, &marks), ignore, there, manager)?,
             None => marked(item, key, &marks),
         };
@@ -241,6 +242,7 @@ impl Applier {
             force,
             executor: work.executor.clone(),
             is_correction: there.is_some_and(is_applied),
+            is_mark,
         })
     }
 

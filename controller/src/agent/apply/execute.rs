@@ -92,11 +92,15 @@ impl Executor {
         if let Some(account) = &application.executor {
             review::check(&self.wec, account, key).await?;
         }
-        let params = PatchParams {
-            force: application.force,
-            ..PatchParams::apply(manager)
+        let (params, patch) = if application.is_mark {
+            (patching(names::AGENT), Patch::Merge(&application.object))
+        } else {
+            let params = PatchParams {
+                force: application.force,
+                ..PatchParams::apply(manager)
+            };
+            (params, Patch::Apply(&application.object))
         };
-        let patch = Patch::Apply(&application.object);
         let applied = call(self.objects(key).patch(&key.name, &params, &patch)).await?;
         Ok(ApplyInput::Applied(
             Box::new(application.clone()),

@@ -102,12 +102,68 @@ fn an_object_that_somebody_deletes_is_made_again_whatever_the_strategy() {
     }
 }
 
-#[test]
-fn what_is_created_only_is_not_written_again() {
-    let config = json!({ "spec": { "manifestConfigs": [{
+fn create_only() -> Value {
+    json!({ "spec": { "manifestConfigs": [{
         "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
         "updateStrategy": { "type": "CreateOnly" },
-    }] } });
+    }] } })
+}
+
+#[test]
+fn marks_that_are_put_back_on_what_is_created_only_take_nothing_else_away() {
+    for (field, mark) in [
+        ("labels", names::CLUSTER_LABEL),
+        ("annotations", names::MANIFEST_WORK_ANNOTATION),
+    ] {
+        let work = with(ours(&config_map("c", "1")), create_only());
+        let mut world = World::new(&[("w", work)]).with_namespace();
+        world.settle("w");
+        let key = key("configmaps", "c");
+        let marked = world.objects[&key].clone();
+        let mut object = marked.clone();
+        object["metadata"][field].as_object_mut().unwrap().remove(mark);
+        for entry in object["metadata"]["managedFields"].as_array_mut().unwrap() {
+            let noted = &mut entry["fieldsV1"]["f:metadata"][format!("f:{field}")];
+            noted.as_object_mut().unwrap().remove(&format!("f:{mark}"));
+        }
+        world.put(&key, object);
+        if field == "labels" {
+            let lost = Change::Delete(Box::new(read(marked)));
+            world.feed(ApplyInput::Objects(key.resource.clone(), lost));
+        }
+        let done = world.settle("w");
+        assert_eq!(done.last().unwrap(), "apply configmaps shop/c", "{mark}");
+        let there = &world.objects[&key];
+        assert!(there["metadata"][field].get(mark).is_some(), "{there}");
+        assert!(
+            there["metadata"]["annotations"]
+                .get(names::ADOPTED_ANNOTATION)
+                .is_none()
+        );
+        assert_eq!(there["data"]["a"], "1", "{mark}");
+        assert_eq!(world.settle("w"), [""; 0]);
+    }
+}
+
+#[test]
+fn what_is_created_only_keeps_all_it_has_when_its_manifest_work_is_taken_over_from() {
+    let first = with(theirs(&[config_map("c", "1")]), create_only());
+    let second = with(theirs(&[config_map("c", "2")]), create_only());
+    let mut world = World::new(&[("first", first)]).with_namespace();
+    world.settle("first");
+    // Its ManifestWork is gone without a word, as after the restore of an ITS.
+    world.works.remove("first");
+    world.put_work("second", second);
+    world.restart();
+    world.settle("second");
+    let there = &world.objects[&key("configmaps", "c")];
+    let holder = &there["metadata"]["annotations"][names::MANIFEST_WORK_ANNOTATION];
+    assert_eq!((holder, &there["data"]["a"]), (&json!("second"), &json!("1")));
+}
+
+#[test]
+fn what_is_created_only_is_not_written_again() {
+    let config = create_only();
     let mut world = World::new(&[("w", with(ours(&config_map("c", "1")), config.clone()))]).with_namespace();
     world.settle("w");
     world.take(&key("configmaps", "c"), "a", "other");

@@ -121,12 +121,29 @@ impl World {
             return ApplyInput::Failed(key, Failure::Refused("data.a: Invalid value".to_owned()));
         }
         let there = self.objects.get(&key).cloned().unwrap_or_else(|| json!({}));
+        if application.is_mark {
+            assert_eq!(
+                there["metadata"]["resourceVersion"],
+                application.object["metadata"]["resourceVersion"]
+            );
+            self.put(&key, with(there, application.object.clone()));
+            let object = read(self.objects[&key].clone());
+            return ApplyInput::Applied(Box::new(application), Box::new(object));
+        }
+        let mut there = there;
         let own = with(fields(&application.object), json!({}));
         let mut entries: Vec<Value> = there["metadata"]["managedFields"]
             .as_array()
             .cloned()
             .unwrap_or_default();
-        entries.retain(|entry| entry["manager"] != json!(application.manager));
+        let (former, others): (Vec<_>, Vec<_>) = entries
+            .drain(..)
+            .partition(|entry| entry["manager"] == json!(application.manager));
+        for former in former {
+            let others: Vec<_> = others.iter().map(|entry| &entry["fieldsV1"]).collect();
+            give_up(&mut there, &former["fieldsV1"], &own, &others);
+        }
+        entries = others;
         entries.push(json!({ "manager": application.manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": own }));
         let mut object = with(there, application.object.clone());
         object["metadata"]["managedFields"] = json!(entries);
@@ -135,5 +152,25 @@ impl World {
         }
         let object = read(self.objects[&key].clone());
         ApplyInput::Applied(Box::new(application), Box::new(object))
+    }
+}
+
+/// Takes away what `former` owned alone and does not say `now` any more.
+fn give_up(there: &mut Value, former: &Value, now: &Value, others: &[&Value]) {
+    for (noted, former) in former.as_object().unwrap() {
+        let Some(name) = noted.strip_prefix("f:") else {
+            continue;
+        };
+        let owners: Vec<_> = others.iter().filter_map(|other| other.get(noted)).collect();
+        match now.get(noted) {
+            None if owners.is_empty() => {
+                there.as_object_mut().map(|fields| fields.remove(name));
+            }
+            now => {
+                if let Some(there) = there.get_mut(name) {
+                    give_up(there, former, now.unwrap_or(&Value::Null), &owners);
+                }
+            }
+        }
     }
 }
