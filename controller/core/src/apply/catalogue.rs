@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     ids::{GroupVersion, Resource},
@@ -39,6 +39,21 @@ pub(super) enum Resolution {
     },
 }
 
+/// Whether it is certain that a cluster does not serve a kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// It serves it, as far as is known.
+    Served,
+    /// It has said so for long enough.
+    Proven,
+    /// It is to be asked again from then on; `None`: at once.
+    Doubtful(Option<Timestamp>),
+}
+
+/// For how long a kind must not be served before it is believed to have no objects: an API server that has just started does not
+/// know its custom kinds for a moment.
+const DOUBT: SignedDuration = SignedDuration::from_secs(30);
+
 /// The kinds that the cluster serves.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue(HashMap<GroupVersion, Answer>);
@@ -48,6 +63,8 @@ struct Answer {
     kinds: HashMap<String, (Arc<str>, bool)>,
     problem: Option<String>,
     asked_at: Timestamp,
+    /// The first and the last answer in a row with just these kinds. Nothing is known before the first.
+    same: Option<(Timestamp, Timestamp)>,
     /// How often it was asked without anything new.
     tries: u32,
 }
@@ -73,9 +90,39 @@ impl Catalogue {
         }
     }
 
-    /// Whether the cluster was ever asked for `api`.
-    pub(super) fn was_asked(&self, api: &GroupVersion) -> bool {
-        self.0.contains_key(api)
+    /// Whether it is certain that `kind` of `api` is not served.
+    pub(super) fn absence_of_kind(&self, api: &GroupVersion, kind: &str) -> Absence {
+        self.absence_where(api, |answer| answer.kinds.contains_key(kind))
+    }
+
+    /// Whether it is certain that the kind `resource` is not served.
+    pub(super) fn absence(&self, resource: &Resource) -> Absence {
+        let plural = &resource.plural;
+        let is_served = |answer: &Answer| answer.kinds.values().any(|(known, _)| known == plural);
+        self.absence_where(&resource.api, is_served)
+    }
+
+    fn absence_where(&self, api: &GroupVersion, is_served: impl Fn(&Answer) -> bool) -> Absence {
+        let Some(answer) = self.0.get(api) else {
+            return Absence::Doubtful(None);
+        };
+        if is_served(answer) {
+            return Absence::Served;
+        }
+        let paced = (answer.tries > 0).then(|| pace::DISCOVERY.next(answer.asked_at, answer.tries));
+        match answer.same {
+            Some((first, last)) if last.duration_since(first) >= DOUBT => Absence::Proven,
+            Some((first, _)) => {
+                let enough = first.saturating_add(DOUBT).unwrap_or(Timestamp::MAX);
+                // Where the last question was not answered, it is repeated less and less often.
+                Absence::Doubtful(Some(
+                    paced
+                        .filter(|_| answer.problem.is_some())
+                        .map_or(enough, |at| at.max(enough)),
+                ))
+            }
+            None => Absence::Doubtful(paced.filter(|_| answer.problem.is_some())),
+        }
     }
 
     /// Learns what is served of `api`.
@@ -84,14 +131,16 @@ impl Catalogue {
             .into_iter()
             .map(|served| (served.kind, (served.plural.into(), served.is_namespaced)))
             .collect();
-        let former = self.0.remove(&api);
-        let tries = former
-            .filter(|former| former.kinds == kinds)
-            .map_or(1, |former| former.tries.saturating_add(1));
+        let former = self.0.remove(&api).filter(|former| former.kinds == kinds);
+        let tries = former.as_ref().map_or(1, |former| former.tries.saturating_add(1));
+        let first = former
+            .and_then(|former| former.same)
+            .map_or(now, |(first, _)| first);
         let answer = Answer {
             kinds,
             problem: None,
             asked_at: now,
+            same: Some((first, now)),
             tries,
         };
         self.0.insert(api, answer);
@@ -103,6 +152,7 @@ impl Catalogue {
             kinds: HashMap::new(),
             problem: None,
             asked_at: now,
+            same: None,
             tries: 0,
         });
         answer.problem = Some(problem);
@@ -113,7 +163,19 @@ impl Catalogue {
     /// The API server does not know the kind any more.
     pub(super) fn forget(&mut self, resource: &Resource) {
         if let Some(answer) = self.0.get_mut(&resource.api) {
+            let known = answer.kinds.len();
             answer.kinds.retain(|_, (plural, _)| *plural != resource.plural);
+            if answer.kinds.len() < known {
+                // It was served a moment ago: what was answered before proves nothing.
+                answer.same = None;
+            }
+        }
+    }
+
+    /// A kind of `api` that was listed is not known any more: what was answered before proves nothing.
+    pub(super) fn doubt(&mut self, api: &GroupVersion) {
+        if let Some(answer) = self.0.get_mut(api) {
+            answer.same = None;
         }
     }
 
@@ -203,5 +265,31 @@ mod tests {
             ask_at: Some(at(2)),
         };
         assert_eq!(catalogue.resolve(&api, "Gadget"), other);
+    }
+
+    #[test]
+    fn a_kind_is_not_believed_to_be_gone_before_it_was_missing_for_a_while() {
+        let api = GroupVersion::parse("example.com/v1");
+        let resource = Resource::new(api.clone(), "widgets");
+        let mut catalogue = Catalogue::default();
+        assert_eq!(catalogue.absence(&resource), Absence::Doubtful(None));
+        catalogue.learn_problem(api.clone(), "overloaded".to_owned(), at(0));
+        let problem = catalogue.absence(&resource);
+        assert!(matches!(problem, Absence::Doubtful(Some(_))), "{problem:?}");
+        catalogue.learn(api.clone(), widgets(), at(1));
+        assert_eq!(catalogue.absence(&resource), Absence::Served);
+        catalogue.forget(&resource);
+        assert_eq!(catalogue.absence(&resource), Absence::Doubtful(None));
+        catalogue.learn(api.clone(), Vec::new(), at(10));
+        // The watch of what a record names goes on telling so.
+        catalogue.forget(&resource);
+        assert_eq!(catalogue.absence(&resource), Absence::Doubtful(Some(at(40))));
+        catalogue.learn_problem(api.clone(), "overloaded".to_owned(), at(41));
+        assert!(matches!(catalogue.absence(&resource), Absence::Doubtful(Some(_))));
+        catalogue.learn(api.clone(), Vec::new(), at(42));
+        assert_eq!(catalogue.absence(&resource), Absence::Proven);
+        assert_eq!(catalogue.absence_of_kind(&api, "Widget"), Absence::Proven);
+        catalogue.learn(api.clone(), widgets(), at(43));
+        assert_eq!(catalogue.absence_of_kind(&api, "Widget"), Absence::Served);
     }
 }

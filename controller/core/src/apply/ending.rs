@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
 use super::{
-    Applier, ApplyAction, Listing, ObjectKey, Obstacle,
+    Applier, ApplyAction, GroupVersion, Listing, ObjectKey, Obstacle,
+    catalogue::Absence,
     item::Step,
     naming::Naming,
     pace,
@@ -35,20 +36,22 @@ impl Applier {
         if !work.is_held() {
             return Decision::rest();
         }
-        let mut keys = self.leftovers(name, work);
+        let (mut keys, mut ends) = (self.leftovers(name, work), Vec::new());
         for item in &work.items {
             match self.naming(item) {
                 Naming::Known(key) if work.how(&key) != How::ReadOnly => keys.push(key),
-                // A kind that is not served has no objects, but it must have been asked for.
-                Naming::Unknown if !self.catalogue.was_asked(&item.api) => {
-                    return ApplyAction::Discover(item.api.clone()).into();
+                // A kind that is not served has no objects.
+                Naming::Unknown => {
+                    let absence = self.catalogue.absence_of_kind(&item.api, &item.kind);
+                    ends.push(without_kind(absence, &item.api, now));
                 }
                 _ => {}
             }
         }
+        ends.extend(keys.iter().map(|key| self.end(name, work, key, now)));
         let (mut wake, mut is_over) = (None, true);
-        for key in keys {
-            match self.end(name, work, &key, now) {
+        for end in ends {
+            match end {
                 End::Gone => {}
                 End::Going(Step::Act(action)) => return (*action).into(),
                 End::Going(Step::Wait(at)) => {
@@ -75,7 +78,10 @@ impl Applier {
     pub(super) fn end(&self, name: &WorkName, work: &Work, key: &ObjectKey, now: Timestamp) -> End {
         match self.listings.get(&key.resource) {
             None => return End::Going(Step::Rest),
-            Some(Listing::Obstructed(Obstacle::Missing)) => return End::Gone,
+            Some(Listing::Obstructed(Obstacle::Missing)) => {
+                let absence = self.catalogue.absence(&key.resource);
+                return without_kind(absence, &key.resource.api, now);
+            }
             Some(_) => {}
         }
         if let Some(trouble) = self.troubles.get(&(name.clone(), key.clone()))
@@ -125,6 +131,17 @@ impl Applier {
             Some(at) if at > now => End::Going(Step::Wait(at)),
             _ => look(),
         }
+    }
+}
+
+/// How far the end of an object has come whose kind does not seem to be served.
+fn without_kind(absence: Absence, api: &GroupVersion, now: Timestamp) -> End {
+    match absence {
+        Absence::Proven => End::Gone,
+        // Its watch begins anew.
+        Absence::Served => End::Going(Step::Rest),
+        Absence::Doubtful(Some(at)) if at > now => End::Going(Step::Wait(at)),
+        Absence::Doubtful(_) => End::Going(Step::Act(Box::new(ApplyAction::Discover(api.clone())))),
     }
 }
 

@@ -284,6 +284,9 @@ impl Applier {
             return Dirty::new();
         };
         if obstacle == Obstacle::Missing {
+            if matches!(self.listings.get(&resource), Some(Listing::Listed)) {
+                self.catalogue.doubt(&resource.api);
+            }
             self.catalogue.forget(&resource);
             self.objects.retain(|key, _| key.resource != resource);
             self.looks.retain(|key, _| key.resource != resource);

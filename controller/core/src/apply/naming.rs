@@ -99,9 +99,12 @@ impl Applier {
         let recorded = self.records.get(name).into_iter();
         let of_record = recorded.flat_map(|record| record.resources.iter().map(key_of));
         let keys: BTreeSet<_> = of_items.chain(of_record).collect();
+        let of_items_apis = work.items.iter().map(|item| item.api.clone());
         Named {
             kinds: keys.iter().map(|key| key.resource.clone()).collect(),
-            apis: work.items.iter().map(|item| item.api.clone()).collect(),
+            apis: of_items_apis
+                .chain(keys.iter().map(|key| key.resource.api.clone()))
+                .collect(),
             keys,
         }
     }

@@ -232,6 +232,13 @@ impl World {
         panic!("it does not come to rest: {:?}", self.done);
     }
 
+    /// What the request under way for a ManifestWork is answered with.
+    fn answer(&mut self, name: &str, input: ApplyInput) {
+        let (work, now) = (WorkName::from(name), self.now);
+        self.applier.began(&work);
+        self.applier.answered(&work, input, now);
+    }
+
     fn watch(&mut self) {
         let kinds: Vec<Resource> = self.applier.kinds().cloned().collect();
         for kind in kinds {

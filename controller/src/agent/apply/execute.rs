@@ -12,7 +12,7 @@ use argosy_core::{
     patch::JsonPatch,
 };
 use either::Either;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::APIResource};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
@@ -60,15 +60,9 @@ impl Executor {
         }
     }
 
-    /// A group that is not served serves nothing.
     async fn discover(&self, api: &GroupVersion) -> ApplyInput {
-        let answer = if api.group.is_empty() {
-            call(self.wec.list_core_api_resources(&api.version)).await
-        } else {
-            call(self.wec.list_api_group_resources(&api.to_string())).await
-        };
-        let resources = match found(answer) {
-            Ok(list) => list.map(|list| list.resources).unwrap_or_default(),
+        let resources = match self.resources_of(api).await {
+            Ok(resources) => resources,
             Err(failure) => return ApplyInput::Undiscovered(api.clone(), failure.to_string()),
         };
         let served = resources
@@ -80,6 +74,26 @@ impl Executor {
             is_namespaced: resource.namespaced,
         });
         ApplyInput::Served(api.clone(), served.collect())
+    }
+
+    /// A version of a group that is not served serves nothing, where the list of all groups says so, too.
+    async fn resources_of(&self, api: &GroupVersion) -> Result<Vec<APIResource>, Failure> {
+        if api.group.is_empty() {
+            let list = call(self.wec.list_core_api_resources(&api.version)).await?;
+            return Ok(list.resources);
+        }
+        let api = api.to_string();
+        let missing = match call(self.wec.list_api_group_resources(&api)).await {
+            Ok(list) => return Ok(list.resources),
+            Err(failure @ (Failure::NotFound { .. } | Failure::Unserved(_))) => failure,
+            Err(failure) => return Err(failure),
+        };
+        let groups = call(self.wec.list_api_groups()).await?.groups;
+        let mut versions = groups.iter().flat_map(|group| &group.versions);
+        if versions.any(|version| version.group_version == api) {
+            return Err(missing);
+        }
+        Ok(Vec::new())
     }
 
     async fn look(&self, key: &ObjectKey) -> Result<ApplyInput, Failure> {

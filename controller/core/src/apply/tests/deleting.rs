@@ -158,3 +158,72 @@ fn nothing_is_applied_before_the_finalizer_stands() {
         json!(["somebody", names::MANIFEST_WORK_FINALIZER])
     );
 }
+
+#[test]
+fn an_unanswered_question_lets_no_object_behind() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.delete_work("w");
+    world.restart();
+    let Some(ApplyAction::Discover(api)) = world.decide("w").action else {
+        panic!("it is not asked");
+    };
+    world.answer(
+        "w",
+        ApplyInput::Undiscovered(api, "no answer within 15 s".to_owned()),
+    );
+    assert_eq!(world.settle("w"), [""; 0]);
+    assert!(world.works.contains_key("w"));
+    world.now = world.decide("w").recheck_at.unwrap();
+    world.settle("w");
+    assert!(!world.works.contains_key("w") && !world.objects.contains_key(&key("configmaps", "c")));
+}
+
+#[test]
+fn a_kind_that_is_not_served_for_a_moment_lets_no_object_behind() {
+    for is_recorded in [false, true] {
+        let work = if is_recorded {
+            theirs(&[widget("x")])
+        } else {
+            ours(&widget("x"))
+        };
+        let mut world = World::new(&[("w", work)]).with_namespace();
+        let definition = key("customresourcedefinitions", "widgets.example.com");
+        world.put(&definition, json!({}));
+        world.settle("w");
+        world.delete_work("w");
+        world.restart();
+        let kind = key("widgets", "x").resource;
+        world.feed(ApplyInput::Unlisted(kind.clone(), Obstacle::Missing));
+        let definition_ = world.objects.remove(&definition).unwrap();
+        world.settle("w");
+        assert!(world.works.contains_key("w"));
+        assert!(world.decide("w").recheck_at.is_some());
+        world.put(&definition, definition_);
+        world.later(30);
+        world.settle("w");
+        // Its watch has come through.
+        world.applier.listings.remove(&kind);
+        world.settle("w");
+        assert!(!world.objects.contains_key(&key("widgets", "x")));
+        assert!(world.works.is_empty());
+    }
+}
+
+#[test]
+fn a_request_that_is_answered_with_an_unknown_kind_lets_no_object_behind() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.delete_work("w");
+    let unserved = Failure::Unserved("404 page not found".to_owned());
+    world.answer("w", ApplyInput::Failed(key("configmaps", "c"), unserved));
+    assert_eq!(
+        world.decide("w").action,
+        Some(ApplyAction::Discover(GroupVersion::parse("v1")))
+    );
+    world.settle("w");
+    world.later(1);
+    world.settle("w");
+    assert!(!world.objects.contains_key(&key("configmaps", "c")));
+    assert!(world.works.is_empty());
+}

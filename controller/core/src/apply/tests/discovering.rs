@@ -53,6 +53,12 @@ fn a_kind_that_vanishes_ends_its_watch_and_is_asked_for_again() {
     assert_eq!(world.says("w", Some(1), "Applied").0, "True");
     world.delete_work("w");
     world.settle("w");
+    // An API server that has just started does not know its kinds for a moment.
+    assert!(world.works.contains_key("w"));
+    let at = world.decide("w").recheck_at.unwrap();
+    assert!(at.duration_since(world.now).as_secs() <= 30);
+    world.later(30);
+    world.settle("w");
     assert!(world.works.is_empty());
     assert!(world.applier.kinds().next().is_none());
 }
