@@ -58,6 +58,8 @@ pub enum ApplyInput {
     Objects(Resource, Change<DynamicObject>),
     /// A kind cannot be listed.
     Unlisted(Resource, Obstacle),
+    /// The watch of a kind has ended, and has told all that it will.
+    Unwatched(Resource),
     /// What there is under a name: the answer to a read or to a write.
     Seen(ObjectKey, Option<Box<DynamicObject>>),
     /// What an object was answered with when it was applied.

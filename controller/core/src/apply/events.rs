@@ -32,6 +32,7 @@ impl Applier {
             }
             ApplyInput::Objects(resource, change) => self.learn_objects(&resource, change),
             ApplyInput::Unlisted(resource, obstacle) => self.learn_obstacle(resource, obstacle),
+            ApplyInput::Unwatched(resource) => self.forget_kind(&resource),
             ApplyInput::WorkGone(name) => self.forget_work(&name),
             ApplyInput::ToldGone(name) => {
                 self.told.remove(&name);
@@ -204,10 +205,6 @@ impl Applier {
     }
 
     fn learn_objects(&mut self, resource: &Resource, change: Change<DynamicObject>) -> Dirty {
-        if !self.kinds.contains_key(resource) {
-            // The last words of a watch that has been ended.
-            return Dirty::new();
-        }
         match change {
             Change::Apply(object) => self.learn_object(resource, *object),
             Change::Delete(object) => {
@@ -280,9 +277,7 @@ impl Applier {
     }
 
     fn learn_obstacle(&mut self, resource: Resource, obstacle: Obstacle) -> Dirty {
-        let Some(users) = self.kinds.get(&resource).cloned() else {
-            return Dirty::new();
-        };
+        let users = self.kinds.get(&resource).cloned().unwrap_or_default();
         if obstacle == Obstacle::Missing {
             if matches!(self.listings.get(&resource), Some(Listing::Listed)) {
                 self.catalogue.doubt(&resource.api);
@@ -293,6 +288,14 @@ impl Applier {
         }
         self.listings.insert(resource, Listing::Obstructed(obstacle));
         self.name_again(users)
+    }
+
+    /// A watch has ended. If its kind is named again meanwhile, the next one lists it.
+    fn forget_kind(&mut self, resource: &Resource) -> Dirty {
+        self.listings.remove(resource);
+        self.objects.retain(|key, _| key.resource != *resource);
+        self.looks.retain(|key, _| key.resource != *resource);
+        self.kinds.get(resource).cloned().unwrap_or_default()
     }
 
     fn bury(&mut self, key: &ObjectKey, uid: Option<&str>) {

@@ -109,7 +109,8 @@ impl Applier {
         }
     }
 
-    /// A kind that nobody names is forgotten. Its watch ends with it.
+    /// A kind that nobody names need not be watched. What is known of it stays until its watch has ended: if somebody names it
+    /// before that, its watch goes on, and does not list again.
     fn leave_kind(&mut self, kind: &Resource, name: &WorkName) {
         let Some(users) = self.kinds.get_mut(kind) else {
             return;
@@ -117,8 +118,6 @@ impl Applier {
         users.remove(name);
         if users.is_empty() {
             self.kinds.remove(kind);
-            self.listings.remove(kind);
-            self.objects.retain(|key, _| key.resource != *kind);
         }
     }
 }

@@ -27,6 +27,8 @@ struct World {
     objects: BTreeMap<ObjectKey, Value>,
     /// The mailbox.
     works: BTreeMap<String, Value>,
+    /// The kinds that are watched.
+    watched: BTreeSet<Resource>,
     /// What was done, in order.
     done: Vec<String>,
 }
@@ -103,6 +105,7 @@ impl World {
             version: 100,
             objects: BTreeMap::new(),
             works: BTreeMap::new(),
+            watched: BTreeSet::new(),
             done: Vec::new(),
         };
         for (name, work) in works {
@@ -118,6 +121,7 @@ impl World {
         let records: Vec<AppliedManifestWork> =
             records.iter().map(|name| self.record(name.as_str())).collect();
         self.applier = Applier::new(self.applier.config.clone());
+        self.watched.clear();
         let works = self.works.values().map(|work| read(work.clone())).collect();
         self.feed(ApplyInput::Work(Change::Reset(works)));
         self.feed(ApplyInput::Told(Change::Reset(Vec::new())));
@@ -239,9 +243,14 @@ impl World {
         self.applier.answered(&work, input, now);
     }
 
+    /// Ends the watches of kinds that are not wanted any more, and begins those that are new, as the shell does when it looks.
     fn watch(&mut self) {
-        let kinds: Vec<Resource> = self.applier.kinds().cloned().collect();
-        for kind in kinds {
+        let kinds: BTreeSet<Resource> = self.applier.kinds().cloned().collect();
+        for ended in self.watched.difference(&kinds).cloned().collect::<Vec<_>>() {
+            self.feed(ApplyInput::Unwatched(ended));
+        }
+        let former = std::mem::replace(&mut self.watched, kinds.clone());
+        for kind in kinds.difference(&former).cloned() {
             if !self.applier.listings.contains_key(&kind) {
                 let of_kind = self
                     .objects

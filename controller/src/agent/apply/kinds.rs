@@ -30,13 +30,12 @@ pub(super) async fn follow(
     let mut followed: HashMap<Resource, AbortHandle> = HashMap::new();
     loop {
         let kinds = wanted.borrow_and_update().clone();
-        followed.retain(|kind, watch| {
-            let stays = kinds.contains(kind);
-            if !stays {
+        for (kind, watch) in &followed {
+            if !kinds.contains(kind) {
                 watch.abort();
             }
-            stays
-        });
+        }
+        // One that has not ended yet is begun anew when it has.
         for kind in kinds {
             let selector = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
             followed
@@ -49,11 +48,17 @@ pub(super) async fn follow(
                     return;
                 }
             }
-            Some(ended) = watches.join_next() => match ended {
+            Some(ended) = watches.join_next_with_id() => match ended {
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // Its kind is not wanted any more.
-                Err(_) => {}
-                Ok(()) => return,
+                // Its kind was not wanted any more.
+                Err(error) => {
+                    for (kind, _) in followed.extract_if(|_, watch| watch.id() == error.id()) {
+                        if sender.send(ApplyInput::Unwatched(kind)).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                Ok(_) => return,
             },
         }
     }

@@ -203,7 +203,9 @@ fn a_kind_that_is_not_served_for_a_moment_lets_no_object_behind() {
         world.later(30);
         world.settle("w");
         // Its watch has come through.
-        world.applier.listings.remove(&kind);
+        let there = world.objects.get(&key("widgets", "x")).cloned();
+        let live = there.map(read).into_iter().collect();
+        world.feed(ApplyInput::Objects(kind, Change::Reset(live)));
         world.settle("w");
         assert!(!world.objects.contains_key(&key("widgets", "x")));
         assert!(world.works.is_empty());

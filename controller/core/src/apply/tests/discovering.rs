@@ -116,3 +116,29 @@ fn a_question_that_is_not_answered_holds_nobody_else_up() {
     assert_eq!(world.says("w", Some(0), "Applied").2, problem);
     assert_eq!(world.says("w", Some(1), "Applied").0, "True");
 }
+
+#[test]
+fn a_kind_that_is_left_and_named_again_at_once_stays_listed() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
+    // Nobody names the kind, and its watch has not ended yet.
+    world.take(&key("configmaps", "c"), "a", "other");
+    world.put_work("v", theirs(&[config_map("d", "1")]));
+    world.settle("v");
+    assert_eq!(world.says("v", None, "Applied").0, "True");
+    let known = world.applier.objects[&key("configmaps", "c")].whole.data["data"]["a"].clone();
+    assert_eq!(known, "other");
+}
+
+#[test]
+fn a_kind_that_is_named_again_after_its_watch_has_ended_is_listed_anew() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
+    world.watch();
+    assert!(world.applier.objects.is_empty() && world.applier.listings.is_empty());
+    world.put_work("v", theirs(&[config_map("d", "1")]));
+    world.settle("v");
+    assert_eq!(world.says("v", None, "Applied").0, "True");
+}
