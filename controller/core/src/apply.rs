@@ -24,7 +24,7 @@ mod report;
 mod status;
 mod views;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus};
 use jiff::Timestamp;
@@ -62,14 +62,14 @@ pub enum ApplyInput {
     Unwatched(Resource),
     /// What there is under a name: the answer to a read or to a write.
     Seen(ObjectKey, Option<Box<DynamicObject>>),
+    /// The same, where the executor of the ManifestWork may read it.
+    Reviewed(ObjectKey, Option<Box<DynamicObject>>),
     /// What an object was answered with when it was applied.
     Applied(Box<Application>, Box<DynamicObject>),
     /// A request about an object failed.
     Failed(ObjectKey, Failure),
     /// The namespace that an object needs is there.
     NamespaceMade(ObjectKey),
-    /// A ManifestWork that was to be written is not there.
-    WorkGone(WorkName),
     /// A WorkStatus that was to be deleted is not there.
     ToldGone(WorkName),
     /// A record that was to be written or deleted is not there.
@@ -148,6 +148,8 @@ pub struct Applier {
     looks: HashMap<ObjectKey, Look>,
     applied: HashMap<ObjectKey, Applied>,
     troubles: HashMap<(WorkName, ObjectKey), Trouble>,
+    /// Whose executor was found to be allowed to read which object.
+    readers: HashSet<(WorkName, ObjectKey)>,
     /// What a ManifestWork or its record names.
     named: HashMap<WorkName, Named>,
     /// Who names an object, a kind, a version of a group.
@@ -172,6 +174,7 @@ impl Applier {
             looks: HashMap::new(),
             applied: HashMap::new(),
             troubles: HashMap::new(),
+            readers: HashSet::new(),
             named: HashMap::new(),
             users: HashMap::new(),
             kinds: BTreeMap::new(),

@@ -17,7 +17,12 @@ pub enum ApplyAction {
     /// WEC: ask which kinds it serves.
     Discover(GroupVersion),
     /// WEC: read an object.
-    Look(ObjectKey),
+    Look {
+        /// Which object.
+        key: ObjectKey,
+        /// Who must be allowed to read it, besides the agent.
+        executor: Option<ExecutorAccount>,
+    },
     /// WEC: apply an object.
     Apply(Box<Application>),
     /// WEC: make the namespace of an object.
@@ -91,11 +96,18 @@ pub struct Application {
     pub is_mark: bool,
 }
 
+impl ApplyAction {
+    /// Reads an object for the agent's own decisions.
+    pub(super) fn look(key: ObjectKey) -> Self {
+        Self::Look { key, executor: None }
+    }
+}
+
 impl fmt::Display for ApplyAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Discover(api) => write!(f, "ask for the kinds of {api}"),
-            Self::Look(key) => write!(f, "look for {key}"),
+            Self::Look { key, .. } => write!(f, "look for {key}"),
             Self::Apply(application) => write!(f, "apply {}", application.key),
             Self::MakeNamespace { namespace, .. } => write!(f, "make namespace {namespace}"),
             Self::Delete { key, .. } => write!(f, "delete {key}"),

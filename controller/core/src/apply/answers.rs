@@ -18,6 +18,12 @@ impl Applier {
             ApplyInput::Seen(key, object) => {
                 self.see(work, key, object.map(|object| Object::new(*object)), now)
             }
+            ApplyInput::Reviewed(key, object) => {
+                let slot = (work.clone(), key.clone());
+                self.troubles.remove(&slot);
+                self.readers.insert(slot);
+                self.see(work, key, object.map(|object| Object::new(*object)), now)
+            }
             ApplyInput::Applied(application, object) => self.learn_applied(work, &application, *object, now),
             ApplyInput::Failed(key, failure) => self.learn_failure(work, key, failure, now),
             ApplyInput::NamespaceMade(key) => {
@@ -113,6 +119,9 @@ impl Applier {
             self.catalogue.forget(&key.resource);
         }
         let slot = (work.clone(), key);
+        if matches!(failure, Failure::Refused(_)) {
+            self.readers.remove(&slot);
+        }
         let tries = self.troubles.get(&slot).map_or(0, |trouble| trouble.tries);
         self.troubles.insert(
             slot,

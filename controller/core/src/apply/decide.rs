@@ -51,7 +51,7 @@ impl Applier {
             .then(|| self.record_after(name, work, &left))
             .flatten()
             .or_else(|| self.tell(name, work, now))
-            .or_else(|| self.say(work, &verdicts, now));
+            .or_else(|| self.say(name, work, &verdicts, now));
         Decision {
             action,
             recheck_at: wake,

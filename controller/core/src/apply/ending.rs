@@ -92,7 +92,7 @@ impl Applier {
                 return End::Going(Step::Wait(at));
             }
         }
-        let look = || End::Going(Step::Act(Box::new(ApplyAction::Look(key.clone()))));
+        let look = || End::Going(Step::Act(Box::new(ApplyAction::look(key.clone()))));
         let there = match (self.objects.get(key), self.looks.get(key)) {
             (Some(there), _) => there,
             (None, None) => return look(),

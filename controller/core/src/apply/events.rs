@@ -33,7 +33,6 @@ impl Applier {
             ApplyInput::Objects(resource, change) => self.learn_objects(&resource, change),
             ApplyInput::Unlisted(resource, obstacle) => self.learn_obstacle(resource, obstacle),
             ApplyInput::Unwatched(resource) => self.forget_kind(&resource),
-            ApplyInput::WorkGone(name) => self.forget_work(&name),
             ApplyInput::ToldGone(name) => {
                 self.told.remove(&name);
                 [name].into()
@@ -44,6 +43,7 @@ impl Applier {
             }
             // Answers only.
             ApplyInput::Seen(..)
+            | ApplyInput::Reviewed(..)
             | ApplyInput::Applied(..)
             | ApplyInput::Failed(..)
             | ApplyInput::NamespaceMade(_) => Dirty::new(),
@@ -101,6 +101,7 @@ impl Applier {
         if is_changed {
             // What was refused may not be any more.
             self.troubles.retain(|(of, _), _| *of != name);
+            self.readers.retain(|(of, _)| *of != name);
         }
         let is_new_or_ending = known.is_none_or(|known| known.is_deleting != work.is_deleting);
         self.works.insert(name.clone(), work);
@@ -115,6 +116,7 @@ impl Applier {
         let neighbours = self.neighbours(name);
         self.works.remove(name);
         self.troubles.retain(|(of, _), _| of != name);
+        self.readers.retain(|(of, _)| of != name);
         let mut dirty = self.name_again([name.clone()].into());
         dirty.extend(neighbours);
         dirty

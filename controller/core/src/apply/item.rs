@@ -82,14 +82,34 @@ impl Applier {
         {
             return progress;
         }
+        let look = || ApplyAction::Look {
+            key: key.clone(),
+            executor: work.executor.clone(),
+        };
+        if !self.may_tell(name, work, &key) {
+            return Progress::act(look());
+        }
         if work.how(&key) == How::ReadOnly {
-            return Progress::new(self.read(&key, now), Verdict::Complete);
+            let step = match self.read(&key, now) {
+                Step::Act(_) => Step::Act(Box::new(look())),
+                waiting => waiting,
+            };
+            return Progress::new(step, Verdict::Complete);
         }
         match (self.objects.get(&key), self.looks.get(&key)) {
             (Some(there), _) => self.keep(name, work, item, &key, there, now),
             (None, Some(look)) => self.make(name, work, item, &key, look, now),
-            (None, None) => Progress::act(ApplyAction::Look(key)),
+            (None, None) => Progress::act(ApplyAction::look(key)),
         }
+    }
+
+    /// Whether what is on the cluster may be told: an executor is told only what it may read itself.
+    pub(super) fn may_tell(&self, name: &WorkName, work: &Work, key: &ObjectKey) -> bool {
+        let has_rules = work
+            .config_of(key)
+            .is_some_and(|config| !config.feedback_rules.is_empty());
+        let tells = has_rules || work.wants_status || work.how(key) == How::ReadOnly;
+        work.executor.is_none() || !tells || self.readers.contains(&(name.clone(), key.clone()))
     }
 
     fn discover(&self, item: &Item, now: Timestamp) -> Progress {
@@ -114,7 +134,7 @@ impl Applier {
             .map(|look| pace::READING.next(look.at, look.times));
         match next.filter(|at| *at > now) {
             Some(at) => Step::Wait(at),
-            None => Step::Act(Box::new(ApplyAction::Look(key.clone()))),
+            None => Step::Act(Box::new(ApplyAction::look(key.clone()))),
         }
     }
 
@@ -192,7 +212,7 @@ impl Applier {
             return Progress::failed(self.read(key, now), message);
         }
         if now.duration_since(look.at) > FRESH {
-            return Progress::act(ApplyAction::Look(key.clone()));
+            return Progress::act(ApplyAction::look(key.clone()));
         }
         match self.application(name, work, item, key, there) {
             Ok(application) => Progress::act(ApplyAction::Apply(Box::new(application))),

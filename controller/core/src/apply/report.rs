@@ -33,7 +33,7 @@ impl Applier {
             let is_gone = self.looks.get(&key).is_some_and(|look| look.object.is_none());
             return take_back.filter(|_| is_gone);
         };
-        if !self.holds(name, there) {
+        if !self.holds(name, there) || !self.may_tell(name, work, &key) {
             return take_back;
         }
         let (status, digest) = self.work_status(name, work, item, &key, there, now);

@@ -17,10 +17,17 @@ use super::{
     naming::Naming,
     views::{Item, Object, Work},
 };
+use crate::WorkName;
 
 impl Applier {
     /// Writes what became of the manifests, `verdicts` in their order, unless that stands there.
-    pub(super) fn say(&self, work: &Work, verdicts: &[Verdict], now: Timestamp) -> Option<ApplyAction> {
+    pub(super) fn say(
+        &self,
+        name: &WorkName,
+        work: &Work,
+        verdicts: &[Verdict],
+        now: Timestamp,
+    ) -> Option<ApplyAction> {
         if !verdicts.is_empty() && verdicts.iter().all(|verdict| *verdict == Verdict::Pending) {
             return None;
         }
@@ -30,7 +37,7 @@ impl Applier {
             .items
             .iter()
             .zip(verdicts)
-            .map(|(item, verdict)| self.manifest_condition(work, item, verdict, &known, now))
+            .map(|(item, verdict)| self.manifest_condition(name, work, item, verdict, &known, now))
             .collect();
         let sums = [sum_applied(&manifests), sum_available(&manifests)];
         for (type_, status_, reason, message) in sums.into_iter().flatten() {
@@ -47,6 +54,7 @@ impl Applier {
 
     fn manifest_condition(
         &self,
+        name: &WorkName,
         work: &Work,
         item: &Item,
         verdict: &Verdict,
@@ -71,6 +79,13 @@ impl Applier {
             Verdict::Failed(why, message) => (false, *why, message.as_str()),
         };
         say(condition(types::APPLIED, is_applied, why, message, now));
+        if key.as_ref().is_some_and(|key| !self.may_tell(name, work, key)) {
+            let told = [types::AVAILABLE, Feedback::TYPE];
+            said.conditions
+                .retain(|known| !told.contains(&known.type_.as_str()));
+            said.status_feedback = StatusFeedback::default();
+            return said;
+        }
         let there = key.as_ref().and_then(|key| self.observed(key));
         say(available(there.is_some(), now));
         if let Some(message) = key.as_ref().and_then(|key| self.unwatched(key)) {

@@ -4,7 +4,8 @@
 //! at the hub is a failure of the whole key.
 
 use argosy_api::{
-    AppliedManifestWork, ManifestWork, ManifestWorkStatus, applied_manifest_work::AppliedResource, names,
+    AppliedManifestWork, ManifestWork, ManifestWorkStatus, applied_manifest_work::AppliedResource,
+    manifest_work::ExecutorAccount, names,
 };
 use argosy_core::{
     Change, Failure, WorkName,
@@ -96,9 +97,15 @@ impl Executor {
         Ok(Vec::new())
     }
 
-    async fn look(&self, key: &ObjectKey) -> Result<ApplyInput, Failure> {
-        let there = found(call(self.objects(key).get(&key.name)).await)?;
-        Ok(ApplyInput::Seen(key.clone(), there.map(Box::new)))
+    async fn look(&self, key: &ObjectKey, executor: Option<&ExecutorAccount>) -> Result<ApplyInput, Failure> {
+        if let Some(account) = executor {
+            review::check_read(&self.wec, account, key).await?;
+        }
+        let there = found(call(self.objects(key).get(&key.name)).await)?.map(Box::new);
+        Ok(match executor {
+            Some(_) => ApplyInput::Reviewed(key.clone(), there),
+            None => ApplyInput::Seen(key.clone(), there),
+        })
     }
 
     async fn apply(&self, application: &Application) -> Result<ApplyInput, Failure> {
@@ -202,13 +209,11 @@ impl Executor {
         Ok(ApplyInput::RecordGone(work.clone()))
     }
 
+    /// One that is not there is gone when its watch says so.
     async fn hold(&self, work: &WorkName, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
         let patch = json_patch(patch)?;
-        let written = call(self.works.patch(work.as_str(), &patching(names::AGENT), &patch)).await;
-        Ok(match found(written)? {
-            Some(work) => ApplyInput::Work(Change::Apply(Box::new(work))),
-            None => ApplyInput::WorkGone(work.clone()),
-        })
+        let written = call(self.works.patch(work.as_str(), &patching(names::AGENT), &patch)).await?;
+        Ok(ApplyInput::Work(Change::Apply(Box::new(written))))
     }
 
     async fn status(
@@ -224,11 +229,8 @@ impl Executor {
             self.works
                 .patch_status(work.as_str(), &patching(names::AGENT), &patch),
         )
-        .await;
-        Ok(match found(written)? {
-            Some(work) => ApplyInput::Work(Change::Apply(Box::new(work))),
-            None => ApplyInput::WorkGone(work.clone()),
-        })
+        .await?;
+        Ok(ApplyInput::Work(Change::Apply(Box::new(written))))
     }
 }
 
@@ -244,7 +246,7 @@ impl Execute<Applier> for Executor {
     async fn execute(&self, work: &WorkName, action: &ApplyAction) -> Result<ApplyInput, Failure> {
         match action {
             ApplyAction::Discover(api) => Ok(self.discover(api).await),
-            ApplyAction::Look(key) => Ok(about(key, self.look(key).await)),
+            ApplyAction::Look { key, executor } => Ok(about(key, self.look(key, executor.as_ref()).await)),
             ApplyAction::Apply(application) => Ok(about(&application.key, self.apply(application).await)),
             ApplyAction::MakeNamespace { namespace, key } => {
                 Ok(about(key, self.make_namespace(namespace, key).await))

@@ -1,4 +1,4 @@
-//! Whether the executor of a ManifestWork may write an object: the agent must not do for somebody what they may not do themselves.
+//! Whether the executor of a ManifestWork may write or read an object: the agent must not do for somebody what they may not do themselves.
 //!
 //! The verbs are OCM's. Not here: the agent's own rights, which the API server checks with the request.
 
@@ -24,6 +24,15 @@ pub(super) async fn check(wec: &Client, account: &ExecutorAccount, key: &ObjectK
     try_join_all(VERBS.map(|verb| ask(wec, account, key, verb)))
         .await
         .map(|_| ())
+}
+
+/// Fails where `account` may not read the object.
+pub(super) async fn check_read(
+    wec: &Client,
+    account: &ExecutorAccount,
+    key: &ObjectKey,
+) -> Result<(), Failure> {
+    ask(wec, account, key, "get").await
 }
 
 async fn ask(wec: &Client, account: &ExecutorAccount, key: &ObjectKey, verb: &str) -> Result<(), Failure> {

@@ -9,7 +9,20 @@ impl World {
                 let served = self.served(&api);
                 ApplyInput::Served(api, served)
             }
-            ApplyAction::Look(key) => self.seen(&key),
+            ApplyAction::Look { key, executor } => match executor {
+                Some(account) if account.name != "reader" => {
+                    let message = format!("the executor {} is not allowed to get {key}", account.name);
+                    ApplyInput::Failed(key, Failure::Refused(message))
+                }
+                Some(_) => {
+                    let there = self
+                        .objects
+                        .get(&key)
+                        .map(|object| Box::new(read(object.clone())));
+                    ApplyInput::Reviewed(key, there)
+                }
+                None => self.seen(&key),
+            },
             ApplyAction::Apply(application) => self.apply(*application),
             ApplyAction::MakeNamespace { namespace, key } => {
                 let name = super::key("namespaces", &namespace);
@@ -51,7 +64,7 @@ impl World {
                 work["metadata"]["finalizers"] = finalizers.clone();
                 if finalizers == json!([]) && work["metadata"].get("deletionTimestamp").is_some() {
                     self.works.remove(name);
-                    return ApplyInput::WorkGone(name.into());
+                    return ApplyInput::Work(Change::Apply(Box::new(read(work))));
                 }
                 self.version += 1;
                 work["metadata"]["resourceVersion"] = json!(self.version.to_string());

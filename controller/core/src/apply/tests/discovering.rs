@@ -73,7 +73,7 @@ fn nothing_of_a_kind_is_decided_before_it_was_listed() {
     world.feed(ApplyInput::Objects(kind, Change::Reset(Vec::new())));
     assert_eq!(
         world.decide("w").action,
-        Some(ApplyAction::Look(key("configmaps", "c")))
+        Some(ApplyAction::look(key("configmaps", "c")))
     );
 }
 

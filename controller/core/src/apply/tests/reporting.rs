@@ -117,3 +117,38 @@ fn conditions_of_others_stay() {
     let conditions = world.works["w"]["status"]["conditions"].as_array().unwrap();
     assert_eq!((conditions.len(), &conditions[0]), (3, &other));
 }
+
+#[test]
+fn an_executor_is_told_nothing_that_it_may_not_read() {
+    for (strategy, account, is_allowed) in [
+        ("ReadOnly", "reader", true),
+        ("ReadOnly", "nobody", false),
+        // The object is another's, and known because of that.
+        ("Update", "nobody", false),
+    ] {
+        let config = json!({ "spec": {
+            "executor": { "subject": { "type": "ServiceAccount", "serviceAccount": { "namespace": "x", "name": account } } },
+            "manifestConfigs": [{
+                "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
+                "updateStrategy": { "type": strategy },
+                "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": [{ "name": "a", "path": ".data.a" }] }],
+            }],
+        } });
+        let works = [
+            ("holder", ours(&config_map("c", "secret"))),
+            ("w", with(theirs(&[config_map("c", "1")]), config)),
+        ];
+        let mut world = World::new(&works).with_namespace();
+        world.settle("holder");
+        world.settle("w");
+        let status = world.works["w"]["status"].to_string();
+        assert_eq!(status.contains("secret"), is_allowed, "{status}");
+        let (applied, _, message) = world.says("w", Some(0), "Applied");
+        assert_eq!(applied == "True", is_allowed, "{message}");
+        assert_eq!(
+            message.contains("is not allowed to get"),
+            !is_allowed,
+            "{message}"
+        );
+    }
+}
