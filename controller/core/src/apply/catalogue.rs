@@ -40,7 +40,7 @@ pub(super) enum Resolution {
 }
 
 /// Whether it is certain that a cluster does not serve a kind.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
     /// It serves it, as far as is known.
     Served,
