@@ -63,7 +63,7 @@ impl Applier {
         }
         if !is_over {
             return Decision {
-                action: None,
+                action: self.say_kept(name, work, &keys, now),
                 recheck_at: wake,
             };
         }

@@ -17,7 +17,7 @@ use super::{
     naming::Naming,
     views::{Item, Object, Work},
 };
-use crate::WorkName;
+use crate::{Failure, WorkName};
 
 impl Applier {
     /// Writes what became of the manifests, `verdicts` in their order, unless that stands there.
@@ -46,6 +46,28 @@ impl Applier {
             set(&mut status.conditions, sum, work.generation);
         }
         status.resource_status = Some(ResourceStatus { manifests });
+        (status != work.status).then(|| ApplyAction::Status {
+            status: Box::new(status),
+            resource_version: work.resource_version.clone(),
+        })
+    }
+
+    /// Says of a ManifestWork that is being deleted which object the cluster's API server refuses to delete, unless that stands there.
+    pub(super) fn say_kept(
+        &self,
+        name: &WorkName,
+        work: &Work,
+        keys: &[ObjectKey],
+        now: Timestamp,
+    ) -> Option<ApplyAction> {
+        let refusal = |key: &ObjectKey| match &self.troubles.get(&(name.clone(), key.clone()))?.failure {
+            Failure::Refused(message) => Some(format!("{key} cannot be deleted: {message}")),
+            _ => None,
+        };
+        let message = keys.iter().find_map(refusal)?;
+        let mut status = work.status.clone();
+        let failed = condition(types::APPLIED, false, reason::WORK_FAILED, &message, now);
+        set(&mut status.conditions, failed, work.generation);
         (status != work.status).then(|| ApplyAction::Status {
             status: Box::new(status),
             resource_version: work.resource_version.clone(),

@@ -22,6 +22,28 @@ fn objects_go_before_the_finalizer_and_the_record_between_them() {
 }
 
 #[test]
+fn an_object_that_may_not_be_deleted_is_said_and_tried_again() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.delete_work("w");
+    let refused = Failure::Refused("configmaps \"c\" is forbidden".to_owned());
+    let name = WorkName::from("w");
+    world.applier.began(&name);
+    let failed = ApplyInput::Failed(key("configmaps", "c"), refused);
+    world.applier.answered(&name, failed, world.now);
+    assert_eq!(world.settle("w"), ["write the ManifestWork's status"]);
+    let (status, _, message) = world.says("w", None, "Applied");
+    assert_eq!(status, "False");
+    assert_eq!(
+        message,
+        "configmaps shop/c cannot be deleted: configmaps \"c\" is forbidden"
+    );
+    world.now = world.decide("w").recheck_at.unwrap();
+    assert!(world.settle("w").contains(&"delete configmaps shop/c".to_owned()));
+    assert!(!world.works.contains_key("w"));
+}
+
+#[test]
 fn an_object_with_a_finalizer_is_waited_for() {
     let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
