@@ -170,9 +170,6 @@ pub const ADOPTED_ANNOTATION: &str = "argosy.dev/adopted";
 /// Label on a Namespace of a WEC that was made because an object needed it: name of the ManagedCluster.
 pub const MADE_FOR_LABEL: &str = "argosy.dev/made-for";
 
-/// Annotation on a BindingPolicy: `every-cluster` runs a Workflow on each of the clusters that match, as KubeStellar does.
-pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
-
 /// Field manager that an object of another kind than Workflow is applied with. OCM asks for the prefix `work-agent`.
 pub const APPLIER: &str = "work-agent-argosy";
 
@@ -188,9 +185,6 @@ pub const APPLIED_MANIFEST_WORK_FINALIZER: &str =
 
 /// Annotation on a WDS object, written by its user: `"true"` expands the templates in its strings for each cluster.
 pub const EXPAND_TEMPLATES_ANNOTATION: &str = "control.kubestellar.io/expand-templates";
-
-/// Annotation on a Service of the WDS: `nodeport` keeps its node ports.
-pub const PRESERVE_ANNOTATION: &str = "control.kubestellar.io/preserve";
 
 /// Label on a WDS object whose status is an aggregate of several clusters'.
 pub const MULTI_STATUS_LABEL: &str = "managed-by.kubestellar.io/multiwecstatus";
