@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{telemetry::LogFormat, webhook::Place};
 
-/// argosy-controller: matches Workflows of the WDS to clusters and brings their state back.
+/// argosy-controller: matches Workflows and other objects of the WDS to clusters and brings their state back.
 #[derive(Debug, Parser)]
 #[command(name = "argosy-controller", version)]
 pub struct ControllerArgs {

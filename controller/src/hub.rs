@@ -1,4 +1,4 @@
-//! The controller's life: its watches of WDS and ITS, and the engine over its index.
+//! The life of the controller's first engine, which is about Workflows: its watches of WDS and ITS, and its loop.
 
 mod announce;
 mod execute;

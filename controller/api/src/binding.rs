@@ -1,6 +1,6 @@
 //! `Binding` of KubeStellar: a policy resolved into objects and clusters, for inspection.
 //!
-//! The wire type only. Argosy does not need it to dispatch, and does not write it yet.
+//! The wire type only. Argosy writes it for who wants to look, and does not need it to dispatch.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -56,7 +56,7 @@ pub struct ObjectRef {
     pub namespace: Option<String>,
     /// Name of the object.
     pub name: String,
-    /// Resource version at which the object was last rendered.
+    /// Resource version at which the object came in; it does not follow what changes later.
     pub resource_version: String,
 }
 

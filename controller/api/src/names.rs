@@ -2,7 +2,8 @@
 //!
 //! The only place with such strings. What they mean for a decision is said in `argosy-core`.
 
-/// Label: the cluster that a Workflow is claimed for. On the WDS Workflow and on the object in the WEC.
+/// Label: the cluster that a Workflow is claimed for. On the WDS Workflow and on the object in the WEC, as on whatever else its agent
+/// has applied there.
 pub const CLUSTER_LABEL: &str = "argosy.dev/cluster";
 
 /// Label: UID of the WDS object. On ManifestWork, WorkStatus, AppliedManifestWork and the object in the WEC.

@@ -1,7 +1,8 @@
-//! The agent's index: everything known of one mailbox and one WEC, and the decisions about it.
+//! The agent's index of Workflows: what is known of one mailbox and one WEC on their account, and the decisions about it.
 //!
 //! One key per WDS object: its ManifestWork, the object it stands for, the record that it was run, and what the hub
-//! has been told. Owned here: create once, report, record, let go. Not here: which Workflow goes where (`hub`).
+//! has been told. Owned here: create once, report, record, let go. Not here: other ManifestWorks (`apply`), and which
+//! Workflow goes where (`hub`).
 
 mod action;
 mod control;

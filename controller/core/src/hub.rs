@@ -1,8 +1,8 @@
-//! The controller's index: everything known of the WDS and the ITS, and the decisions about it.
+//! The controller's index of Workflows: what is known of the WDS and the ITS on their account, and the decisions about it.
 //!
 //! One owner, changed only by [`Reconcile::apply`] and [`Reconcile::failed`]. A decision joins a Workflow with the
 //! policies that select it, the clusters they match, its ManifestWorks and its WorkStatuses; each is a lookup by
-//! key. Not here: what a WEC does with a ManifestWork (`agent`).
+//! key. Not here: objects of other kinds and what policies say (`downsync`), and what a WEC does with a ManifestWork (`agent`).
 
 mod action;
 mod claimed;

@@ -1,6 +1,6 @@
 //! The Binding of a policy: what it selects and where that goes, for who wants to look. Nothing here depends on it.
 //!
-//! It is bounded, so that a policy of a hundred thousand objects has one too, and written at most every few seconds.
+//! It is bounded, so that a policy of a hundred thousand objects has one too, and looked at every few seconds at most.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What a policy's status counts: copies that are on their clusters, those that are not, and why.
 //!
-//! Counted anew for each write, of which there is at most one a second for each policy.
+//! Counted anew for each look, of which there is at most one a second for each policy.
 
 use std::collections::BTreeSet;
 
