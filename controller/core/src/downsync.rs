@@ -63,6 +63,13 @@ pub enum DownsyncKey {
     Combined(OriginUid, String),
 }
 
+impl DownsyncKey {
+    /// What a policy says.
+    fn of_policy(name: &str) -> [Self; 2] {
+        [Self::Policy(name.to_owned()), Self::Binding(name.to_owned())]
+    }
+}
+
 impl fmt::Display for DownsyncKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -288,7 +295,7 @@ impl Reconcile for Downsync {
 
     fn apply(&mut self, input: DownsyncInput, now: Timestamp) -> BTreeSet<DownsyncKey> {
         let was_synced = self.is_synced();
-        let dirty = self.learn(input, now);
+        let dirty = self.learn(input);
         match (was_synced, self.is_synced()) {
             (true, _) => self.with_templates_checked(dirty),
             (false, true) => {
@@ -309,7 +316,7 @@ impl Reconcile for Downsync {
             && self.object_failures.remove(origin).is_some()
         {
             let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+            dirty.extend(object.into_iter().flat_map(Object::policy_keys));
         }
         dirty
     }

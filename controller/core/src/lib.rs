@@ -18,6 +18,7 @@ mod held;
 pub mod hub;
 pub mod ids;
 pub mod lost;
+mod mailbox;
 pub mod patch;
 mod placement;
 mod properties;

@@ -225,7 +225,7 @@ impl Downsync {
         let content = if object.kind.is_run() {
             json!(object.resource_version)
         } else {
-            json!(object.digest.to_string())
+            json!(object.digest.map(|digest| digest.to_string()))
         };
         let reports: Vec<Value> = rows
             .iter()

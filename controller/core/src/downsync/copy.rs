@@ -104,20 +104,6 @@ impl Downsync {
         keys
     }
 
-    /// The policies that select an object.
-    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
-    pub(super) fn policy_keys(&self, object: &Object) -> BTreeSet<DownsyncKey> {
-        let names = object.selection.keys();
-        names
-            .flat_map(|name| {
-                [
-                    DownsyncKey::Policy(name.clone()),
-                    DownsyncKey::Binding(name.clone()),
-                ]
-            })
-            .collect()
-    }
-
     /// Notes what in the templates of these copies cannot be expanded, or can again, and adds the policies that say so.
     pub(super) fn with_templates_checked(
         &mut self,
@@ -136,7 +122,7 @@ impl Downsync {
             if self.template_errors.get(&address) == errors.as_ref() {
                 continue;
             }
-            concerned.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+            concerned.extend(object.into_iter().flat_map(Object::policy_keys));
             match errors {
                 Some(errors) => drop(self.template_errors.insert(address, errors)),
                 None => drop(self.template_errors.remove(&address)),
@@ -167,6 +153,8 @@ impl Downsync {
         self.send_failures
             .insert((origin.clone(), cluster.clone()), sentence);
         let object = self.objects.get(origin);
-        object.map(|object| self.policy_keys(object)).unwrap_or_default()
+        object
+            .map(|object| object.policy_keys().collect())
+            .unwrap_or_default()
     }
 }

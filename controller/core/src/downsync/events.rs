@@ -7,15 +7,13 @@ mod wishes;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
-use super::{Downsync, DownsyncAction, DownsyncInput, DownsyncKey};
-use crate::{ClusterName, Failure, OriginUid, reconcile::is_newer};
+use super::{Downsync, DownsyncAction, DownsyncInput, DownsyncKey, Object};
+use crate::{Failure, OriginUid, reconcile::is_newer};
 
 type Dirty = BTreeSet<DownsyncKey>;
 
 impl Downsync {
-    pub(super) fn learn(&mut self, input: DownsyncInput, _now: Timestamp) -> Dirty {
+    pub(super) fn learn(&mut self, input: DownsyncInput) -> Dirty {
         match input {
             DownsyncInput::Kinds(kinds) => self.learn_kinds(kinds),
             DownsyncInput::Object(kind, change) => self.learn_objects(&kind, change),
@@ -54,7 +52,7 @@ impl Downsync {
         if let (DownsyncKey::Object(origin), Failure::Refused(message)) = (key, failure) {
             self.object_failures.insert(origin.clone(), message.clone());
             let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(|object| self.policy_keys(object)));
+            dirty.extend(object.into_iter().flat_map(Object::policy_keys));
         }
         if let (
             DownsyncKey::Copy(origin, cluster),
@@ -76,17 +74,4 @@ impl Downsync {
 /// Whether what is known is newer than what comes in.
 fn is_old(incoming: Option<&str>, known: Option<&str>) -> bool {
     known.is_some_and(|known| !is_newer(incoming, known))
-}
-
-/// The addresses that are known and not among the live ones.
-fn missing<'a, V: 'a>(
-    known: impl Iterator<Item = (&'a OriginUid, &'a std::collections::BTreeMap<ClusterName, V>)>,
-    live: &BTreeSet<(OriginUid, ClusterName)>,
-) -> Vec<(OriginUid, ClusterName)> {
-    let all = known.flat_map(|(origin, by_cluster)| {
-        by_cluster
-            .keys()
-            .map(move |cluster| (origin.clone(), cluster.clone()))
-    });
-    all.filter(|address| !live.contains(address)).collect()
 }

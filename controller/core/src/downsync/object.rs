@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use super::kind::Kind;
+use super::{DownsyncKey, kind::Kind};
 use crate::{
     digest::Digest,
     placement::{Labels, Modulation},
@@ -23,8 +24,8 @@ pub(super) struct Object {
     pub(super) labels: Labels,
     /// What is sent is made of it. Kept only while a policy selects the object: there may be many others.
     pub(super) content: Option<Arc<Value>>,
-    /// Of the content as far as it can be sent.
-    pub(super) digest: Digest,
+    /// Of the content as far as it can be sent, while it matters.
+    pub(super) digest: Option<Digest>,
     /// Of its status; `None` where it has none or an empty one.
     pub(super) status: Option<Digest>,
     pub(super) is_templated: bool,
@@ -56,43 +57,46 @@ impl Presence {
 }
 
 impl Object {
-    /// The view of an object, before anything is known of who selects it.
-    pub(super) fn new(kind: &Arc<Kind>, object: DynamicObject) -> Self {
-        let metadata = object.metadata;
-        let mut content = Map::new();
-        content.insert("apiVersion".to_owned(), json!(kind.api_version()));
-        content.insert("kind".to_owned(), json!(kind.kind));
-        let mut sent = metadata.clone();
-        // What changes with every write is no part of what is sent.
-        sent.managed_fields = None;
-        sent.resource_version = None;
-        sent.generation = None;
-        content.insert("metadata".to_owned(), json!(sent));
-        let mut status = None;
-        if let Value::Object(fields) = object.data {
-            for (field, value) in fields {
-                if field == "status" {
-                    status = digest_of_status(Some(&value));
-                } else {
-                    content.insert(field, value);
-                }
-            }
-        }
-        let content = Value::Object(content);
-        Self {
+    /// The view of an object, before anything is known of who selects it, and what of it could be sent.
+    pub(super) fn new(kind: &Arc<Kind>, object: DynamicObject) -> (Self, Fields) {
+        let DynamicObject {
+            metadata, mut data, ..
+        } = object;
+        let status = data.as_object_mut().and_then(|fields| fields.remove("status"));
+        let view = Self {
             kind: Arc::clone(kind),
             namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
             name: metadata.name.as_deref().unwrap_or_default().into(),
             is_templated: is_templated(metadata.annotations.as_ref()),
-            resource_version: metadata.resource_version.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
-            digest: Digest::of(&content),
-            content: Some(Arc::new(content)),
-            status,
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            digest: None,
+            content: None,
+            status: digest_of_status(status.as_ref()),
             selection: BTreeMap::new(),
             wrote: None,
             presence: Presence::There,
+        };
+        (view, Fields { metadata, data })
+    }
+
+    /// Keeps the content if any policy selects the object. A Workflow is read when it is needed; whether it has changed matters to
+    /// StatusCollectors only.
+    pub(super) fn keep(&mut self, fields: Fields) {
+        let is_run = self.kind.is_run();
+        if self.selection.is_empty() || (is_run && self.wanted().collectors.is_empty()) {
+            return;
         }
+        let content = fields.into_content(&self.kind);
+        self.digest = Some(Digest::of(&content));
+        self.content = (!is_run).then(|| Arc::new(content));
+    }
+
+    /// What the policies that select it say.
+    pub(super) fn policy_keys(&self) -> impl Iterator<Item = DownsyncKey> {
+        self.selection
+            .keys()
+            .flat_map(|name| DownsyncKey::of_policy(name))
     }
 
     /// What all policies together want.
@@ -112,6 +116,30 @@ impl Object {
         } else {
             format!("{kind} {}/{}", self.namespace, self.name)
         }
+    }
+}
+
+/// What of an object could be sent.
+pub(super) struct Fields {
+    metadata: ObjectMeta,
+    data: Value,
+}
+
+impl Fields {
+    fn into_content(self, kind: &Kind) -> Value {
+        let mut metadata = self.metadata;
+        // What changes with every write is no part of what is sent.
+        metadata.managed_fields = None;
+        metadata.resource_version = None;
+        metadata.generation = None;
+        let mut content = match self.data {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        content.insert("apiVersion".to_owned(), json!(kind.api_version()));
+        content.insert("kind".to_owned(), json!(kind.kind));
+        content.insert("metadata".to_owned(), json!(metadata));
+        Value::Object(content)
     }
 }
 

@@ -62,6 +62,23 @@ impl Policy {
         }
     }
 
+    /// Becomes a newer version of itself with the same specification; whom it selects is the same.
+    pub(super) fn renew(&mut self, newer: Self) {
+        let mut former = std::mem::replace(self, newer);
+        self.clusters = std::mem::take(&mut former.clusters);
+        self.succeed(former);
+    }
+
+    /// Takes over what `former`, which has the same name, selects, until that is tested anew; returns its rules.
+    pub(super) fn succeed(&mut self, former: Self) -> Arc<Rules> {
+        if former.uid == self.uid {
+            self.status_at = former.status_at;
+            self.binding_at = former.binding_at;
+        }
+        self.selected = former.selected;
+        former.rules
+    }
+
     /// The status that the policy should have, or `None` if it has that one.
     fn wanted_status(&self, tally: &Tally, now: Timestamp) -> Option<BindingPolicyStatus> {
         let known = self.status.clone().unwrap_or_default();

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::kind::KindName;
-use crate::{ClusterName, OriginUid, digest::Digest};
+use crate::{ClusterName, OriginUid, digest::Digest, mailbox};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -40,16 +40,9 @@ pub(super) struct Report {
     pub(super) changed_at: Option<Timestamp>,
 }
 
-/// Whose an object of the ITS is: the UID of the WDS object and the cluster of the mailbox.
+/// Whose an object of the ITS is.
 pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
-    let origin = metadata.labels.as_ref()?.get(names::OBJECT_UID_LABEL)?;
-    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
-}
-
-/// The same for what a Workflow has caused.
-pub(super) fn address_of_run(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
-    let origin = metadata.labels.as_ref()?.get(names::ORIGIN_UID_LABEL)?;
-    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
+    mailbox::address(metadata, names::OBJECT_UID_LABEL)
 }
 
 /// The digest of what a ManifestWork asks for.

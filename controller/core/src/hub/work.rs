@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::{ClusterName, OriginUid, claim::attempt_of, lost};
+use crate::{ClusterName, OriginUid, claim::attempt_of, lost, mailbox};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -59,10 +59,9 @@ pub(super) struct Report {
     pub(super) overtaken: Option<String>,
 }
 
-/// Whose state an object of the ITS is: the UID of the WDS object and the cluster of the mailbox.
+/// Whose state an object of the ITS is.
 pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
-    let origin = metadata.labels.as_ref()?.get(names::ORIGIN_UID_LABEL)?;
-    Some((origin.as_str().into(), metadata.namespace.as_deref()?.into()))
+    mailbox::address(metadata, names::ORIGIN_UID_LABEL)
 }
 
 impl Work {

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use argosy_api::{ManifestWork, WorkStatus};
+use argosy_api::{ManifestWork, WorkStatus, names};
 
-use super::{Dirty, is_old, missing};
+use super::{Dirty, is_old};
 use crate::{
     Change, ClusterName, OriginUid,
     digest::Digest,
     downsync::{
         Downsync, DownsyncKey,
-        work::{Report, Work, address, address_of_run},
+        work::{Report, Work, address},
     },
+    mailbox::{self, missing},
     reconcile::is_gone,
 };
 
@@ -136,10 +137,9 @@ impl Downsync {
     }
 
     fn learn_reports_at(&mut self, change: Change<WorkStatus>, is_of_run: bool) -> Dirty {
-        let address = if is_of_run { address_of_run } else { address };
         match change {
             Change::Apply(report) => self.apply_report(*report, is_of_run),
-            Change::Delete(report) => address(&report.metadata)
+            Change::Delete(report) => address_of(&report, is_of_run)
                 .filter(|(origin, cluster)| {
                     let known = self.version_of_report(origin, cluster);
                     !is_old(report.metadata.resource_version.as_deref(), known)
@@ -149,7 +149,7 @@ impl Downsync {
             Change::Reset(live) => {
                 let addresses: BTreeSet<_> = live
                     .iter()
-                    .filter_map(|report| address(&report.metadata))
+                    .filter_map(|report| address_of(report, is_of_run))
                     .collect();
                 let known = self
                     .reports
@@ -170,8 +170,7 @@ impl Downsync {
     }
 
     fn apply_report(&mut self, object: WorkStatus, is_of_run: bool) -> Dirty {
-        let address = if is_of_run { address_of_run } else { address };
-        let Some((origin, cluster)) = address(&object.metadata) else {
+        let Some((origin, cluster)) = address_of(&object, is_of_run) else {
             return Dirty::new();
         };
         let report = Report::new(object, is_of_run);
@@ -206,4 +205,14 @@ impl Downsync {
         let report = self.reports.get(origin)?.get(cluster)?;
         Some(&report.resource_version)
     }
+}
+
+/// Whose a WorkStatus is, of a Workflow or of another object.
+fn address_of(report: &WorkStatus, is_of_run: bool) -> Option<(OriginUid, ClusterName)> {
+    let label = if is_of_run {
+        names::ORIGIN_UID_LABEL
+    } else {
+        names::OBJECT_UID_LABEL
+    };
+    mailbox::address(&report.metadata, label)
 }

@@ -78,7 +78,7 @@ impl Downsync {
         if is_gone(&object.metadata) {
             return self.delete_object(&origin);
         }
-        let mut object = Object::new(kind, object);
+        let (mut object, fields) = Object::new(kind, object);
         if object_stays(&kind.group, &kind.resource, &object.namespace, &object.name) {
             return Dirty::new();
         }
@@ -87,9 +87,7 @@ impl Downsync {
                 object.selection.insert(name.clone(), wanted);
             }
         }
-        if object.selection.is_empty() || kind.is_run() {
-            object.content = None;
-        }
+        object.keep(fields);
         let before = self.objects.get(&origin);
         object.wrote = before.and_then(|before| before.wrote);
         let was_unwatched = before.is_some_and(|before| before.presence.is_unwatched());
@@ -106,8 +104,13 @@ impl Downsync {
             dirty.extend(self.keys_of(&origin));
         }
         if is_reselected || (!is_same && self.forget_failures(&origin)) {
-            dirty.extend(policies_of(self.objects.get(&origin)));
-            dirty.extend(policies_of(Some(&object)));
+            dirty.extend(
+                self.objects
+                    .get(&origin)
+                    .into_iter()
+                    .flat_map(Object::policy_keys),
+            );
+            dirty.extend(object.policy_keys());
         }
         self.set_selected(&origin, &object);
         self.by_kind
@@ -133,7 +136,7 @@ impl Downsync {
             return self.delete_object(origin);
         }
         let mut dirty = self.keys_of(origin);
-        dirty.extend(policies_of(Some(object)));
+        dirty.extend(object.policy_keys());
         self.deselect(origin);
         if let Some(object) = self.objects.get_mut(origin) {
             object.content = None;
@@ -192,7 +195,7 @@ impl Downsync {
         let key = DownsyncKey::Object(origin.clone());
         self.under_way.bury(&key, Some(origin.as_str()));
         let mut dirty = self.keys_of(origin);
-        dirty.extend(policies_of(self.objects.get(origin)));
+        dirty.extend(self.objects.get(origin).into_iter().flat_map(Object::policy_keys));
         self.deselect(origin);
         if let Some(object) = self.objects.remove(origin)
             && let Some(of_kind) = self.by_kind.get_mut(&object.kind.name())
@@ -265,12 +268,7 @@ impl Downsync {
         let policies = self.policies.iter();
         let concerned = policies.filter(|(_, policy)| policy.rules.may_select(&kind.group, &kind.resource));
         concerned
-            .flat_map(|(name, _)| {
-                [
-                    DownsyncKey::Policy(name.clone()),
-                    DownsyncKey::Binding(name.clone()),
-                ]
-            })
+            .flat_map(|(name, _)| DownsyncKey::of_policy(name))
             .collect()
     }
 
@@ -316,9 +314,9 @@ impl Downsync {
             return Dirty::new();
         }
         let mut dirty = self.keys_of(origin);
-        dirty.extend(policy_and_binding(name));
+        dirty.extend(DownsyncKey::of_policy(name));
         // What the others say of it depends on what all of them want.
-        dirty.extend(policies_of(Some(object)));
+        dirty.extend(object.policy_keys());
         if let Some(policy) = self.policies.get_mut(name) {
             match wanted {
                 Some(_) => policy.selected.insert(origin.clone()),
@@ -348,19 +346,6 @@ impl Downsync {
             namespace_labels: self.namespaces.get(&*object.namespace).map(Arc::as_ref),
         }
     }
-}
-
-/// What the policies that select an object say.
-fn policies_of(object: Option<&Object>) -> Dirty {
-    let names = object.into_iter().flat_map(|object| object.selection.keys());
-    names.flat_map(|name| policy_and_binding(name)).collect()
-}
-
-fn policy_and_binding(name: &str) -> [DownsyncKey; 2] {
-    [
-        DownsyncKey::Policy(name.to_owned()),
-        DownsyncKey::Binding(name.to_owned()),
-    ]
 }
 
 fn origin_of(object: &DynamicObject) -> OriginUid {

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use super::{Dirty, is_old};
 use crate::{
     Change, ClusterName, OriginUid,
-    downsync::{Cluster, Downsync, DownsyncKey, binding::Known, kind::KindName, policy::Policy},
+    downsync::{Cluster, Downsync, DownsyncKey, Object, binding::Known, kind::KindName, policy::Policy},
 };
 
 /// A namespace that every API server makes once.
@@ -79,44 +79,32 @@ impl Downsync {
             return Dirty::new();
         }
         let mut policy = Policy::compile(object);
-        let of_same = known.filter(|known| known.uid == policy.uid);
-        if let Some(known) = of_same {
-            policy.status_at = known.status_at.clone();
-            policy.binding_at = known.binding_at.clone();
-        }
-        let former = known.map(|known| Arc::clone(&known.rules));
-        let rules = Arc::clone(&policy.rules);
-        let mut dirty = Dirty::from([
-            DownsyncKey::Policy(name.clone()),
-            DownsyncKey::Binding(name.clone()),
-        ]);
-        policy.selected = known.map(|known| known.selected.clone()).unwrap_or_default();
-        policy.clusters = self
-            .clusters
-            .iter()
-            .filter(|(_, cluster)| rules.selects_cluster(&cluster.labels))
-            .map(|(name, _)| name.clone())
-            .collect();
-        let is_same = of_same.is_some_and(|known| known.generation == policy.generation);
-        if is_same {
-            policy.clusters.clone_from(
-                &self
-                    .policies
-                    .get(&name)
-                    .map(|known| known.clusters.clone())
-                    .unwrap_or_default(),
-            );
-            self.policies.insert(name, policy);
+        let mut dirty = Dirty::from(DownsyncKey::of_policy(&name));
+        if let Some(known) = self.policies.get_mut(&name)
+            && (&known.uid, known.generation) == (&policy.uid, policy.generation)
+        {
+            known.renew(policy);
             return dirty;
         }
         // Where its objects are now, and where they will be.
-        let origins: Vec<OriginUid> = policy.selected.iter().cloned().collect();
+        let known = self.policies.get(&name);
+        let origins: Vec<OriginUid> = known
+            .into_iter()
+            .flat_map(|known| known.selected.iter().cloned())
+            .collect();
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
+        let former = self.policies.remove(&name).map(|known| policy.succeed(known));
+        let rules = Arc::clone(&policy.rules);
+        let clusters = self.clusters.iter();
+        policy.clusters = clusters
+            .filter(|(_, cluster)| rules.selects_cluster(&cluster.labels))
+            .map(|(name, _)| name.clone())
+            .collect();
         self.policies.insert(name.clone(), policy);
         dirty.extend(self.select_anew(&name, &rules));
         dirty.extend(former.into_iter().flat_map(|former| self.works_for(&former)));
         let objects = origins.iter().filter_map(|origin| self.objects.get(origin));
-        dirty.extend(objects.flat_map(|object| self.policy_keys(object)));
+        dirty.extend(objects.flat_map(Object::policy_keys));
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
         dirty
     }
@@ -263,8 +251,7 @@ impl Downsync {
             if !has_changed {
                 continue;
             }
-            dirty.insert(DownsyncKey::Policy(policy_name.clone()));
-            dirty.insert(DownsyncKey::Binding(policy_name.clone()));
+            dirty.extend(DownsyncKey::of_policy(policy_name));
             for origin in &policy.selected {
                 touched.insert(origin.clone());
                 dirty.insert(DownsyncKey::Copy(origin.clone(), name.clone()));
@@ -274,7 +261,7 @@ impl Downsync {
         }
         // Whether there is one cluster for a status depends on every policy that asks.
         let objects = touched.iter().filter_map(|origin| self.objects.get(origin));
-        dirty.extend(objects.flat_map(|object| self.policy_keys(object)));
+        dirty.extend(objects.flat_map(Object::policy_keys));
         match view {
             Some(view) => drop(self.clusters.insert(name.clone(), view)),
             None => drop(self.clusters.remove(name)),
@@ -294,7 +281,7 @@ impl Downsync {
         templated
             .flat_map(|(origin, object)| {
                 let copy = DownsyncKey::Copy(origin.clone(), cluster.clone());
-                [copy].into_iter().chain(self.policy_keys(object))
+                [copy].into_iter().chain(object.policy_keys())
             })
             .collect()
     }

@@ -1,6 +1,6 @@
 //! How the index learns the mailboxes: ManifestWorks and WorkStatuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use argosy_api::{ManifestWork, WorkStatus};
 
@@ -8,6 +8,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::{Hub, HubKey, Report, Work, WorkflowView, work::address},
+    mailbox::missing,
     reconcile::{is_gone, is_newer},
 };
 
@@ -168,19 +169,4 @@ impl Hub {
             .into_iter()
             .collect()
     }
-}
-
-/// The addresses that are known and not among the live ones.
-fn missing<'a, V: 'a>(
-    known: impl Iterator<Item = (&'a OriginUid, &'a BTreeMap<ClusterName, V>)>,
-    live: &BTreeSet<(OriginUid, ClusterName)>,
-) -> Vec<(OriginUid, ClusterName)> {
-    known
-        .flat_map(|(origin, by_cluster)| {
-            by_cluster
-                .keys()
-                .map(move |cluster| (origin.clone(), cluster.clone()))
-        })
-        .filter(|address| !live.contains(address))
-        .collect()
 }
