@@ -4,6 +4,8 @@ mod combined;
 mod execute;
 mod kinds;
 
+use std::{fmt::Debug, sync::Arc};
+
 use argosy_api::names;
 use argosy_core::{
     Change,
@@ -35,7 +37,7 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let mut tasks = JoinSet::new();
     watch_wds(&spaces.wds, &sender, &mut tasks);
     watch_its(&spaces, &sender, &mut tasks);
-    let (publisher, wanted) = watch::channel(std::sync::Arc::default());
+    let (publisher, wanted) = watch::channel(Arc::default());
     tasks.spawn(kinds::run(
         spaces.wds.clone(),
         spaces.its.clone(),
@@ -57,7 +59,7 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
         if index.is_synced() {
             publisher.send_if_modified(|known| {
                 let newest = index.wanted_kinds();
-                let is_new = !std::sync::Arc::ptr_eq(known, newest);
+                let is_new = !Arc::ptr_eq(known, newest);
                 if is_new {
                     *known = newest.clone();
                 }
@@ -76,7 +78,7 @@ fn watch_all<K>(
     tasks: &mut JoinSet<()>,
     input: fn(Change<K>) -> DownsyncInput,
 ) where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Default,
 {
     tasks.spawn(follow(api, selecting(selector), sender.clone(), input, |_| None));
@@ -93,13 +95,7 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut Joi
 
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
     let its = || spaces.its.clone();
-    let works = format!(
-        "{},{}={}",
-        names::OBJECT_UID_LABEL,
-        names::ORIGIN_WDS_LABEL,
-        spaces.wds_name
-    );
-    let reports = format!(
+    let own = format!(
         "{},{}={}",
         names::OBJECT_UID_LABEL,
         names::ORIGIN_WDS_LABEL,
@@ -108,6 +104,6 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
     let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
     watch_all(Api::all(its()), "", sender, tasks, DownsyncInput::Cluster);
     watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
-    watch_all(Api::all(its()), &works, sender, tasks, DownsyncInput::Work);
-    watch_all(Api::all(its()), &reports, sender, tasks, DownsyncInput::Report);
+    watch_all(Api::all(its()), &own, sender, tasks, DownsyncInput::Work);
+    watch_all(Api::all(its()), &own, sender, tasks, DownsyncInput::Report);
 }

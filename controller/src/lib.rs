@@ -15,6 +15,7 @@ pub mod downsync;
 pub mod engine;
 pub mod fleet;
 pub mod hub;
+pub mod mailboxes;
 pub mod outcome;
 pub mod release;
 pub mod restored;

@@ -12,7 +12,6 @@ use argosy_core::{
     downsync::{Downsync, DownsyncAction, DownsyncInput, DownsyncKey, Place, status_in},
     patch::JsonPatch,
 };
-use either::Either;
 use kube::{Api, Client, ResourceExt, core::DynamicObject};
 
 use super::combined::Combined;
@@ -20,14 +19,15 @@ use crate::{
     discovery,
     engine::Execute,
     hub::Spaces,
-    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
+    mailboxes::Mailboxes,
+    outcome::{call, creating, found, json_patch, patching, whole_status},
 };
 
 /// Carries out the actions.
 #[derive(Clone)]
 pub(super) struct Executor {
     wds: Client,
-    its: Client,
+    mailboxes: Mailboxes,
     combined: Combined,
 }
 
@@ -36,13 +36,9 @@ impl Executor {
     pub(super) fn new(spaces: &Spaces) -> Self {
         Self {
             wds: spaces.wds.clone(),
-            its: spaces.its.clone(),
+            mailboxes: Mailboxes::new(&spaces.its),
             combined: Combined::new(&spaces.wds),
         }
-    }
-
-    fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
-        Api::namespaced(self.its.clone(), cluster.as_str())
     }
 
     /// One of the same name may be another object, which its watch tells of.
@@ -90,7 +86,7 @@ impl Executor {
         work: &ManifestWork,
         digest: Digest,
     ) -> Result<DownsyncInput, Failure> {
-        let api = self.works(cluster);
+        let api = self.mailboxes.works(cluster);
         match call(api.create(&creating(names::CONTROLLER), work)).await {
             Err(Failure::Foreign(message)) => {
                 let there = found(call(api.get(&work.name_any())).await)?.ok_or(Failure::Conflict)?;
@@ -112,14 +108,7 @@ impl Executor {
         patch: &JsonPatch,
         digest: Digest,
     ) -> Result<DownsyncInput, Failure> {
-        let name = names::work_name(origin.as_str());
-        let patch = json_patch(patch)?;
-        let patched = call(
-            self.works(cluster)
-                .patch(&name, &patching(names::CONTROLLER), &patch),
-        )
-        .await;
-        Ok(match found(patched)? {
+        Ok(match self.mailboxes.patch(cluster, origin, patch).await? {
             Some(work) => DownsyncInput::WroteWork(digest, Box::new(work)),
             None => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
         })
@@ -131,15 +120,10 @@ impl Executor {
         origin: &OriginUid,
         uid: &str,
     ) -> Result<DownsyncInput, Failure> {
-        let name = names::work_name(origin.as_str());
-        Ok(
-            match found(call(self.works(cluster).delete(&name, &deleting(uid))).await)? {
-                Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
-                    DownsyncInput::Work(Change::Apply(Box::new(work)))
-                }
-                _ => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
-            },
-        )
+        Ok(match self.mailboxes.delete(cluster, origin, uid).await? {
+            Some(work) => DownsyncInput::Work(Change::Apply(Box::new(work))),
+            None => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
+        })
     }
 
     async fn create_binding(&self, binding: &Binding) -> Result<DownsyncInput, Failure> {

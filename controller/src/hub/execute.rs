@@ -9,7 +9,6 @@ use argosy_core::{
     hub::{Hub, HubAction, HubInput, HubKey},
     patch::JsonPatch,
 };
-use either::Either;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
 use serde::Serialize;
@@ -18,7 +17,8 @@ use serde_json::json;
 use super::Spaces;
 use crate::{
     engine::Execute,
-    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
+    mailboxes::Mailboxes,
+    outcome::{call, creating, json_patch, patching, whole_status},
 };
 
 /// Carries out the controller's actions.
@@ -26,6 +26,7 @@ use crate::{
 pub(super) struct Executor {
     wds: Client,
     its: Client,
+    mailboxes: Mailboxes,
 }
 
 impl Executor {
@@ -34,11 +35,8 @@ impl Executor {
         Self {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
+            mailboxes: Mailboxes::new(&spaces.its),
         }
-    }
-
-    fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
-        Api::namespaced(self.its.clone(), cluster.as_str())
     }
 
     async fn patch_workflow(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<HubInput, Failure> {
@@ -52,7 +50,7 @@ impl Executor {
 
     /// The name is derived from the Workflow's UID, so one that exists is the one that an earlier try created.
     async fn create_work(&self, cluster: &ClusterName, work: &ManifestWork) -> Result<HubInput, Failure> {
-        let api = self.works(cluster);
+        let api = self.mailboxes.works(cluster);
         let created = match call(api.create(&creating(names::CONTROLLER), work)).await {
             Err(Failure::Foreign(_)) => {
                 let name = work.metadata.name.as_deref().unwrap_or_default();
@@ -72,17 +70,8 @@ impl Executor {
         origin: &OriginUid,
         patch: &JsonPatch,
     ) -> Result<HubInput, Failure> {
-        let name = names::work_name(origin.as_str());
-        let patch = json_patch(patch)?;
-        let patched = call(
-            self.works(cluster)
-                .patch(&name, &patching(names::CONTROLLER), &patch),
-        )
-        .await;
-        Ok(match found(patched)? {
-            Some(work) => HubInput::Work(Change::Apply(Box::new(work))),
-            None => HubInput::WorkGone(cluster.clone(), origin.clone()),
-        })
+        let patched = self.mailboxes.patch(cluster, origin, patch).await?;
+        Ok(seen(cluster, origin, patched))
     }
 
     async fn delete_work(
@@ -91,15 +80,8 @@ impl Executor {
         origin: &OriginUid,
         uid: &str,
     ) -> Result<HubInput, Failure> {
-        let name = names::work_name(origin.as_str());
-        Ok(
-            match found(call(self.works(cluster).delete(&name, &deleting(uid))).await)? {
-                Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
-                    HubInput::Work(Change::Apply(Box::new(work)))
-                }
-                _ => HubInput::WorkGone(cluster.clone(), origin.clone()),
-            },
-        )
+        let left = self.mailboxes.delete(cluster, origin, uid).await?;
+        Ok(seen(cluster, origin, left))
     }
 
     async fn read_lease(&self, key: &HubKey, cluster: &ClusterName) -> Result<HubInput, Failure> {
@@ -148,6 +130,13 @@ impl Executor {
         }));
         let written = call(api.patch(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
         Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
+    }
+}
+
+fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> HubInput {
+    match work {
+        Some(work) => HubInput::Work(Change::Apply(Box::new(work))),
+        None => HubInput::WorkGone(cluster.clone(), origin.clone()),
     }
 }
 

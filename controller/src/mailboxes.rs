@@ -1,0 +1,53 @@
+//! Writes to ManifestWorks in the mailboxes of the ITS, for both engines of the controller.
+//!
+//! Not here: what is written, and which input comes of the answer.
+
+use argosy_api::{ManifestWork, names};
+use argosy_core::{ClusterName, Failure, OriginUid, patch::JsonPatch};
+use either::Either;
+use kube::{Api, Client};
+
+use crate::outcome::{call, deleting, found, json_patch, patching};
+
+/// The mailboxes of all clusters.
+#[derive(Clone)]
+pub struct Mailboxes {
+    its: Client,
+}
+
+impl Mailboxes {
+    /// With a client of the ITS.
+    pub fn new(its: &Client) -> Self {
+        Self { its: its.clone() }
+    }
+
+    /// The ManifestWorks of a cluster.
+    pub fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
+        Api::namespaced(self.its.clone(), cluster.as_str())
+    }
+
+    /// Changes the ManifestWork of an object; `None` where there is none.
+    pub async fn patch(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        patch: &JsonPatch,
+    ) -> Result<Option<ManifestWork>, Failure> {
+        let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
+        let patched = call(api.patch(&name, &patching(names::CONTROLLER), &json_patch(patch)?)).await;
+        found(patched)
+    }
+
+    /// Deletes the ManifestWork with `uid`; as it is now if something still holds it, else `None`.
+    pub async fn delete(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        uid: &str,
+    ) -> Result<Option<ManifestWork>, Failure> {
+        let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
+        let deleted = found(call(api.delete(&name, &deleting(uid))).await)?;
+        let left = deleted.and_then(Either::left);
+        Ok(left.filter(|work| work.metadata.deletion_timestamp.is_some()))
+    }
+}
