@@ -25,6 +25,8 @@ mod properties;
 mod quantity;
 pub mod reconcile;
 pub mod templates;
+#[cfg(test)]
+mod testing;
 pub mod transforms;
 pub mod why;
 

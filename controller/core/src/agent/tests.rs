@@ -18,14 +18,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::patch::JsonPatch;
+use crate::testing::{read, with};
 
 struct Cluster {
     agent: Agent,
     version: u64,
-}
-
-fn read<K: DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
 }
 
 fn now() -> Timestamp {
@@ -34,20 +31,6 @@ fn now() -> Timestamp {
 
 fn origin() -> OriginUid {
     "u1".into()
-}
-
-/// `base` with the fields of `more` put over it, as a merge patch does.
-fn with(mut base: Value, more: Value) -> Value {
-    match (&mut base, more) {
-        (Value::Object(fields), Value::Object(more)) => {
-            for (key, value) in more {
-                let merged = with(fields.remove(&key).unwrap_or_default(), value);
-                fields.insert(key, merged);
-            }
-            base
-        }
-        (_, more) => more,
-    }
 }
 
 fn deleting(object: Value) -> Value {

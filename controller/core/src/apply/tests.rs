@@ -17,6 +17,7 @@ use argosy_api::names;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::{read, with};
 
 /// The applier with its cluster and mailbox.
 struct World {
@@ -67,19 +68,6 @@ fn ours(manifest: &Value) -> Value {
         "labels": { names::OBJECT_UID_LABEL: "u1", names::ORIGIN_WDS_LABEL: "wds" },
     } }),
     )
-}
-
-fn with(mut base: Value, more: Value) -> Value {
-    match (&mut base, more) {
-        (Value::Object(fields), Value::Object(more)) => {
-            for (key, value) in more {
-                let merged = with(fields.remove(&key).unwrap_or_default(), value);
-                fields.insert(key, merged);
-            }
-            base
-        }
-        (_, more) => more,
-    }
 }
 
 /// Every field of an object as the API server notes it; lists are owned as a whole.
@@ -295,8 +283,4 @@ impl World {
 
 fn is_marked(object: &Value) -> bool {
     object["metadata"]["labels"][names::CLUSTER_LABEL] == json!("cluster1")
-}
-
-fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
 }

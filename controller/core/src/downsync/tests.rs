@@ -15,32 +15,14 @@ mod transforms;
 
 use std::collections::VecDeque;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::patch::JsonPatch;
-
-fn read<K: DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
-}
+use crate::testing::{read, with};
 
 fn start() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
-}
-
-/// `base` with the fields of `more` put over it, as a merge patch does.
-fn with(mut base: Value, more: Value) -> Value {
-    match (&mut base, more) {
-        (Value::Object(fields), Value::Object(more)) => {
-            for (key, value) in more {
-                let merged = with(fields.remove(&key).unwrap_or_default(), value);
-                fields.insert(key, merged);
-            }
-            base
-        }
-        (_, more) => more,
-    }
 }
 
 fn kind(group: &str, resource: &str, kind: &str, is_namespaced: bool, has_status: bool) -> Kind {
@@ -382,15 +364,7 @@ impl Spaces {
 
     /// The cluster's agent reports the status of an object.
     fn report(&mut self, cluster: &str, uid: &str, status: &Value) {
-        let report = self.next(json!({
-            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
-            "metadata": { "namespace": cluster, "name": format!("argosy-{uid}"), "labels": { "argosy.dev/object-uid": uid } },
-            "spec": { "sourceRef": {} }, "status": status,
-        }));
-        let report = with(
-            report,
-            json!({ "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } } }),
-        );
+        let report = self.next(work_status(cluster, uid, status));
         self.learn(DownsyncInput::Report(Change::Apply(read(report))));
     }
 
@@ -427,6 +401,16 @@ impl Spaces {
             )
         })
     }
+}
+
+/// A WorkStatus of the object with this UID.
+fn work_status(cluster: &str, uid: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
+        "metadata": { "namespace": cluster, "name": format!("argosy-{uid}"), "labels": { "argosy.dev/object-uid": uid } },
+        "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } },
+        "status": status,
+    })
 }
 
 fn managed(name: &str, labels: Value) -> Value {

@@ -22,14 +22,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::{read, with};
 
 struct Fleet {
     hub: Hub,
     version: u64,
-}
-
-fn read<K: DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
 }
 
 fn now() -> Timestamp {
@@ -44,20 +41,6 @@ fn after(seconds: i64) -> Timestamp {
 
 fn key() -> WorkflowKey {
     WorkflowKey::new("argo", "w")
-}
-
-/// `base` with the fields of `more` put over it, as a merge patch does.
-fn with(mut base: Value, more: Value) -> Value {
-    match (&mut base, more) {
-        (Value::Object(fields), Value::Object(more)) => {
-            for (key, value) in more {
-                let merged = with(fields.remove(&key).unwrap_or_default(), value);
-                fields.insert(key, merged);
-            }
-            base
-        }
-        (_, more) => more,
-    }
 }
 
 /// A Workflow as a user creates it for a cluster.

@@ -91,12 +91,8 @@ fn what_no_policy_selects_any_more_loses_our_status() {
 #[test]
 fn a_status_that_is_pruned_as_a_whole_is_not_written_again() {
     let mut spaces = sent_web(true);
-    let report = read(json!({
-        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
-        "metadata": { "namespace": "cluster1", "name": "argosy-d1", "resourceVersion": "900", "labels": { "argosy.dev/object-uid": "d1" } },
-        "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } },
-        "status": { "phase": "Ready" },
-    }));
+    let report = spaces.next(work_status("cluster1", "d1", &json!({ "phase": "Ready" })));
+    let report = read(report);
     let now = spaces.now;
     spaces
         .index
@@ -286,12 +282,8 @@ fn a_deleted_collector_stays_deleted_whatever_answers_come_late() {
 fn a_status_that_may_not_be_written_is_said() {
     let mut spaces = sent_web(true);
     spaces.pass(5);
-    let report = read(json!({
-        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
-        "metadata": { "namespace": "cluster1", "name": "argosy-d1", "resourceVersion": "900", "labels": { "argosy.dev/object-uid": "d1" } },
-        "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } },
-        "status": { "phase": "Ready" },
-    }));
+    let report = spaces.next(work_status("cluster1", "d1", &json!({ "phase": "Ready" })));
+    let report = read(report);
     let now = spaces.now;
     spaces
         .index

@@ -205,11 +205,7 @@ fn take(spaces: &mut Spaces, step: &Step, n: usize) {
         Step::NoReport(object, cluster) => {
             let uid = format!("o{object}");
             let cluster = format!("cluster{}", cluster + 1);
-            let report = spaces.next(json!({
-                "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
-                "metadata": { "namespace": cluster, "name": format!("argosy-{uid}"), "labels": { "argosy.dev/object-uid": uid } },
-                "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } },
-            }));
+            let report = spaces.next(work_status(&cluster, &uid, &Value::Null));
             spaces.learn(DownsyncInput::Report(Change::Delete(read(report))));
         }
         Step::Applied(object, cluster, good) => {
