@@ -81,13 +81,24 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
     })
     .await?;
 
+    // What a policy and its Binding say is looked at every few seconds only.
+    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    until(&policies, &member.cluster, "it counts all three", |policy| {
+        policy.status.as_ref().is_some_and(|status| status.objects == 3)
+    })
+    .await?;
+    let bindings: Api<Binding> = Api::all(scene.control.clone());
+    until(&bindings, &member.cluster, "it names all three", |binding| {
+        binding.spec.workload.namespace_scope.len() == 3
+    })
+    .await?;
+
     let names = ["waiting", "running", "ended"];
     let before = versions(&scene, &member, &names).await?;
     let writes_before = writes(&scene.control).await?;
     scene.stage.controller.restart().await?;
     member.agent()?.restart().await?;
     // The last thing to be decided; what is under way by then is counted.
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
     create(
         &policies,
         &objects::policy("sentinel", &scene.namespace, "nowhere")?,
@@ -97,7 +108,6 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
         policy.status.is_some()
     })
     .await?;
-    let bindings: Api<Binding> = Api::all(scene.control.clone());
     until(&bindings, "sentinel", "its Binding is there", |_| true).await?;
     let mut writes_after = writes(&scene.control).await?;
 
