@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    metrics::Metrics,
     restored::until_restored,
     supervise::{OrphanLog, supervise},
     watch::{follow, is_unknown_kind, selecting},
@@ -51,6 +52,8 @@ pub struct Member {
     pub artifact_namespace: String,
     /// How long the hub waits for a renewal before it calls the cluster unreachable.
     pub lease_duration: Duration,
+    /// Where the loops report to.
+    pub metrics: Metrics,
 }
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
@@ -121,7 +124,9 @@ async fn run_workflows(member: Member, ready: Both, stop: CancellationToken) {
         );
     };
     let executor = execute::Executor::new(&member, last_renewal);
-    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
+    let reactions = member.metrics.reactions("agent_workflows");
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, tasks).await;
 }
 
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {

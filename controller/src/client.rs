@@ -4,8 +4,11 @@ use std::{path::Path, time::Duration};
 
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
+
+use crate::metrics::Counted;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +41,12 @@ pub enum Error {
 
 /// A client from the kubeconfig at `path`, or from the pod's service account when there is none.
 pub async fn connect(path: Option<&Path>) -> Result<Client, Error> {
-    build(configure(path).await?)
+    build(configure(path).await?, None)
+}
+
+/// The same, whose requests are counted.
+pub async fn connect_counted(path: Option<&Path>, counted: Counted) -> Result<Client, Error> {
+    build(configure(path).await?, Some(counted))
 }
 
 /// The address that [`connect`] dials, as OCM's agents write it.
@@ -64,17 +72,20 @@ async fn configure(path: Option<&Path>) -> Result<Config, Error> {
 pub async fn connect_as_user(path: Option<&Path>) -> Result<Client, Error> {
     match path {
         Some(path) => connect(Some(path)).await,
-        None => build(Config::infer().await.map_err(Error::Infer)?),
+        None => build(Config::infer().await.map_err(Error::Infer)?, None),
     }
 }
 
-/// A client from the text of a kubeconfig that was found in `origin`.
-pub async fn connect_with(text: &str, origin: &str) -> Result<Client, Error> {
+/// A client from the text of a kubeconfig that was found in `origin`, whose requests are counted.
+pub async fn connect_with(text: &str, origin: &str, counted: Counted) -> Result<Client, Error> {
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|source| Error::Kubeconfig {
         origin: origin.to_owned(),
         source,
     })?;
-    build(from_kubeconfig(kubeconfig, origin.to_owned()).await?)
+    build(
+        from_kubeconfig(kubeconfig, origin.to_owned()).await?,
+        Some(counted),
+    )
 }
 
 async fn from_kubeconfig(kubeconfig: Kubeconfig, origin: String) -> Result<Config, Error> {
@@ -84,7 +95,7 @@ async fn from_kubeconfig(kubeconfig: Kubeconfig, origin: String) -> Result<Confi
 }
 
 /// The engine retries with a fresh decision, so the client's own retries, which last minutes, are off.
-fn build(mut config: Config) -> Result<Client, Error> {
+fn build(mut config: Config, counted: Option<Counted>) -> Result<Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     // Longer than a silent watch lasts; it bounds a list or the start of a watch that is never answered, too.
@@ -92,5 +103,9 @@ fn build(mut config: Config) -> Result<Client, Error> {
     config.reset_reader_on_write = true;
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();
-    Client::try_from(config).map_err(|source| Error::Client { server, source })
+    let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client { server, source })?;
+    Ok(match counted {
+        Some(counted) => builder.with_layer(&counted).build(),
+        None => builder.build(),
+    })
 }

@@ -10,16 +10,20 @@ use crate::{
     agent::pull::ends_only_on_signal,
     args::{ControllerArgs, WebhookArgs},
     artifacts::watchdog::Watchdog,
-    client, downsync, fleet, hub, shutdown,
+    client, downsync, fleet, hub,
+    metrics::{Metrics, Space},
+    shutdown,
     webhook::{self, Snapshots},
 };
 
 /// Runs until a signal. Any part that ends by itself ends the process.
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let stop = shutdown::on_signal()?;
-    let wds = client::connect(args.wds_kubeconfig.as_deref()).await?;
+    let metrics = Metrics::default();
+    let wds = metrics.requests(Space::Wds);
+    let wds = client::connect_counted(args.wds_kubeconfig.as_deref(), wds).await?;
     let its = match &args.its_kubeconfig {
-        Some(path) => client::connect(Some(path)).await?,
+        Some(path) => client::connect_counted(Some(path), metrics.requests(Space::Its)).await?,
         None => wds.clone(),
     };
     tracing::info!(wds = args.wds_name, "starting");
@@ -32,6 +36,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         wds_name: args.wds_name,
         is_guarded: admission.is_some(),
         argo_namespace: args.common.artifact_namespace.clone(),
+        metrics: metrics.clone(),
     };
     let host = fleet::Host {
         local: wds.clone(),
@@ -40,6 +45,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         namespace: args.namespace,
         artifact_namespace: args.common.artifact_namespace.clone(),
         lease_duration: args.common.lease_duration,
+        metrics: metrics.clone(),
     };
     let watchdog = Watchdog {
         wds: wds.clone(),
@@ -57,7 +63,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             checking.run_until_cancelled(Box::pin(watchdog.run())).await;
         }),
     ];
-    let endpoints = admin::serve(args.common.admin_addr, [runs, objects].into(), stop.clone());
+    let parts = admin::Parts::new([runs, objects], metrics);
+    let endpoints = admin::serve(args.common.admin_addr, parts, stop.clone());
     ends_only_on_signal(live(limbs, stop.clone()), endpoints, stop).await
 }
 

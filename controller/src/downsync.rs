@@ -68,7 +68,9 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
         }
     };
     let executor = execute::Executor::new(&spaces);
-    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
+    let reactions = spaces.metrics.reactions("objects");
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, tasks).await;
 }
 
 fn watch_all<K>(

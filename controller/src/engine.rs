@@ -6,16 +6,18 @@
 //! means (`argosy-core`) or how an action is carried out ([`Execute`]).
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
     hash::Hash,
     time::Duration,
 };
 
-use argosy_core::{Failure, Reconcile};
+use argosy_core::{Action, Failure, Reconcile};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use jiff::Timestamp;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Reactions;
 
 /// Carries out actions.
 pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
@@ -41,9 +43,9 @@ struct Engine<R: Reconcile, E> {
     index: R,
     executor: E,
     queue: VecDeque<R::Key>,
-    queued: HashSet<R::Key>,
-    /// Keys with an action under way; `true` when something was learnt about them meanwhile.
-    running: HashMap<R::Key, bool>,
+    /// Since when: the first news about the key that nothing was done about yet.
+    queued: HashMap<R::Key, Instant>,
+    running: HashMap<R::Key, UnderWay>,
     retries: HashMap<R::Key, ExponentialBackoff>,
     /// Actions in a row that succeeded and left something to do.
     streaks: HashMap<R::Key, u32>,
@@ -52,6 +54,15 @@ struct Engine<R: Reconcile, E> {
     actions: JoinSet<Finished<R>>,
     /// When the loop began, on the clock that can be set and on the one that cannot.
     began: (Timestamp, Instant),
+    reactions: Reactions,
+}
+
+/// A key with an action under way.
+struct UnderWay {
+    /// When the news came that it follows from.
+    since: Instant,
+    /// When something was first learnt about the key meanwhile.
+    learnt: Option<Instant>,
 }
 
 struct Finished<R: Reconcile> {
@@ -66,6 +77,7 @@ pub async fn drive<R, E>(
     executor: E,
     mut inputs: mpsc::Receiver<R::Input>,
     stop: CancellationToken,
+    reactions: Reactions,
     mut observe: impl FnMut(&mut R) + Send,
 ) where
     R: Reconcile + Send + 'static,
@@ -74,7 +86,7 @@ pub async fn drive<R, E>(
     R::Input: Send,
     E: Execute<R>,
 {
-    let mut engine = Engine::new(index, executor);
+    let mut engine = Engine::new(index, executor, reactions);
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let timer = engine.next_timer();
@@ -96,6 +108,9 @@ pub async fn drive<R, E>(
             () = tokio::time::sleep_until(timer) => engine.ring(),
         }
         engine.dispatch();
+        engine
+            .reactions
+            .keys(engine.queue.len(), engine.running.len(), engine.timers.len());
         observe(&mut engine.index);
     }
     engine.actions.shutdown().await;
@@ -109,12 +124,12 @@ where
     R::Input: Send,
     E: Execute<R>,
 {
-    fn new(index: R, executor: E) -> Self {
+    fn new(index: R, executor: E, reactions: Reactions) -> Self {
         Self {
             index,
             executor,
             queue: VecDeque::new(),
-            queued: HashSet::new(),
+            queued: HashMap::new(),
             running: HashMap::new(),
             retries: HashMap::new(),
             streaks: HashMap::new(),
@@ -122,6 +137,7 @@ where
             timer_of: HashMap::new(),
             actions: JoinSet::new(),
             began: (Timestamp::now(), Instant::now()),
+            reactions,
         }
     }
 
@@ -135,11 +151,12 @@ where
 
     fn learn(&mut self, input: R::Input) {
         for key in self.index.apply(input, self.now()) {
-            self.enqueue(key);
+            self.enqueue(key, Instant::now());
         }
     }
 
-    fn enqueue(&mut self, key: R::Key) {
+    /// Something is to be looked at again, because of what was learnt at `since`.
+    fn enqueue(&mut self, key: R::Key, since: Instant) {
         let is_held_back = self
             .streaks
             .get(&key)
@@ -148,10 +165,11 @@ where
             // Only its timer lets it go on, not the echo of its own write.
             return;
         }
-        if let Some(learnt) = self.running.get_mut(&key) {
-            *learnt = true;
-        } else if self.queued.insert(key.clone()) {
-            self.queue.push_back(key);
+        if let Some(running) = self.running.get_mut(&key) {
+            running.learnt.get_or_insert(since);
+        } else if let Entry::Vacant(vacant) = self.queued.entry(key) {
+            self.queue.push_back(vacant.key().clone());
+            vacant.insert(since);
         }
     }
 
@@ -159,14 +177,14 @@ where
         let now = self.now();
         while self.actions.len() < IN_FLIGHT {
             let Some(key) = self.queue.pop_front() else { return };
-            self.queued.remove(&key);
+            let since = self.queued.remove(&key).unwrap_or_else(Instant::now);
             self.unset_timer(&key);
             let decision = self.index.decide(&key, now);
             if let Some(at) = decision.recheck_at {
                 self.set_timer(&key, at);
             }
             if let Some(action) = decision.action {
-                self.start(key, action);
+                self.start(key, action, since);
             } else {
                 self.retries.remove(&key);
                 self.streaks.remove(&key);
@@ -174,9 +192,11 @@ where
         }
     }
 
-    fn start(&mut self, key: R::Key, action: R::Action) {
+    fn start(&mut self, key: R::Key, action: R::Action, since: Instant) {
         tracing::debug!(%key, %action, "starting");
-        self.running.insert(key.clone(), false);
+        self.reactions.began(since.elapsed());
+        let running = UnderWay { since, learnt: None };
+        self.running.insert(key.clone(), running);
         self.index.began(&key);
         let executor = self.executor.clone();
         self.actions.spawn(async move {
@@ -187,24 +207,30 @@ where
 
     fn settle(&mut self, finished: Finished<R>) {
         let Finished { key, action, result } = finished;
-        let learnt = self.running.remove(&key).unwrap_or_default();
+        let now = Instant::now();
+        let (since, learnt) = self
+            .running
+            .remove(&key)
+            .map_or((now, None), |running| (running.since, running.learnt));
         match result {
             Ok(input) => {
+                self.reactions.answered(action.stage(), since.elapsed());
                 for dirty in self.index.answered(&key, input, self.now()) {
-                    self.enqueue(dirty);
+                    self.enqueue(dirty, now);
                 }
-                self.go_on(key);
+                self.go_on(key, learnt.unwrap_or(now));
             }
             Err(failure) => {
                 report(&key, &failure);
+                self.reactions.failed(&failure);
                 let concerned = self.index.failed(&key, &action, &failure);
                 for dirty in concerned {
                     if dirty != key {
-                        self.enqueue(dirty);
+                        self.enqueue(dirty, now);
                     }
                 }
-                if learnt {
-                    self.enqueue(key);
+                if learnt.is_some() {
+                    self.enqueue(key, since);
                 } else {
                     self.postpone(&key);
                 }
@@ -214,7 +240,7 @@ where
 
     /// After a success the key is decided anew. One that never comes to rest, because its writes do not bring what was
     /// asked, is slowed down.
-    fn go_on(&mut self, key: R::Key) {
+    fn go_on(&mut self, key: R::Key, since: Instant) {
         let streak = self.streaks.entry(key.clone()).or_default();
         *streak += 1;
         if *streak > LONGEST_STREAK {
@@ -228,7 +254,7 @@ where
                 self.now().saturating_add(HELD_BACK).unwrap_or(Timestamp::MAX),
             );
         } else {
-            self.enqueue(key);
+            self.enqueue(key, since);
         }
     }
 
@@ -274,7 +300,7 @@ where
                 return;
             }
             self.unset_timer(&key);
-            self.enqueue(key);
+            self.enqueue(key, Instant::now());
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     admin::Readiness,
     agent::{self, Member},
     client,
+    metrics::{Metrics, Space},
     watch::{follow, selecting},
 };
 
@@ -34,6 +35,8 @@ pub struct Host {
     pub artifact_namespace: String,
     /// See [`Member::lease_duration`].
     pub lease_duration: Duration,
+    /// Where the agents' loops and clients report to.
+    pub metrics: Metrics,
 }
 
 /// Between the end of a hosted agent and its next start.
@@ -181,6 +184,7 @@ async fn host_agent(
                     wec,
                     artifact_namespace: host.artifact_namespace.clone(),
                     lease_duration: host.lease_duration,
+                    metrics: host.metrics.clone(),
                 };
                 Box::pin(agent::run(member, Readiness::default(), stop.clone())).await;
             }
@@ -195,7 +199,8 @@ async fn connect(host: &Host, secret: &str, kubeconfig: &[u8]) -> anyhow::Result
     let text = String::from_utf8_lossy(kubeconfig).into_owned();
     let origin = format!("in Secret {}/{secret}", host.namespace);
     let handle = tokio::runtime::Handle::current();
+    let counted = host.metrics.requests(Space::Wec);
     let connected =
-        tokio::task::spawn_blocking(move || handle.block_on(client::connect_with(&text, &origin)));
+        tokio::task::spawn_blocking(move || handle.block_on(client::connect_with(&text, &origin, counted)));
     Ok(connected.await??)
 }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::Readiness,
     engine,
+    metrics::Metrics,
     restored::until_restored,
     supervise::{OrphanLog, supervise},
     watch::{follow, selecting},
@@ -42,6 +43,8 @@ pub struct Spaces {
     pub is_guarded: bool,
     /// Namespace of the WDS's own Argo.
     pub argo_namespace: String,
+    /// Where the loops report to.
+    pub metrics: Metrics,
 }
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
@@ -96,7 +99,9 @@ pub async fn run(
         events.announce(index.take_notices());
     };
     let executor = execute::Executor::new(&spaces);
-    supervise(engine::drive(index, executor, receiver, stop, observe), watches).await;
+    let reactions = spaces.metrics.reactions("workflows");
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, watches).await;
 }
 
 fn publish(index: &Hub, snapshots: &watch::Sender<Option<Arc<Admission>>>) {

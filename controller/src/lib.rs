@@ -16,6 +16,7 @@ pub mod engine;
 pub mod fleet;
 pub mod hub;
 pub mod mailboxes;
+pub mod metrics;
 pub mod outcome;
 pub mod release;
 pub mod restored;

@@ -31,4 +31,4 @@ pub mod transforms;
 pub mod why;
 
 pub use ids::{ClusterName, OriginUid, WorkName, WorkflowKey};
-pub use reconcile::{Change, Decision, Failure, Reconcile};
+pub use reconcile::{Action, Change, Decision, Failure, Reconcile};

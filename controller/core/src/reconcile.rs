@@ -18,7 +18,7 @@ pub trait Reconcile {
     /// What a decision is about.
     type Key: Clone + Ord + fmt::Debug + fmt::Display;
     /// One request to one API server, as data.
-    type Action: fmt::Debug + fmt::Display;
+    type Action: Action;
 
     /// Learns `input` at `now` and returns the keys whose decision may have changed.
     fn apply(&mut self, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;
@@ -35,6 +35,12 @@ pub trait Reconcile {
 
     /// The next step for `key`.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
+}
+
+/// One request to one API server, as data. Displayed, it names what it is about.
+pub trait Action: fmt::Debug + fmt::Display {
+    /// What it does, one of few words: a label of metrics.
+    fn stage(&self) -> &'static str;
 }
 
 /// What to do next about one key.
@@ -107,6 +113,22 @@ pub enum Failure {
     Refused(String),
     /// Nobody answered, or not in time.
     Unreachable(String),
+}
+
+impl Failure {
+    /// What kind of failure it is, in one word: a label of metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Foreign(_) => "foreign",
+            Self::NotFound { .. } => "not_found",
+            Self::Unserved(_) => "unserved",
+            Self::Missing(_) => "missing",
+            Self::Fenced(_) => "fenced",
+            Self::Refused(_) => "refused",
+            Self::Unreachable(_) => "unreachable",
+        }
+    }
 }
 
 impl fmt::Display for Failure {

@@ -59,7 +59,9 @@ pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
         );
     };
     let executor = execute::Executor::new(member, hub_hash);
-    supervise(engine::drive(index, executor, receiver, stop, observe), tasks).await;
+    let reactions = member.metrics.reactions("agent_objects");
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, tasks).await;
 }
 
 /// As OCM's agents name a hub in their records.

@@ -8,6 +8,7 @@ use crate::{
     admin::{self, Readiness},
     args::{ReleaseArgs, RunArgs},
     client,
+    metrics::{Metrics, Space},
     release::release_wec,
     shutdown,
 };
@@ -15,17 +16,22 @@ use crate::{
 /// Runs until a signal. Any part that ends by itself ends the process.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let stop = shutdown::on_signal()?;
+    let metrics = Metrics::default();
+    let its = metrics.requests(Space::Its);
+    let wec = metrics.requests(Space::Wec);
     let member = Member {
         cluster: args.cluster_name.as_str().into(),
-        its: client::connect(Some(&args.its_kubeconfig)).await?,
+        its: client::connect_counted(Some(&args.its_kubeconfig), its).await?,
         hub: client::address(Some(&args.its_kubeconfig)).await?,
-        wec: client::connect(args.wec_kubeconfig.as_deref()).await?,
+        wec: client::connect_counted(args.wec_kubeconfig.as_deref(), wec).await?,
         artifact_namespace: args.common.artifact_namespace,
         lease_duration: args.common.lease_duration,
+        metrics: metrics.clone(),
     };
     tracing::info!(cluster = %member.cluster, "starting");
     let readiness = Readiness::default();
-    let endpoints = admin::serve(args.common.admin_addr, [readiness.clone()].into(), stop.clone());
+    let parts = admin::Parts::new([readiness.clone()], metrics);
+    let endpoints = admin::serve(args.common.admin_addr, parts, stop.clone());
     let agent = Box::pin(super::run(member, readiness, stop.clone()));
     ends_only_on_signal(agent, endpoints, stop).await
 }

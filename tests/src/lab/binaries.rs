@@ -25,7 +25,8 @@ use super::{
 #[derive(Debug)]
 pub struct Binary {
     process: Process,
-    readiness: String,
+    /// Of its endpoints, as `http://HOST:PORT`.
+    address: String,
 }
 
 /// What an agent is told beyond its kubeconfigs.
@@ -113,10 +114,8 @@ impl Binary {
     async fn start(launch: Launch) -> Result<Self> {
         let address = format!("127.0.0.1:{}", free_port()?);
         let process = Process::start(launch.flag("--admin-addr", &address))?;
-        let binary = Self {
-            process,
-            readiness: format!("http://{address}/readyz"),
-        };
+        let address = format!("http://{address}");
+        let binary = Self { process, address };
         binary.wait_until_ready().await?;
         Ok(binary)
     }
@@ -155,24 +154,34 @@ impl Binary {
         self.start_again().await
     }
 
+    /// Its metrics, as text.
+    pub async fn metrics(&self) -> Result<String> {
+        let answer = client()?.get(format!("{}/metrics", self.address)).send().await?;
+        Ok(answer.error_for_status()?.text().await?)
+    }
+
     async fn wait_until_ready(&self) -> Result<()> {
-        let client = reqwest::Client::builder()
-            .timeout(Duration::from_secs(5))
-            .build()?;
+        let client = client()?;
+        let readiness = format!("{}/readyz", self.address);
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.process.check_running()?;
-            let answer = client.get(&self.readiness).send().await;
+            let answer = client.get(&readiness).send().await;
             if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("{} does not say ok; last: {answer:?}", self.readiness);
+                bail!("{readiness} does not say ok; last: {answer:?}");
             }
             // The endpoint cannot be watched.
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+fn client() -> Result<reqwest::Client> {
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(5));
+    Ok(client.build()?)
 }
 
 /// Runs `argosy-agent release` for `cluster` to its end.

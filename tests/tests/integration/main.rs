@@ -16,6 +16,7 @@ mod dispatch;
 mod guard;
 mod inventory;
 mod lost;
+mod metrics;
 mod moving;
 mod objects;
 mod objects_status;

@@ -81,6 +81,25 @@ pub enum AgentAction {
     },
 }
 
+impl crate::Action for AgentAction {
+    fn stage(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Look(_) => "look",
+            Self::Delete { .. } => "delete",
+            Self::Control { .. } => "control",
+            Self::LetGo { .. } => "let_go",
+            Self::Record(_) => "record",
+            Self::AmendRecord { .. } => "amend_record",
+            Self::DropRecord(_) => "drop_record",
+            Self::Tell { .. } => "report",
+            Self::Untell(_) => "take_back",
+            Self::Conditions { .. } => "conditions",
+            Self::Release { .. } => "release",
+        }
+    }
+}
+
 impl fmt::Display for AgentAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

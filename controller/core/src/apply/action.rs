@@ -103,6 +103,25 @@ impl ApplyAction {
     }
 }
 
+impl crate::Action for ApplyAction {
+    fn stage(&self) -> &'static str {
+        match self {
+            Self::Discover(_) => "discover",
+            Self::Look { .. } => "look",
+            Self::Apply(_) => "apply",
+            Self::MakeNamespace { .. } => "make_namespace",
+            Self::Delete { .. } => "delete",
+            Self::GiveUp { .. } => "give_up",
+            Self::Record(_) | Self::Rewrite { .. } => "record",
+            Self::DropRecord(_) => "drop_record",
+            Self::Tell { .. } => "report",
+            Self::Untell => "take_back",
+            Self::Hold(_) => "hold",
+            Self::Status { .. } => "status",
+        }
+    }
+}
+
 impl fmt::Display for ApplyAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

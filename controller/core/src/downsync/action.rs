@@ -99,6 +99,20 @@ pub enum DownsyncAction {
     },
 }
 
+impl crate::Action for DownsyncAction {
+    fn stage(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::CreateWork { .. } | Self::ChangeWork { .. } => "dispatch",
+            Self::DeleteWork { .. } => "delete_work",
+            Self::PatchObject { .. } => "mirror",
+            Self::PolicyStatus { .. } | Self::CollectorStatus { .. } => "status",
+            Self::CreateBinding(_) | Self::ChangeBinding { .. } => "binding",
+            Self::Combine(_) | Self::DeleteCombined { .. } => "combine",
+        }
+    }
+}
+
 impl fmt::Display for DownsyncAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

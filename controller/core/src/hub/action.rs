@@ -110,6 +110,21 @@ pub enum Purpose {
     LetGo,
 }
 
+impl crate::Action for HubAction {
+    fn stage(&self) -> &'static str {
+        match self {
+            Self::PatchWorkflow { purpose, .. } => purpose.stage(),
+            Self::CreateWork { .. } => "dispatch",
+            Self::WithdrawWork { .. } => "withdraw",
+            Self::ReadLease(_) => "read_lease",
+            Self::ControlWork { .. } => "control",
+            Self::ReleaseWork { .. } | Self::DeleteWork { .. } => "delete_work",
+            Self::TransformStatus { .. } => "transform_status",
+            Self::ClusterConditions { .. } | Self::ClusterTaints { .. } => "cluster_status",
+        }
+    }
+}
+
 impl fmt::Display for HubAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,6 +138,20 @@ impl fmt::Display for HubAction {
             Self::TransformStatus { .. } => f.write_str("write the status"),
             Self::ClusterConditions { .. } => f.write_str("write the conditions"),
             Self::ClusterTaints { .. } => f.write_str("write the taints"),
+        }
+    }
+}
+
+impl Purpose {
+    fn stage(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Release => "unclaim",
+            Self::Mirror => "mirror",
+            Self::Explain => "explain",
+            Self::Restart => "restart",
+            Self::Rerun => "rerun",
+            Self::LetGo => "let_go",
         }
     }
 }

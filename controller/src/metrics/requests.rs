@@ -1,0 +1,343 @@
+//! Requests to API servers: how many, how long, how large. A layer around a client, so that none is missed.
+
+use std::{
+    fmt::{self, Write},
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use axum::http::{Method, Request, Response, Uri};
+use kube::client::Body;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use tower::{Layer, Service};
+
+/// Which API server a client speaks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// The WDS.
+    Wds,
+    /// The ITS. Where it is the WDS as well, both say `wds`.
+    Its,
+    /// A WEC.
+    Wec,
+}
+
+impl EncodeLabelValue for Space {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(match self {
+            Self::Wds => "wds",
+            Self::Its => "its",
+            Self::Wec => "wec",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    space: Space,
+    verb: &'static str,
+    /// As RBAC has it: `workflows`, `manifestworks/status`; empty for what is no resource.
+    resource: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answer {
+    space: Space,
+    verb: &'static str,
+    resource: String,
+    /// The HTTP status; 0 where nobody answered.
+    code: u16,
+}
+
+type Durations = Family<Kind, Histogram, fn() -> Histogram>;
+
+/// What is known of the requests of a process.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    answers: Family<Answer, Counter>,
+    sent: Family<Kind, Counter>,
+    durations: Durations,
+}
+
+/// Seconds: from a local server's millisecond to the longest that a request may take.
+const SECONDS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0,
+];
+
+impl Requests {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let known = Self {
+            answers: Family::default(),
+            sent: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+        };
+        registry.register(
+            "requests",
+            "Requests to API servers that were answered or given up",
+            known.answers.clone(),
+        );
+        registry.register_with_unit(
+            "sent",
+            "Bodies of requests to API servers",
+            Unit::Bytes,
+            known.sent.clone(),
+        );
+        registry.register_with_unit(
+            "request_duration",
+            "Time until an API server began to answer; of a watch, until it began",
+            Unit::Seconds,
+            known.durations.clone(),
+        );
+        known
+    }
+
+    fn sent(&self, kind: &Kind, bytes: u64) {
+        if bytes > 0 {
+            self.sent.get_or_create(kind).inc_by(bytes);
+        }
+    }
+
+    fn answered(&self, kind: Kind, code: u16, began: Instant) {
+        self.durations
+            .get_or_create(&kind)
+            .observe(began.elapsed().as_secs_f64());
+        let Kind {
+            space,
+            verb,
+            resource,
+        } = kind;
+        let answer = Answer {
+            space,
+            verb,
+            resource,
+            code,
+        };
+        self.answers.get_or_create(&answer).inc();
+    }
+}
+
+/// Counts what passes through a client.
+#[derive(Clone, Debug)]
+pub struct Counted<S = ()> {
+    requests: Requests,
+    space: Space,
+    inner: S,
+}
+
+impl Counted {
+    pub(super) fn new(requests: Requests, space: Space) -> Self {
+        Self {
+            requests,
+            space,
+            inner: (),
+        }
+    }
+}
+
+impl<S> Layer<S> for Counted {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted {
+            requests: self.requests.clone(),
+            space: self.space,
+            inner,
+        }
+    }
+}
+
+/// Counts a request that is given up, too.
+struct UnderWay {
+    requests: Requests,
+    kind: Option<Kind>,
+    began: Instant,
+}
+
+impl UnderWay {
+    fn answered(mut self, code: u16) {
+        if let Some(kind) = self.kind.take() {
+            self.requests.answered(kind, code, self.began);
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(kind) = self.kind.take() {
+            self.requests.answered(kind, 0, self.began);
+        }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Counted<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (verb, resource) = describe(request.method(), request.uri());
+        let kind = Kind {
+            space: self.space,
+            verb,
+            resource,
+        };
+        let size = axum::body::HttpBody::size_hint(request.body());
+        self.requests.sent(&kind, size.exact().unwrap_or_default());
+        let under_way = UnderWay {
+            requests: self.requests.clone(),
+            kind: Some(kind),
+            began: Instant::now(),
+        };
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            under_way.answered(answer.as_ref().map_or(0, |answer| answer.status().as_u16()));
+            answer
+        })
+    }
+}
+
+/// Verb and resource of a request, as RBAC names them.
+fn describe(method: &Method, uri: &Uri) -> (&'static str, String) {
+    let mut segments = uri.path().split('/').filter(|segment| !segment.is_empty());
+    let is_group = |segment: &str| segment == "apis";
+    // A proxy in front of an API server may put something before it.
+    let Some(root) = segments.find(|segment| *segment == "api" || *segment == "apis") else {
+        return (simple_verb(method), String::new());
+    };
+    let mut rest: Vec<&str> = segments.skip(if is_group(root) { 2 } else { 1 }).collect();
+    // `namespaces/NAME` alone is the namespace itself, as is its status.
+    if rest.first() == Some(&"namespaces")
+        && rest.len() > 2
+        && !matches!(rest.get(2), Some(&("status" | "finalize")))
+    {
+        rest.drain(..2);
+    }
+    let mut rest = rest.into_iter();
+    let Some(resource) = rest.next() else {
+        return (simple_verb(method), String::new());
+    };
+    let is_named = rest.next().is_some();
+    let resource = match rest.next() {
+        Some(subresource) => format!("{resource}/{subresource}"),
+        None => resource.to_owned(),
+    };
+    let is_watch = uri.query().is_some_and(|query| {
+        query
+            .split('&')
+            .any(|pair| pair == "watch=true" || pair == "watch=1")
+    });
+    let verb = match (simple_verb(method), is_named) {
+        ("get", false) if is_watch => "watch",
+        ("get", false) => "list",
+        ("delete", false) => "deletecollection",
+        (verb, _) => verb,
+    };
+    (verb, resource)
+}
+
+fn simple_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &Method, uri: &str, verb: &str, resource: &str) {
+        let (actual, of) = describe(
+            method,
+            &Uri::from_static(Box::leak(uri.to_owned().into_boxed_str())),
+        );
+        assert_eq!((actual, of.as_str()), (verb, resource), "{uri}");
+    }
+
+    #[test]
+    fn a_request_is_named_as_rbac_names_it() {
+        let argo = "/apis/argoproj.io/v1alpha1";
+        check(
+            &Method::GET,
+            &format!("{argo}/workflows?limit=500"),
+            "list",
+            "workflows",
+        );
+        check(
+            &Method::GET,
+            &format!("{argo}/workflows?watch=true"),
+            "watch",
+            "workflows",
+        );
+        check(
+            &Method::GET,
+            &format!("{argo}/namespaces/a/workflows/w"),
+            "get",
+            "workflows",
+        );
+        check(
+            &Method::POST,
+            &format!("{argo}/namespaces/a/workflows"),
+            "create",
+            "workflows",
+        );
+        check(
+            &Method::PATCH,
+            &format!("{argo}/namespaces/a/workflows/w"),
+            "patch",
+            "workflows",
+        );
+        check(
+            &Method::DELETE,
+            &format!("{argo}/namespaces/a/workflows"),
+            "deletecollection",
+            "workflows",
+        );
+        check(
+            &Method::PATCH,
+            "/apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks/w/status",
+            "patch",
+            "manifestworks/status",
+        );
+        check(&Method::GET, "/api/v1/namespaces/a", "get", "namespaces");
+        check(
+            &Method::PUT,
+            "/api/v1/namespaces/a/finalize",
+            "update",
+            "namespaces/finalize",
+        );
+        check(&Method::GET, "/api/v1/nodes/n", "get", "nodes");
+    }
+
+    #[test]
+    fn what_is_no_resource_has_no_name() {
+        check(&Method::GET, "/version", "get", "");
+        check(&Method::GET, "/apis", "get", "");
+        check(&Method::GET, "/apis/argoproj.io/v1alpha1", "get", "");
+    }
+
+    #[test]
+    fn a_proxy_in_front_changes_no_name() {
+        check(&Method::GET, "/k8s/clusters/c1/api/v1/pods", "list", "pods");
+    }
+}

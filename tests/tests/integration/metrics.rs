@@ -1,0 +1,104 @@
+//! What processes tell of themselves, and with it how many writes a Workflow costs: a number that depends on no machine.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use anyhow::Result;
+use argosy_tests::lab::{
+    Member, Scene, Stage,
+    binaries::Binary,
+    objects::{create, phase, workflow},
+    waiting::until,
+};
+use kube::ResourceExt;
+
+/// Writes to objects of Argosy and Argo by space, verb and resource, as `its create manifestworks`.
+async fn writes(process: &Binary) -> Result<BTreeMap<String, u64>> {
+    let text = process.metrics().await?;
+    let mut writes = BTreeMap::new();
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("argosy_requests_total{") else {
+            continue;
+        };
+        let label = |name: &str| {
+            let (_, value) = rest.split_once(&format!("{name}=\"")).unwrap_or_default();
+            value.split('"').next().unwrap_or_default()
+        };
+        let (verb, resource) = (label("verb"), label("resource"));
+        let is_write = !matches!(verb, "get" | "list" | "watch");
+        let is_of_a_workflow = [
+            "workflows",
+            "manifestworks",
+            "workstatuses",
+            "appliedmanifestworks",
+        ]
+        .iter()
+        .any(|kind| resource.split('/').next() == Some(kind));
+        if is_write && is_of_a_workflow {
+            let count: u64 = rest.rsplit(' ').next().unwrap_or_default().parse()?;
+            *writes
+                .entry(format!("{} {verb} {resource}", label("space")))
+                .or_default() += count;
+        }
+    }
+    Ok(writes)
+}
+
+/// Runs Workflows to their end, one after the other, with two statuses each, and deletes none.
+async fn run(scene: &Scene, member: &Member, names: &[String]) -> Result<()> {
+    for name in names {
+        create(&scene.workflows(), &workflow(name, &member.cluster)).await?;
+        until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
+        for wanted in ["Running", "Succeeded"] {
+            match wanted {
+                "Running" => member.argo().start(name).await?,
+                _ => member.argo().finish(name, wanted).await?,
+            };
+            until(&scene.workflows(), name, "its status is shown", |workflow| {
+                phase(workflow) == wanted
+            })
+            .await?;
+        }
+        until(&member.workflows(), name, "it is let go", |object| {
+            object.finalizers().is_empty()
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
+    const RUNS: u64 = 5;
+    let stage = Stage::own_guarded("metrics", "30d").await?;
+    let scene = Scene::on(Arc::clone(&stage), "metrics").await?;
+    let member = scene.pull().await?;
+    scene.round_trip("first", &member).await?;
+    let names: Vec<String> = (0..RUNS).map(|number| format!("run-{number}")).collect();
+    let before = [writes(&stage.controller).await?, writes(member.agent()?).await?];
+    run(&scene, &member, &names).await?;
+    let after = [writes(&stage.controller).await?, writes(member.agent()?).await?];
+    let spent = |process: usize| -> BTreeMap<&str, u64> {
+        let spent = after[process].iter().map(|(name, count)| {
+            let earlier = before[process].get(name).copied().unwrap_or_default();
+            (name.as_str(), count - earlier)
+        });
+        spent.filter(|(_, count)| *count > 0).collect()
+    };
+    // The webhook has written the claim; then the ManifestWork and two statuses.
+    let of_controller = [
+        ("wds create manifestworks", RUNS),
+        ("wds patch workflows", 2 * RUNS),
+    ];
+    assert_eq!(spent(0), of_controller.into());
+    // Object and condition; two statuses; at the end the record, and the finalizer off.
+    let of_agent = [
+        ("wec create workflows", RUNS),
+        ("its patch manifestworks/status", RUNS),
+        ("its create workstatuses", RUNS),
+        ("its patch workstatuses", RUNS),
+        ("wec create appliedmanifestworks", RUNS),
+        ("wec patch workflows", RUNS),
+    ];
+    assert_eq!(spent(1), of_agent.into());
+    Ok(())
+}
