@@ -19,6 +19,7 @@ pub mod hub;
 pub mod ids;
 pub mod lost;
 mod mailbox;
+mod packed;
 pub mod patch;
 mod placement;
 mod properties;

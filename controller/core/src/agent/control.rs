@@ -14,6 +14,7 @@ use super::{
 use crate::{
     OriginUid,
     control::{Applied, Control, Verb, VerbKind, is_waiting, merge, pack, parameters, unpack},
+    packed::Packed,
     patch::{JsonPatch, annotation_path},
 };
 
@@ -55,7 +56,7 @@ impl Agent {
             .find(|verb| verb.id > object.applied.verb);
         let (patch, pods) = match next {
             Some(verb) => carry_out_verb(guard, verb, object),
-            None if !object.is_final() => (carry_out_level(guard, work, object)?, Vec::new()),
+            None if !object.is_final => (carry_out_level(guard, work, object)?, Vec::new()),
             None => return None,
         };
         Some(AgentAction::Control {
@@ -126,10 +127,10 @@ fn carry_out_level(guard: JsonPatch, work: &Work, object: &Object) -> Option<Jso
 }
 
 fn carry_out_verb(guard: JsonPatch, verb: &Verb, object: &Object) -> (JsonPatch, Vec<String>) {
-    let status = object.status.as_deref().unwrap_or(&Value::Null);
+    let status = object.status.as_ref().map(Packed::value).unwrap_or_default();
     let effect = match verb.kind {
-        VerbKind::Nodes => change_nodes(verb, status, object.is_final()),
-        VerbKind::Retry => retry(verb, status, object.is_final()),
+        VerbKind::Nodes => change_nodes(verb, &status, object.is_final),
+        VerbKind::Retry => retry(verb, &status, object.is_final),
     };
     let done = Applied {
         verb: verb.id,

@@ -14,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{
     Agent, AgentAction, ArgoApi, Doubt,
     control::begin_with,
-    views::{Object, Work},
+    report::reported,
+    views::{Manifest, Object, Work},
 };
 use crate::{Decision, OriginUid, lost::Fence};
 
@@ -84,7 +85,7 @@ impl Agent {
         }
         self.carry_out(origin, work, object)
             .or_else(|| self.reopen_record(origin, object))
-            .or_else(|| self.tell(origin, object, work.manifest.as_deref()))
+            .or_else(|| self.tell(origin, object, work.manifest.as_ref()))
             .or_else(|| self.end(origin, object, object.outcome()?))
             .or_else(|| conditions(origin, work, created(work, object, now)))
     }
@@ -185,7 +186,7 @@ impl Agent {
         if self.argo == Some(ArgoApi::Missing) {
             return None;
         }
-        let mut object: Workflow = work.manifest.as_deref()?.clone();
+        let mut object: Workflow = work.manifest.as_ref()?.workflow()?;
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(names::CLUSTER_LABEL.to_owned(), self.config.cluster.to_string());
         labels.insert(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string());
@@ -216,12 +217,15 @@ impl Agent {
         &self,
         origin: &OriginUid,
         object: &Object,
-        manifest: Option<&Workflow>,
+        manifest: Option<&Manifest>,
     ) -> Option<AgentAction> {
-        let (status, digest) = self.work_status(origin, object, manifest)?;
+        let (reported, digest) = reported(object, manifest)?;
         let known = self.told.get(origin);
-        let is_told = known.is_some_and(|known| known.digest == Some(digest));
-        (!is_told).then(|| AgentAction::Tell {
+        if known.is_some_and(|known| known.digest == Some(digest)) {
+            return None;
+        }
+        let status = self.work_status(origin, object, reported, digest)?;
+        Some(AgentAction::Tell {
             status: Box::new(status),
             is_known: known.is_some(),
         })

@@ -5,48 +5,55 @@
 
 use std::collections::BTreeMap;
 
-use argosy_api::{Outcome, Reported, SourceRef, WorkStatus, WorkStatusSpec, Workflow, names, workflow};
+use argosy_api::{Outcome, Reported, SourceRef, WorkStatus, WorkStatusSpec, names, workflow};
 use serde_json::{Map, Value, json};
 
 use super::{
     Agent,
-    views::{DIGEST_ANNOTATION, Known, Object, Work},
+    views::{DIGEST_ANNOTATION, Known, Manifest, Object, Work},
 };
-use crate::{OriginUid, WorkflowKey, digest::Digest};
+use crate::{OriginUid, WorkflowKey, digest::Digest, packed::Packed};
+
+/// What the hub should be told of an object besides its status, and the digest of both. `None` while Argo has not written a status.
+pub(super) fn reported(object: &Object, manifest: Option<&Manifest>) -> Option<(Reported, Digest)> {
+    let outcome = object.outcome();
+    let status = match (outcome, object.status_digest) {
+        (Some(Outcome::Deleted), status) => json!(status.map(|status| status.to_string())),
+        (_, status) => json!(status?.to_string()),
+    };
+    let sent = manifest.map(|manifest| &manifest.metadata);
+    let reported = Reported {
+        attempt: object.attempt,
+        uid: object.uid.clone(),
+        labels: added(&object.labels, sent.and_then(|sent| sent.labels.as_ref())),
+        annotations: added(
+            &object.annotations,
+            sent.and_then(|sent| sent.annotations.as_ref()),
+        ),
+        verb: (object.applied.verb > 0).then_some(object.applied.verb),
+        overtaken: object.applied.overtaken.clone(),
+        outcome,
+        changed_at: None,
+        is_remembered: false,
+    };
+    let digest = Digest::of(&json!([status, reported]));
+    Some((reported, digest))
+}
 
 impl Agent {
-    /// The WorkStatus that the hub should have, with its digest. `None` while Argo has not written a status.
+    /// The WorkStatus that the hub should have.
     pub(super) fn work_status(
         &self,
         origin: &OriginUid,
         object: &Object,
-        manifest: Option<&Workflow>,
-    ) -> Option<(WorkStatus, Digest)> {
-        let outcome = object.outcome();
-        let status = match outcome {
+        reported: Reported,
+        digest: Digest,
+    ) -> Option<WorkStatus> {
+        let status = match reported.outcome {
             Some(Outcome::Deleted) => Some(ended_by_deletion(object, &self.config.cluster)),
-            _ => object.status.as_deref().cloned(),
+            _ => object.status.as_ref().map(Packed::value),
         }?;
-        let sent = manifest.map(|manifest| &manifest.metadata);
-        let reported = Reported {
-            attempt: object.attempt,
-            uid: object.uid.clone(),
-            labels: added(&object.labels, sent.and_then(|sent| sent.labels.as_ref())),
-            annotations: added(
-                &object.annotations,
-                sent.and_then(|sent| sent.annotations.as_ref()),
-            ),
-            verb: (object.applied.verb > 0).then_some(object.applied.verb),
-            overtaken: object.applied.overtaken.clone(),
-            outcome,
-            changed_at: None,
-            is_remembered: false,
-        };
-        let digest = Digest::of(&json!([status, reported]));
-        Some((
-            self.as_work_status(origin, &object.key, status, reported, digest),
-            digest,
-        ))
+        Some(self.as_work_status(origin, &object.key, status, reported, digest))
     }
 
     /// What the cluster's record remembers of a run, where the hub has lost the last report of it. It is told under that report's
@@ -64,7 +71,7 @@ impl Agent {
         if self.told.get(origin).is_some_and(is_it) {
             return None;
         }
-        let metadata = &work.manifest.as_deref()?.metadata;
+        let metadata = &work.manifest.as_ref()?.metadata;
         let key = WorkflowKey::new(metadata.namespace.as_deref()?, metadata.name.as_deref()?);
         let reported = Reported {
             attempt: work.attempt,
@@ -79,14 +86,14 @@ impl Agent {
     /// What a record is to remember of an object that has ended: once the hub has the last report, under the digest of that;
     /// where the ITS has lost even its ManifestWork, under its own.
     pub(super) fn ending(&self, origin: &OriginUid, object: &Object) -> Option<Value> {
-        object.is_final().then_some(())?;
-        let status = object.status.as_deref()?;
+        object.is_final.then_some(())?;
+        let status = object.status.as_ref()?.value();
         let told = self
             .told
             .get(origin)
             .filter(|known| known.attempt == object.attempt)
             .and_then(|known| known.digest);
-        let own = || self.work_status(origin, object, None).map(|(_, digest)| digest);
+        let own = || reported(object, None).map(|(_, digest)| digest);
         let digest = told.or_else(own)?;
         let mut ending: Map<String, Value> = REMEMBERED
             .into_iter()
@@ -151,7 +158,7 @@ fn source(key: &WorkflowKey) -> SourceRef {
 /// The last status of an object that was deleted before it had ended: otherwise as it was, but in phase Error, because
 /// it will never go on.
 fn ended_by_deletion(object: &Object, cluster: &crate::ClusterName) -> Value {
-    let mut status = object.status.as_deref().cloned().unwrap_or_else(|| json!({}));
+    let mut status = object.status.as_ref().map_or_else(|| json!({}), Packed::value);
     if let Some(fields) = status.as_object_mut() {
         fields.insert("phase".to_owned(), json!("Error"));
         fields.insert(

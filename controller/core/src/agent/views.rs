@@ -1,6 +1,6 @@
 //! ManifestWork, object, record and WorkStatus as the agent's decisions see them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use argosy_api::{AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, names, workflow};
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +13,7 @@ use crate::{
     control::{Applied, Control},
     digest::Digest,
     lost,
+    packed::Packed,
 };
 
 /// A ManifestWork.
@@ -31,7 +32,16 @@ pub(super) struct Work {
     pub(super) finalizers: Vec<String>,
     pub(super) conditions: Vec<Condition>,
     /// The one manifest, if it is a Workflow.
-    pub(super) manifest: Option<Arc<Workflow>>,
+    pub(super) manifest: Option<Manifest>,
+}
+
+/// A Workflow that is to be created.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    /// What of it is looked at time and again.
+    pub(super) metadata: ObjectMeta,
+    /// The rest.
+    content: Packed,
 }
 
 /// A Workflow of the WEC that is ours.
@@ -45,7 +55,10 @@ pub(super) struct Object {
     pub(super) finalizers: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
-    pub(super) status: Option<Arc<Value>>,
+    pub(super) status: Option<Packed>,
+    pub(super) status_digest: Option<Digest>,
+    /// Whether Argo calls the run done. Argo's own TTL goes by the phase too.
+    pub(super) is_final: bool,
     /// What was carried out of what was asked.
     pub(super) applied: Applied,
 }
@@ -104,7 +117,7 @@ impl Work {
                 let workflow: Workflow = serde_json::from_value(manifest).ok()?;
                 let api_version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
                 (workflow.api_version == api_version && workflow.kind == workflow::KIND)
-                    .then(|| Arc::new(workflow))
+                    .then(|| Manifest::new(workflow))
             });
         Self {
             attempt: attempt_of(&work.metadata),
@@ -129,6 +142,22 @@ impl Work {
     }
 }
 
+impl Manifest {
+    fn new(mut workflow: Workflow) -> Self {
+        Self {
+            metadata: std::mem::take(&mut workflow.metadata),
+            content: Packed::new(&workflow),
+        }
+    }
+
+    /// The whole object.
+    pub(super) fn workflow(&self) -> Option<Workflow> {
+        let content: Workflow = self.content.read()?;
+        let metadata = self.metadata.clone();
+        Some(Workflow { metadata, ..content })
+    }
+}
+
 impl Object {
     /// The view of an object.
     pub(super) fn new(object: Workflow) -> Self {
@@ -148,18 +177,15 @@ impl Object {
             finalizers: metadata.finalizers.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),
-            status: object.status.map(Arc::new),
+            is_final: workflow::is_final(workflow::phase(object.status.as_ref())),
+            status_digest: object.status.as_ref().map(Digest::of),
+            status: object.status.as_ref().map(Packed::new),
         }
-    }
-
-    /// Whether Argo calls the run done. Argo's own TTL goes by the phase too.
-    pub(super) fn is_final(&self) -> bool {
-        workflow::is_final(workflow::phase(self.status.as_deref()))
     }
 
     /// How the attempt ended, if it has.
     pub(super) fn outcome(&self) -> Option<Outcome> {
-        if self.is_final() {
+        if self.is_final {
             Some(Outcome::Finished)
         } else {
             self.deleted_at.map(|_| Outcome::Deleted)

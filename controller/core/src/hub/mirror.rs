@@ -23,6 +23,7 @@ use crate::{
     claim::Claim,
     digest::Digest,
     held::{PENDING, dispatched, unreported_status},
+    packed::Packed,
     patch::JsonPatch,
 };
 
@@ -118,7 +119,7 @@ impl Hub {
     }
 
     fn shown_status(&self, view: &WorkflowView, claim: &Claim, report: &Report) -> Value {
-        let mut status = report.status.as_deref().cloned().unwrap_or_default();
+        let mut status = report.status.as_ref().map(Packed::value).unwrap_or_default();
         let mut extra = Vec::new();
         let Some(fields) = status.as_object_mut() else {
             return json!({ "phase": PENDING, "conditions": self.conditions(view, claim, false) });
@@ -188,7 +189,7 @@ impl Hub {
     fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
         let report = self.report(view, claim);
         if let Some(report) = report.filter(|report| report.is_remembered) {
-            return report.status.as_deref()?.as_object().cloned();
+            return report.status.as_ref()?.read();
         }
         let has_ended = report.is_some_and(|report| report.outcome.is_some());
         let work = self
@@ -272,11 +273,7 @@ impl Hub {
 /// Whether the end that stands there is newer than the report: an ITS was put back to a backup from before it. Where nothing
 /// guards the hold, somebody else may have written that end.
 fn is_past(view: &WorkflowView, claim: &Claim, report: &Report) -> bool {
-    claim.is_guarded
-        && claim.has_started
-        && view.is_final()
-        && report.outcome.is_none()
-        && !workflow::is_final(workflow::phase(report.status.as_deref()))
+    claim.is_guarded && claim.has_started && view.is_final() && report.outcome.is_none() && !report.is_final
 }
 
 fn moving(view: &WorkflowView, claim: &Claim) -> String {

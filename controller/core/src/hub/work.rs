@@ -1,17 +1,16 @@
 //! ManifestWorks and WorkStatuses of the ITS as decisions see them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use argosy_api::{
     ManifestWork, Outcome, WorkStatus,
     conditions::{manifest_work as types, reason},
-    names,
+    names, workflow,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 
-use crate::{ClusterName, OriginUid, claim::attempt_of, lost, mailbox};
+use crate::{ClusterName, OriginUid, claim::attempt_of, lost, mailbox, packed::Packed};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -47,7 +46,9 @@ pub(super) struct Work {
 pub(super) struct Report {
     pub(super) resource_version: String,
     pub(super) attempt: u64,
-    pub(super) status: Option<Arc<Value>>,
+    pub(super) status: Option<Packed>,
+    /// Whether the run has ended by the phase in it.
+    pub(super) is_final: bool,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) outcome: Option<Outcome>,
@@ -120,7 +121,8 @@ impl Report {
         Self {
             resource_version: status.metadata.resource_version.unwrap_or_default(),
             attempt: reported.attempt,
-            status: status.status.map(Arc::new),
+            is_final: workflow::is_final(workflow::phase(status.status.as_ref())),
+            status: status.status.as_ref().map(Packed::new),
             labels: reported.labels,
             annotations: reported.annotations,
             outcome: reported.outcome,
