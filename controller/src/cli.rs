@@ -1,5 +1,6 @@
 //! The `argosy` command: definitions for installers and checks for operators.
 
+mod get;
 mod render;
 mod s3;
 mod suspend;
@@ -27,6 +28,10 @@ pub struct Cli {
 pub enum Command {
     /// Print CustomResourceDefinitions as YAML, by default those of the KubeStellar group
     Crds(CrdsArgs),
+    /// List the Workflows or the clusters of the fleet
+    ///
+    /// Exits with 0, or with 1 where something is not there or cannot be read.
+    Get(get::GetArgs),
     /// Print what would be sent to a cluster, without any cluster
     ///
     /// Templates are expanded where the annotation control.kubestellar.io/expand-templates asks for it and the properties of the cluster
@@ -105,6 +110,7 @@ pub enum S3Command {
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
+        Command::Get(args) => get::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Render(args) => render::run(&args),
         Command::Release {
             kubeconfig,

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use tokio::{
+    io::{AsyncBufReadExt, BufReader},
     process::Command,
     time::{Instant, sleep, timeout},
 };
@@ -237,6 +238,31 @@ pub async fn argosy(kubeconfig: &Path, arguments: &[&str]) -> Result<Answer> {
         output: String::from_utf8(ended.stdout)?,
         errors: String::from_utf8(ended.stderr)?,
     })
+}
+
+/// Runs `argosy` with `arguments` and the kubeconfig of a control cluster until it has printed a line with all of `words`; returns that line.
+pub async fn argosy_prints(kubeconfig: &Path, arguments: &[&str], words: &[&str]) -> Result<String> {
+    let mut process = Command::new(binary("argosy")?)
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let output = process.stdout.take().context("its output is piped")?;
+    let mut lines = BufReader::new(output).lines();
+    let found = async {
+        while let Some(line) = lines.next_line().await? {
+            if words.iter().all(|word| line.contains(word)) {
+                return Ok(line);
+            }
+        }
+        bail!("argosy {arguments:?} has ended before it printed {words:?}")
+    };
+    timeout(PATIENCE, found)
+        .await
+        .with_context(|| format!("argosy {arguments:?} does not print {words:?}"))?
 }
 
 fn launch(program: &str, name: &str) -> Result<Launch> {

@@ -13,6 +13,7 @@ mod clusters;
 mod crashes;
 mod deletion;
 mod dispatch;
+mod get;
 mod guard;
 mod inventory;
 mod lost;

@@ -1,0 +1,176 @@
+//! `argosy get`: the Workflows and the clusters of a fleet as tables, with what `kubectl get` cannot show: where a run is, how long it took
+//! to start there, how much a cluster runs.
+//!
+//! Not here: what the columns mean (`clusters`, `workflows`) and how they are aligned (`table`).
+
+mod age;
+mod clusters;
+mod table;
+mod workflows;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+use kube::{Client, runtime::watcher};
+use serde::Serialize;
+
+use self::table::Row;
+use crate::{client, outcome::with_sources};
+
+/// What to list.
+#[derive(Debug, Args)]
+pub struct GetArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List Workflows: the cluster they run on, their phase, and how long after their creation they started there
+    #[command(visible_aliases = ["workflow", "wf"])]
+    Workflows(WorkflowsArgs),
+    /// List clusters: whether they can be reached, have Argo and a working artifact repository, and how much they run
+    #[command(visible_aliases = ["cluster", "managedclusters", "mcl"])]
+    Clusters(ClustersArgs),
+}
+
+#[derive(Debug, Args)]
+struct WorkflowsArgs {
+    /// Name of one Workflow; by default all
+    name: Option<String>,
+    /// Namespace
+    #[arg(long, short, default_value = "argo")]
+    namespace: String,
+    /// Those of every namespace
+    #[arg(long, short = 'A', conflicts_with = "name")]
+    all_namespaces: bool,
+    /// Those with these labels, as kubectl writes them
+    #[arg(long, short = 'l')]
+    selector: Option<String>,
+    /// Those of this cluster
+    #[arg(long)]
+    cluster: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct ClustersArgs {
+    /// Name of one cluster; by default all
+    name: Option<String>,
+    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
+    #[arg(long)]
+    its_kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Go on, and print each that changes
+    #[arg(long, short)]
+    watch: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A table
+    #[default]
+    Text,
+    /// A table with more columns
+    Wide,
+    /// A list of objects as JSON; with --watch one object a line
+    Json,
+    /// A list of objects as YAML; with --watch one document each
+    Yaml,
+}
+
+/// Lists. Fails where a name is not there.
+pub(super) async fn run(args: GetArgs) -> anyhow::Result<()> {
+    match args.what {
+        What::Workflows(args) => {
+            let wds = client::connect_as_user(args.common.kubeconfig.as_deref()).await?;
+            workflows::get(wds, &args).await
+        }
+        What::Clusters(args) => {
+            let wds = client::connect_as_user(args.common.kubeconfig.as_deref()).await?;
+            let its = inventory(&wds, &args).await?;
+            clusters::get(wds, its, &args).await
+        }
+    }
+}
+
+async fn inventory(wds: &Client, args: &ClustersArgs) -> anyhow::Result<Client> {
+    Ok(match args.its_kubeconfig.as_deref() {
+        Some(path) => client::connect(Some(path)).await?,
+        None => wds.clone(),
+    })
+}
+
+/// Says why nothing is told at present; the watch is begun again.
+#[expect(clippy::print_stderr, reason = "this is a command, not a service")]
+fn warn(error: &watcher::Error) {
+    eprintln!(
+        "argosy: the watch failed and is begun again: {}",
+        with_sources(error)
+    );
+}
+
+impl Common {
+    /// Prints what there is.
+    #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+    fn print<T: Row + Serialize>(&self, rows: &[T], none: &str) -> anyhow::Result<()> {
+        match self.output {
+            Output::Json => println!("{}", serde_json::to_string_pretty(rows)?),
+            Output::Yaml => print!("{}", serde_saphyr::to_string(&rows)?),
+            Output::Text | Output::Wide if rows.is_empty() && !self.watch => println!("{none}"),
+            Output::Text | Output::Wide => {
+                print!(
+                    "{}",
+                    table::page(rows, self.output == Output::Wide, Timestamp::now())
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints one that has changed.
+    #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+    fn print_change<T: Row + Serialize>(&self, row: &T) -> anyhow::Result<()> {
+        match self.output {
+            Output::Json => println!("{}", serde_json::to_string(row)?),
+            Output::Yaml => print!("---\n{}", serde_saphyr::to_string(row)?),
+            Output::Text | Output::Wide => {
+                print!(
+                    "{}",
+                    table::line(row, self.output == Output::Wide, Timestamp::now())
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent_and_knows_the_short_names_of_kinds() {
+        Cli::command().debug_assert();
+        for words in ["wf", "workflows hello -o json", "mcl -w", "clusters one -o wide"] {
+            let arguments = ["argosy", "get"].into_iter().chain(words.split(' '));
+            assert!(Cli::try_parse_from(arguments).is_ok(), "{words}");
+        }
+        assert!(Cli::try_parse_from(["argosy", "get", "workflows", "hello", "-A"]).is_err());
+    }
+}

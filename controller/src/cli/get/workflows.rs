@@ -1,0 +1,218 @@
+//! `argosy get workflows`.
+
+use anyhow::{anyhow, bail};
+use argosy_api::{Workflow, workflow};
+use argosy_core::claim::Claim;
+use futures::{StreamExt, pin_mut};
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{WorkflowsArgs, age::human, table::Row};
+use crate::{outcome::call, watch::reconnect_policy};
+
+/// What is told of a Workflow.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    namespace: String,
+    name: String,
+    /// `None` where it is not sent to another cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u64>,
+    phase: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    progress: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+}
+
+impl Listed {
+    fn new(workflow: &Workflow) -> Self {
+        let claim = Claim::of(&workflow.metadata);
+        let status = workflow.status.as_ref();
+        let text = |field: &str| {
+            let value = status
+                .and_then(|status| status.get(field))
+                .and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let time = |field: &str| text(field).parse().ok();
+        Self {
+            namespace: workflow.namespace().unwrap_or_default(),
+            name: workflow.name_any(),
+            attempt: claim.as_ref().map(|claim| claim.attempt),
+            cluster: claim.map(|claim| claim.cluster.to_string()),
+            phase: workflow::phase(status).to_owned(),
+            progress: text("progress"),
+            created_at: workflow.creation_timestamp().map(|time| time.0),
+            started_at: time("startedAt"),
+            finished_at: time("finishedAt"),
+            message: text("message"),
+        }
+    }
+}
+
+impl Row for Listed {
+    const COLUMNS: &'static [&'static str] = &[
+        "NAMESPACE",
+        "NAME",
+        "CLUSTER",
+        "PHASE",
+        "PROGRESS",
+        "STARTED AFTER",
+        "DURATION",
+        "AGE",
+        "ATTEMPT",
+        "MESSAGE",
+    ];
+    const WIDE: usize = 2;
+
+    fn cells(&self, now: Timestamp) -> Vec<String> {
+        let between = |from: Option<Timestamp>, to: Option<Timestamp>| {
+            let span: Option<SignedDuration> = from.zip(to).map(|(from, to)| to.duration_since(from));
+            span.map(human).unwrap_or_default()
+        };
+        vec![
+            self.namespace.clone(),
+            self.name.clone(),
+            self.cluster.clone().unwrap_or_default(),
+            self.phase.clone(),
+            self.progress.clone(),
+            between(self.created_at, self.started_at),
+            between(self.started_at, self.finished_at.or(Some(now))),
+            between(self.created_at, Some(now)),
+            self.attempt
+                .map(|attempt| attempt.to_string())
+                .unwrap_or_default(),
+            self.message.clone(),
+        ]
+    }
+}
+
+/// Lists, and watches if that is asked for.
+pub(super) async fn get(wds: Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
+    let api: Api<Workflow> = if args.all_namespaces {
+        Api::all(wds)
+    } else {
+        Api::namespaced(wds, &args.namespace)
+    };
+    let mut params = ListParams::default();
+    let mut config = watcher::Config::default();
+    if let Some(selector) = &args.selector {
+        params = params.labels(selector);
+        config = config.labels(selector);
+    }
+    if let Some(name) = &args.name {
+        let field = format!("metadata.name={name}");
+        params = params.fields(&field);
+        config = config.fields(&field);
+    }
+    let is_asked_for = |listed: &Listed| args.cluster.is_none() || listed.cluster == args.cluster;
+    let list = call(api.list(&params)).await;
+    let list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+    let mut listed: Vec<Listed> = list.items.iter().map(Listed::new).filter(is_asked_for).collect();
+    listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
+    if let (Some(name), true) = (&args.name, listed.is_empty()) {
+        bail!("there is no Workflow {}/{name}", args.namespace);
+    }
+    let none = if args.all_namespaces {
+        "no Workflows found".to_owned()
+    } else {
+        format!(
+            "no Workflows found in namespace {} (-n NAMESPACE, or -A for all)",
+            args.namespace
+        )
+    };
+    args.common.print(&listed, &none)?;
+    if !args.common.watch {
+        return Ok(());
+    }
+    let events = watcher(api, config).backoff(reconnect_policy());
+    pin_mut!(events);
+    let mut shown = listed;
+    while let Some(event) = events.next().await {
+        let workflow = match event {
+            Ok(Event::Apply(workflow) | Event::InitApply(workflow)) => workflow,
+            Ok(_) => continue,
+            Err(error) => {
+                super::warn(&error);
+                continue;
+            }
+        };
+        let new = Listed::new(&workflow);
+        let is_same = |old: &Listed| (&old.namespace, &old.name) == (&new.namespace, &new.name);
+        if !is_asked_for(&new) || shown.contains(&new) {
+            continue;
+        }
+        args.common.print_change(&new)?;
+        shown.retain(|old| !is_same(old));
+        shown.push(new);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use argosy_api::names;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_shown_with_its_cluster_and_how_long_after_its_creation_it_started_there() {
+        let claim = Claim::new(&"cluster1".into(), 2).to_annotation("u1");
+        let workflow: Workflow = serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "argo", "name": "hello", "uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": { names::CLAIM_ANNOTATION: claim },
+            },
+            "status": {
+                "phase": "Succeeded", "progress": "1/1", "startedAt": "2026-01-01T00:00:02Z", "finishedAt": "2026-01-01T00:00:09Z",
+            },
+        }))
+        .unwrap();
+        let now = "2026-01-01T00:02:00Z".parse().unwrap();
+        assert_eq!(
+            Listed::new(&workflow).cells(now),
+            [
+                "argo",
+                "hello",
+                "cluster1",
+                "Succeeded",
+                "1/1",
+                "2s",
+                "7s",
+                "2m",
+                "2",
+                ""
+            ]
+        );
+    }
+
+    #[test]
+    fn a_workflow_of_the_control_cluster_has_no_cluster_and_before_its_start_no_times() {
+        let workflow: Workflow = serde_json::from_value(json!({
+            "metadata": { "namespace": "argo", "name": "local", "creationTimestamp": "2026-01-01T00:00:00Z" },
+        }))
+        .unwrap();
+        let cells = Listed::new(&workflow).cells("2026-01-01T00:00:30Z".parse().unwrap());
+        assert_eq!(cells, ["argo", "local", "", "", "", "", "", "30s", "", ""]);
+    }
+}
