@@ -1,8 +1,8 @@
 //! StatusCollectors: values collected from the clusters that an object goes to, as a table.
 //!
-//! Owned here: compiling a collector, evaluating it for one object, bounds on what that may cost, and the CombinedStatus that
-//! the tables are put into. Not here: which collectors a policy names for which object, and when they are evaluated (the
-//! controller's index).
+//! Owned here: compiling a collector, evaluating it for one object, bounds on its table, and the CombinedStatus that the tables
+//! are put into. Not here: expressions themselves (`expression`), which collectors a policy names for which object, and when they
+//! are evaluated (the controller's index).
 //!
 //! The rules are KubeStellar's. Other than there, and on purpose:
 //!
@@ -18,14 +18,8 @@
 mod cell;
 mod combined;
 mod compile;
-mod deep;
-mod expression;
-mod fault;
 mod groups;
 mod inputs;
-mod meter;
-mod names;
-mod pattern;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -37,7 +31,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use crate::ClusterName;
+use crate::{ClusterName, expression::deep};
 use compile::Plan;
 
 pub use combined::{Subject, combined_status, label_value};

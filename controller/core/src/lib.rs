@@ -13,6 +13,7 @@ pub mod collect;
 pub mod control;
 pub mod digest;
 pub mod downsync;
+mod expression;
 pub mod facts;
 mod held;
 pub mod hub;

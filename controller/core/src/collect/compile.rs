@@ -2,7 +2,8 @@
 
 use argosy_api::{NamedAggregator, NamedExpression, StatusCollectorSpec, status_collector::DEFAULT_LIMIT};
 
-use super::expression::Expression;
+use super::inputs::DIALECT;
+use crate::expression::Expression;
 
 /// Expressions of one collector.
 const MOST_EXPRESSIONS: usize = 64;
@@ -119,7 +120,8 @@ fn limit(limit: i64, warnings: &mut Vec<String>) -> usize {
 }
 
 fn compile(place: &str, source: &str, errors: &mut Vec<String>) -> Option<Expression> {
-    let compiled = Expression::compile(source).map_err(|error| errors.push(format!("{place} {error}")));
+    let compiled =
+        Expression::compile(source, &DIALECT).map_err(|error| errors.push(format!("{place} {error}")));
     compiled.ok()
 }
 

@@ -12,10 +12,10 @@ use cel::Value as CelValue;
 use super::{
     cell::{self, Atom},
     compile::{Field, Function, Named},
-    expression::Expression,
     inputs::Inputs,
     table::Table,
 };
+use crate::expression::Expression;
 
 /// The rows, in the order of the groups.
 pub(super) fn rows(

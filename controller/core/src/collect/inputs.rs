@@ -1,15 +1,11 @@
 //! The variables of an expression, converted from JSON as far as it asks for them.
 //!
 //! The evaluator asks for the longest name first: `returned.status.phase`, then `returned.status`. So only the phase is converted,
-//! and not the megabyte beside it. What is converted is paid for (`meter`).
-
-use std::collections::HashMap;
+//! and not the megabyte beside it.
 
 use cel::{
     common::{
-        types::{
-            CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelTimestamp, CelUInt,
-        },
+        types::CelTimestamp,
         value::{CowVal, Val},
     },
     context::VariableResolver,
@@ -18,7 +14,10 @@ use chrono::DateTime;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::meter;
+use crate::expression::{
+    Dialect, Functions,
+    json::{convert, map, null, text},
+};
 
 /// The object in the workload description space.
 pub(super) const OBJECT: &str = "obj";
@@ -29,8 +28,11 @@ const INVENTORY: &str = "inventory";
 /// How it came back.
 const PROPAGATION: &str = "propagation";
 
-/// The names of all variables.
-pub(super) const VARIABLES: [&str; 4] = [OBJECT, RETURNED, INVENTORY, PROPAGATION];
+/// What the expressions of a collector may refer to.
+pub(super) const DIALECT: Dialect = Dialect {
+    variables: &[OBJECT, RETURNED, INVENTORY, PROPAGATION],
+    functions: Functions::Standard,
+};
 
 /// The keys of the maps that are ours.
 const STATUS: &str = "status";
@@ -82,41 +84,8 @@ fn member<'b, 'n>(
     }
 }
 
-fn map<'b>(entries: impl IntoIterator<Item = (&'b str, Box<dyn Val + 'b>)>) -> Box<dyn Val + 'b> {
-    let entries = entries.into_iter();
-    let entries: HashMap<CelMapKey<'b>, _> = entries.map(|(key, value)| (key.into(), value)).collect();
-    Box::new(CelMap::from(entries))
-}
-
-fn text(text: &str) -> Box<dyn Val + '_> {
-    Box::new(CelString::from(text))
-}
-
-fn null<'b>() -> Box<dyn Val + 'b> {
-    Box::new(CelNull)
-}
-
 fn timestamp<'b>(at: Timestamp) -> Box<dyn Val + 'b> {
     let nanoseconds = u32::try_from(at.subsec_nanosecond()).unwrap_or_default();
     DateTime::from_timestamp(at.as_second(), nanoseconds)
         .map_or_else(null, |at| Box::new(CelTimestamp::from(at.fixed_offset())))
-}
-
-/// Nothing more is made of a value that cannot be paid for: the evaluation is refused anyway.
-fn convert(value: &Value) -> Box<dyn Val + '_> {
-    if !meter::spend(1) {
-        return null();
-    }
-    match value {
-        Value::Null => null(),
-        Value::Bool(flag) => Box::new(CelBool::from(*flag)),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Box::new(CelInt::from(int)),
-            (None, Some(uint)) => Box::new(CelUInt::from(uint)),
-            (None, None) => Box::new(CelDouble::from(number.as_f64().unwrap_or_default())),
-        },
-        Value::String(string) => text(string),
-        Value::Array(items) => Box::new(CelList::from(items.iter().map(convert).collect::<Vec<_>>())),
-        Value::Object(fields) => map(fields.iter().map(|(key, value)| (key.as_str(), convert(value)))),
-    }
 }

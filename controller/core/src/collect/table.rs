@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{
     Results, Row, cell,
     compile::{Columns, Named, Plan},
-    expression::Expression,
     groups,
     inputs::Inputs,
 };
+use crate::expression::Expression;
 
-/// Units of cost, see `meter`: for one expression and one cluster, and for a table. Ten clusters that each take all they may have
+/// Units of cost, see `expression`: for one expression and one cluster, and for a table. Ten clusters that each take all they may have
 /// used up what there is for a table of any length; an ordinary expression takes less than a hundred.
 const EXPRESSION: u64 = 500_000;
 const TABLE: u64 = 5_000_000;

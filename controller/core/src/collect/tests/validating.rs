@@ -84,7 +84,7 @@ fn expressions_must_parse_and_refer_to_what_there_is() {
 
 #[test]
 fn every_function_that_is_allowed_is_there() {
-    for function in crate::collect::names::FUNCTIONS {
+    for function in crate::expression::FUNCTIONS {
         let name = function.trim_matches('_');
         let calls = match name {
             "@in" => vec!["1 in [1]".to_owned()],

@@ -6,7 +6,7 @@
 //! operation is linear in its operands, so time and memory are bounded by the purse. An error that `||`, `all` or `exists`
 //! absorbs does not help: whatever is asked for next costs too much as well, and the evaluation as a whole is refused.
 //!
-//! The purse belongs to the thread, because overloads are plain functions. Not here: which purse an evaluation gets (`tables`).
+//! The purse belongs to the thread, because overloads are plain functions. Not here: which purse an evaluation gets.
 
 use std::cell::Cell;
 

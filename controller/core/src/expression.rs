@@ -1,8 +1,17 @@
 //! One CEL expression: parsed once, with bounds on its size, and evaluated with a bound on its cost.
 //!
-//! The dialect is the standard library of CEL, as in KubeStellar: no extensions, no optional values. cel-go finds unknown names
-//! when it checks types; here there is no type checker, so `names` looks for them, and what does not fit together is an error of
-//! the evaluation.
+//! The dialect is the standard library of CEL, as in KubeStellar: no extensions, no optional values; and for OCM's rules of
+//! conditions one function more. cel-go finds unknown names when it checks types; here there is no type checker, so `names` looks
+//! for them, and what does not fit together is an error of the evaluation. Not here: what the variables are, and what becomes of
+//! a value (`collect`, `apply`).
+
+mod conditions;
+pub(crate) mod deep;
+mod fault;
+pub(crate) mod json;
+mod meter;
+mod names;
+mod pattern;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,13 +21,15 @@ use std::{
 use cel::{
     Context, DeclarationError, Env, Value as CelValue,
     common::ast::{EntryExpr, Expr, IdedExpr},
+    context::VariableResolver,
     parser::Parser,
 };
 
-use super::{fault, inputs::Inputs, meter, names, pattern};
+#[cfg(test)]
+pub(crate) use names::FUNCTIONS;
 
 /// Bytes of an expression.
-pub(super) const LONGEST: usize = 4096;
+const LONGEST: usize = 4096;
 
 /// Levels of nesting that the parser allows, and those that what it makes may have: `a + b + c` has one for each sign.
 const DEEPEST_SOURCE: u16 = 64;
@@ -28,13 +39,43 @@ const DEEPEST: usize = 128;
 const COSTS_TOO_MUCH: &str =
     "the expression costs too much: make it look at less, or nest fewer of map, filter, all and exists";
 
+/// What an expression may refer to.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// The names of all variables.
+    pub(crate) variables: &'static [&'static str],
+    /// The functions that are there besides the standard library's.
+    pub(crate) functions: Functions,
+}
+
+/// Functions besides the standard library's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Functions {
+    /// None.
+    Standard,
+    /// `hasConditions`, as in OCM's rules of conditions.
+    Conditions,
+}
+
+impl Functions {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Standard => &[],
+            Self::Conditions => &[conditions::HAS_CONDITIONS],
+        }
+    }
+}
+
 /// A compiled expression.
 #[derive(Debug)]
-pub(super) struct Expression(IdedExpr);
+pub(crate) struct Expression {
+    metered: IdedExpr,
+    functions: Functions,
+}
 
 impl Expression {
     /// Compiles `source`; to be called where there is room for recursion (`deep`).
-    pub(super) fn compile(source: &str) -> Result<Self, String> {
+    pub(crate) fn compile(source: &str, dialect: &Dialect) -> Result<Self, String> {
         if source.len() > LONGEST {
             return Err(format!("has {} bytes; {LONGEST} is the most", source.len()));
         }
@@ -45,19 +86,30 @@ impl Expression {
         if depth(&parsed) > DEEPEST {
             return Err(format!("is nested deeper than {DEEPEST} levels"));
         }
-        names::check(&parsed)?;
-        Ok(Self(meter::metered(parsed)))
+        names::check(&parsed, dialect)?;
+        Ok(Self {
+            metered: meter::metered(parsed),
+            functions: dialect.functions,
+        })
     }
 
-    /// The value for one cluster, and how much of `purse` is left; to be called where there is room for recursion (`deep`).
-    pub(super) fn evaluate(&self, inputs: &Inputs<'_>, purse: u64) -> (Result<CelValue, String>, u64) {
-        let environment = match &*ENVIRONMENT {
+    /// The value for one set of variables, and how much of `purse` is left; to be called where there is room for recursion (`deep`).
+    pub(crate) fn evaluate(
+        &self,
+        inputs: &dyn VariableResolver,
+        purse: u64,
+    ) -> (Result<CelValue, String>, u64) {
+        let environment = match self.functions {
+            Functions::Standard => &*STANDARD,
+            Functions::Conditions => &*CONDITIONS,
+        };
+        let environment = match environment {
             Ok(environment) => Arc::clone(environment),
             Err(error) => return (Err(error.to_string()), purse),
         };
         let mut context = Context::with_env(environment);
         context.set_variable_resolver(inputs);
-        let resolve = || catch_unwind(AssertUnwindSafe(|| CelValue::resolve(&self.0, &context)));
+        let resolve = || catch_unwind(AssertUnwindSafe(|| CelValue::resolve(&self.metered, &context)));
         let (resolved, left) = meter::with_purse(purse, resolve);
         let value = match resolved {
             // Whatever came out: an error that was absorbed may have changed it.
@@ -70,12 +122,21 @@ impl Expression {
     }
 }
 
-static ENVIRONMENT: LazyLock<Result<Arc<Env>, DeclarationError>> = LazyLock::new(|| {
+static STANDARD: LazyLock<Result<Arc<Env>, DeclarationError>> =
+    LazyLock::new(|| Ok(Arc::new(environment()?)));
+
+static CONDITIONS: LazyLock<Result<Arc<Env>, DeclarationError>> = LazyLock::new(|| {
+    let mut environment = environment()?;
+    conditions::declare(&mut environment)?;
+    Ok(Arc::new(environment))
+});
+
+fn environment() -> Result<Env, DeclarationError> {
     let mut environment = Env::default().with_optional_support(false).with_stdlib();
     meter::declare(&mut environment)?;
     pattern::declare(&mut environment)?;
-    Ok(Arc::new(environment))
-});
+    Ok(environment)
+}
 
 fn depth(expression: &IdedExpr) -> usize {
     let deepest =
@@ -99,7 +160,7 @@ fn depth(expression: &IdedExpr) -> usize {
 }
 
 /// The expressions in the entries of a map or a message.
-pub(super) fn entries(entries: &[cel::common::ast::IdedEntryExpr]) -> impl Iterator<Item = &IdedExpr> {
+fn entries(entries: &[cel::common::ast::IdedEntryExpr]) -> impl Iterator<Item = &IdedExpr> {
     entries.iter().flat_map(|entry| match &entry.expr {
         EntryExpr::MapEntry(entry) => [Some(&entry.key), Some(&entry.value)].into_iter().flatten(),
         EntryExpr::StructField(field) => [Some(&field.value), None].into_iter().flatten(),

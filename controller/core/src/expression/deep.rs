@@ -6,7 +6,7 @@
 
 use std::thread;
 
-/// Bytes. Twice what the worst expression of the length that `expression` allows takes without optimisation. Only what is used of
+/// Bytes. Twice what the worst expression of the length that is allowed takes without optimisation. Only what is used of
 /// it becomes memory.
 const STACK: usize = 128 * 1024 * 1024;
 
@@ -15,7 +15,7 @@ const STACK: usize = 128 * 1024 * 1024;
 /// # Errors
 ///
 /// What kept it from running, or that it panicked.
-pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let worker = thread::Builder::new()
             .name("cel".to_owned())

@@ -2,10 +2,10 @@
 
 use cel::common::ast::{Expr, IdedExpr, operators};
 
-use super::{expression::entries, inputs::VARIABLES};
+use super::{Dialect, entries};
 
 /// The functions of CEL's standard library, besides the operators.
-pub(super) const FUNCTIONS: [&str; 28] = [
+pub(crate) const FUNCTIONS: [&str; 28] = [
     "bool",
     "bytes",
     "contains",
@@ -52,46 +52,52 @@ const TYPES: [&str; 11] = [
 ];
 
 /// Says which name in `expression` means nothing.
-pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
-    check_in(&mut Vec::new(), expression)
+pub(super) fn check(expression: &IdedExpr, dialect: &Dialect) -> Result<(), String> {
+    check_in(dialect, &mut Vec::new(), expression)
 }
 
 /// `bound` are the variables of the comprehensions around it.
-fn check_in<'e>(bound: &mut Vec<&'e str>, expression: &'e IdedExpr) -> Result<(), String> {
+fn check_in<'e>(dialect: &Dialect, bound: &mut Vec<&'e str>, expression: &'e IdedExpr) -> Result<(), String> {
     match &expression.expr {
         Expr::Unspecified | Expr::Literal(_) => Ok(()),
         Expr::Ident(name) => {
             let plain = name.strip_prefix('.').unwrap_or(name);
-            let is_known = VARIABLES.contains(&plain)
+            let is_known = dialect.variables.contains(&plain)
                 || TYPES.contains(&plain)
                 || name.starts_with('@')
                 || bound.contains(&name.as_str());
             is_known.then_some(()).ok_or_else(|| {
                 format!(
                     "refers to {name}, which is not known; there are {}",
-                    VARIABLES.join(", ")
+                    dialect.variables.join(", ")
                 )
             })
         }
         Expr::Call(call) => {
             let name = call.func_name.as_str();
             // Operators are spelled with `_` or `@` by the parser; no function of the library is.
-            if !name.contains(['_', '@']) && !FUNCTIONS.contains(&name) {
+            if !name.contains(['_', '@'])
+                && !FUNCTIONS.contains(&name)
+                && !dialect.functions.names().contains(&name)
+            {
                 return Err(format!("calls {name}, which is not known or not called so"));
             }
             let operands = call.target.as_deref().into_iter().chain(&call.args);
             operands
                 .into_iter()
-                .try_for_each(|operand| check_in(bound, operand))
+                .try_for_each(|operand| check_in(dialect, bound, operand))
         }
-        Expr::Select(select) => check_in(bound, &select.operand),
-        Expr::List(list) => list.elements.iter().try_for_each(|item| check_in(bound, item)),
-        Expr::Map(map) => entries(&map.entries).try_for_each(|item| check_in(bound, item)),
+        Expr::Select(select) => check_in(dialect, bound, &select.operand),
+        Expr::List(list) => list
+            .elements
+            .iter()
+            .try_for_each(|item| check_in(dialect, bound, item)),
+        Expr::Map(map) => entries(&map.entries).try_for_each(|item| check_in(dialect, bound, item)),
         Expr::Struct(message) => Err(format!("makes a {}, which is not known", message.type_name)),
         Expr::Comprehension(comprehension) => {
-            check_in(bound, &comprehension.iter_range)?;
+            check_in(dialect, bound, &comprehension.iter_range)?;
             bound.push(&comprehension.iter_var);
-            let checked = check_in(bound, &comprehension.loop_step);
+            let checked = check_in(dialect, bound, &comprehension.loop_step);
             bound.pop();
             checked
         }
