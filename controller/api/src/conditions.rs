@@ -46,6 +46,10 @@ pub mod manifest_work {
     pub const WITHDRAWN: &str = "Withdrawn";
     /// OCM, of one manifest: the values that were asked of its object's status are in the ManifestWork's.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
+    /// OCM, by a condition rule: the object, or each object with such a rule, has done what it is there for, and is not applied any more.
+    pub const COMPLETE: &str = "Complete";
+    /// OCM, by a condition rule: of the whole, true where any object says so.
+    pub const PROGRESSING: &str = "Progressing";
     /// Of one manifest: `False` where the agent may not watch the kind, so that it looks only now and then.
     pub const WATCHED: &str = "Watched";
 }
@@ -180,6 +184,20 @@ pub mod reason {
     pub const FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
     /// OCM: something that was asked of the object's status cannot be told.
     pub const FEEDBACK_FAILED: &str = "StatusFeedbackSyncFailed";
+    /// OCM: what the reasons of all conditions begin with that come of condition rules.
+    pub const CONDITION_RULE: &str = "ConditionRule";
+    /// OCM: a condition rule was evaluated.
+    pub const CONDITION_RULE_EVALUATED: &str = "ConditionRuleEvaluated";
+    /// OCM: a condition rule cannot be evaluated.
+    pub const CONDITION_RULE_INVALID: &str = "ConditionRuleInvalid";
+    /// OCM: an expression of a condition rule failed.
+    pub const CONDITION_RULE_EXPRESSION_ERROR: &str = "ConditionRuleExpressionError";
+    /// OCM: a condition rule could not be evaluated for a reason that is not its own.
+    pub const CONDITION_RULE_INTERNAL_ERROR: &str = "ConditionRuleInternalError";
+    /// OCM, of a ManifestWork: made of the conditions that rules gave its manifests.
+    pub const CONDITION_RULES_AGGREGATED: &str = "ConditionRulesAggregated";
+    /// OCM, of a ManifestWork: of some objects it is not known whether they are available.
+    pub const RESOURCES_STATUS_UNKNOWN: &str = "ResourcesStatusUnknown";
     /// The API server does not let the agent list the kind.
     pub const FORBIDDEN: &str = "Forbidden";
     /// The node status lies in the cluster's SQL database and cannot be read from here.

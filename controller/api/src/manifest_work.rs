@@ -78,7 +78,7 @@ pub struct DeleteOption {
         skip_serializing_if = "Option::is_none"
     )]
     pub selectively_orphans: Option<SelectivelyOrphans>,
-    /// Seconds after which a ManifestWork whose objects are complete is deleted.
+    /// Seconds after which a ManifestWork is deleted whose condition `Complete`, which comes of condition rules, is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i64>,
 }
@@ -125,7 +125,8 @@ pub struct ExecutorAccount {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestConfig {
-    /// Which object.
+    /// Which objects: in name and namespace, `*` stands for any text. Of several entries for one object, the first that says
+    /// something of a matter counts for that.
     pub resource_identifier: ResourceIdentifier,
     /// What of the object's status comes back in the ManifestWork's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -185,7 +186,8 @@ pub struct StatusPath {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionRule {
-    /// Type of the condition; `Complete` by default.
+    /// Type of the condition. An object that is `Complete` is not applied any more. What the agent says itself (`Applied`,
+    /// `StatusFeedbackSynced`, `Watched`, `Withdrawn`) no rule can say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub condition: String,
     /// `CEL` or `WellKnownConditions`.

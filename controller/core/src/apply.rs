@@ -7,6 +7,7 @@
 mod action;
 mod answers;
 mod catalogue;
+mod configs;
 mod decide;
 mod desired;
 mod drift;
@@ -21,7 +22,9 @@ mod naming;
 mod pace;
 mod record;
 mod report;
+mod rules;
 mod status;
+mod sums;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -39,6 +42,7 @@ use catalogue::Catalogue;
 pub use catalogue::Served;
 pub use ids::{GroupVersion, ObjectKey, Resource};
 use naming::Named;
+pub use rules::{Evaluated, Evaluation};
 use views::{Object, Record, Told, Work};
 
 /// What the applier can learn.
@@ -66,6 +70,8 @@ pub enum ApplyInput {
     Reviewed(ObjectKey, Option<Box<DynamicObject>>),
     /// What an object was answered with when it was applied.
     Applied(Box<Application>, Box<DynamicObject>),
+    /// What condition rules make of an object.
+    Evaluated(ObjectKey, Box<Evaluated>),
     /// A request about an object failed.
     Failed(ObjectKey, Failure),
     /// The namespace that an object needs is there.
@@ -148,6 +154,8 @@ pub struct Applier {
     looks: HashMap<ObjectKey, Look>,
     applied: HashMap<ObjectKey, Applied>,
     troubles: HashMap<(WorkName, ObjectKey), Trouble>,
+    /// What condition rules made of an object as it was last, as long as a ManifestWork and its rules are the same.
+    evaluated: HashMap<(WorkName, ObjectKey), Evaluated>,
     /// Whose executor was found to be allowed to read which object.
     readers: HashSet<(WorkName, ObjectKey)>,
     /// What a ManifestWork or its record names.
@@ -174,6 +182,7 @@ impl Applier {
             looks: HashMap::new(),
             applied: HashMap::new(),
             troubles: HashMap::new(),
+            evaluated: HashMap::new(),
             readers: HashSet::new(),
             named: HashMap::new(),
             users: HashMap::new(),

@@ -8,7 +8,10 @@ use argosy_api::{
 };
 use serde_json::Value;
 
-use super::ids::{GroupVersion, ObjectKey};
+use super::{
+    ids::{GroupVersion, ObjectKey},
+    rules::Evaluation,
+};
 use crate::patch::JsonPatch;
 
 /// One request.
@@ -25,6 +28,13 @@ pub enum ApplyAction {
     },
     /// WEC: apply an object.
     Apply(Box<Application>),
+    /// Evaluate what conditions an object has by rules: no request, but it may take a second.
+    Evaluate {
+        /// Which object.
+        key: ObjectKey,
+        /// All that is needed for it.
+        evaluation: Box<Evaluation>,
+    },
     /// WEC: make the namespace of an object.
     MakeNamespace {
         /// Its name.
@@ -108,6 +118,7 @@ impl crate::Action for ApplyAction {
         match self {
             Self::Discover(_) => "discover",
             Self::Look { .. } => "look",
+            Self::Evaluate { .. } => "evaluate",
             Self::Apply(_) => "apply",
             Self::MakeNamespace { .. } => "make_namespace",
             Self::Delete { .. } => "delete",
@@ -128,6 +139,7 @@ impl fmt::Display for ApplyAction {
             Self::Discover(api) => write!(f, "ask for the kinds of {api}"),
             Self::Look { key, .. } => write!(f, "look for {key}"),
             Self::Apply(application) => write!(f, "apply {}", application.key),
+            Self::Evaluate { key, .. } => write!(f, "evaluate the condition rules of {key}"),
             Self::MakeNamespace { namespace, .. } => write!(f, "make namespace {namespace}"),
             Self::Delete { key, .. } => write!(f, "delete {key}"),
             Self::GiveUp { key, .. } => write!(f, "give {key} up"),

@@ -25,6 +25,10 @@ impl Applier {
                 self.see(work, key, object.map(|object| Object::new(*object)), now)
             }
             ApplyInput::Applied(application, object) => self.learn_applied(work, &application, *object, now),
+            ApplyInput::Evaluated(key, evaluated) => {
+                self.evaluated.insert((work.clone(), key), *evaluated);
+                [work.clone()].into()
+            }
             ApplyInput::Failed(key, failure) => self.learn_failure(work, key, failure, now),
             ApplyInput::NamespaceMade(key) => {
                 if let Some(trouble) = self.troubles.get_mut(&(work.clone(), key)) {

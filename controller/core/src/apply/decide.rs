@@ -22,7 +22,8 @@ impl Applier {
     }
 
     fn decide_live(&self, name: &WorkName, work: &Work, now: Timestamp) -> Decision<ApplyAction> {
-        let is_recorded = work.object_uid.is_none();
+        // What is complete is not changed any more, nor what it has left from before.
+        let is_recorded = work.object_uid.is_none() && !work.is_complete();
         if is_recorded && let Some(action) = self.record_ahead(name, work) {
             return action.into();
         }
@@ -38,7 +39,12 @@ impl Applier {
             verdicts.push(progress.verdict);
         }
         let mut left = Vec::new();
-        for key in self.leftovers(name, work) {
+        let leftovers = if work.is_complete() {
+            Vec::new()
+        } else {
+            self.leftovers(name, work)
+        };
+        for key in leftovers {
             match self.end(name, work, &key, now) {
                 End::Gone => continue,
                 End::Going(Step::Act(action)) => return (*action).into(),
@@ -51,7 +57,10 @@ impl Applier {
             .then(|| self.record_after(name, work, &left))
             .flatten()
             .or_else(|| self.tell(name, work, now))
-            .or_else(|| self.say(name, work, &verdicts, now));
+            .or_else(|| self.evaluate(name, work, &verdicts, true))
+            .or_else(|| self.say(name, work, &verdicts, now))
+            // After what is known was said, so that an object that never rests does not keep it unsaid.
+            .or_else(|| self.evaluate(name, work, &verdicts, false));
         Decision {
             action,
             recheck_at: wake,

@@ -5,8 +5,8 @@
 
 use argosy_api::names;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
+use serde_json::{Value, json};
 
 use super::{
     Applier, ApplyAction, GroupVersion, Listing, ObjectKey, Obstacle,
@@ -14,7 +14,7 @@ use super::{
     item::Step,
     naming::Naming,
     pace,
-    views::{How, Object, Work},
+    views::{How, Object, Record, Work},
 };
 use crate::{
     Decision, Failure, WorkName,
@@ -101,11 +101,11 @@ impl Applier {
                 None => return End::Gone,
             },
         };
-        if !self.holds(name, there) {
+        if !self.holds(name, there) && !self.inherits(name, there) {
             return End::Gone;
         }
         if there.is_adopted() || work.orphans(key) {
-            let patch = without_marks(there);
+            let patch = without_marks(there, self.records.get(name));
             return End::Going(Step::Act(Box::new(ApplyAction::GiveUp {
                 key: key.clone(),
                 patch,
@@ -170,8 +170,8 @@ pub(super) fn hold(work: &Work) -> ApplyAction {
 }
 
 /// Takes our marks off, and ourselves from the owners of fields, which stay as they are. Applying an empty object would delete
-/// every field that is ours alone.
-fn without_marks(there: &Object) -> JsonPatch {
+/// every field that is ours alone. The record, which goes, is no owner any more: what it owns would go with it.
+fn without_marks(there: &Object, record: Option<&Record>) -> JsonPatch {
     let metadata = there.metadata();
     let mut patch = JsonPatch::guarded(&there.uid, &there.resource_version);
     for label in [names::CLUSTER_LABEL, names::OBJECT_UID_LABEL] {
@@ -195,6 +195,12 @@ fn without_marks(there: &Object) -> JsonPatch {
         {
             patch = patch.remove(&annotation_path(annotation));
         }
+    }
+    let is_record = |owner: &&OwnerReference| record.is_some_and(|record| record.uid == owner.uid);
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    if owners.iter().any(|owner| is_record(&owner)) {
+        let others: Vec<_> = owners.iter().filter(|owner| !is_record(owner)).collect();
+        patch = patch.set("/metadata/ownerReferences", json!(others));
     }
     let Some(entries) = &metadata.managed_fields else {
         return patch;

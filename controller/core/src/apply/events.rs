@@ -45,6 +45,7 @@ impl Applier {
             ApplyInput::Seen(..)
             | ApplyInput::Reviewed(..)
             | ApplyInput::Applied(..)
+            | ApplyInput::Evaluated(..)
             | ApplyInput::Failed(..)
             | ApplyInput::NamespaceMade(_) => Dirty::new(),
         }
@@ -117,6 +118,7 @@ impl Applier {
         self.works.remove(name);
         self.troubles.retain(|(of, _), _| of != name);
         self.readers.retain(|(of, _)| of != name);
+        self.evaluated.retain(|(of, _), _| of != name);
         let mut dirty = self.name_again([name.clone()].into());
         dirty.extend(neighbours);
         dirty

@@ -1,6 +1,7 @@
 //! Whose an object is that is there already: ours, another ManifestWork's, or nobody's, to be adopted.
 
-use argosy_api::names;
+use argosy_api::{AppliedManifestWork, names};
+use kube::Resource as _;
 
 use super::{Applier, ObjectKey, drift::applied_by, views::Object};
 use crate::WorkName;
@@ -45,11 +46,24 @@ impl Applier {
 
     /// Whether an object stays when the ManifestWork goes, because it was there before. One that our manager has applied was ours,
     /// whatever became of the marks.
-    pub(super) fn adopts(&self, there: &Object, manager: &str) -> bool {
+    pub(super) fn adopts(&self, name: &WorkName, there: &Object, manager: &str) -> bool {
         let is_found = there.holder().is_none()
             && applied_by(there.metadata(), manager).is_none()
-            && !there.is_made_for(self.config.cluster.as_str());
+            && !there.is_made_for(self.config.cluster.as_str())
+            && !self.inherits(name, there);
         there.is_adopted() || is_found
+    }
+
+    /// Whether OCM's agent has applied an object from the ManifestWork `name`, and nobody since: the record, which that agent has
+    /// left, is its owner, and no other is.
+    pub(super) fn inherits(&self, name: &WorkName, there: &Object) -> bool {
+        let Some(record) = self.records.get(name) else {
+            return false;
+        };
+        let owners = there.metadata().owner_references.iter().flatten();
+        let mut records = owners.filter(|owner| owner.kind == AppliedManifestWork::kind(&()));
+        let is_only = records.next().is_some_and(|owner| owner.uid == record.uid) && records.next().is_none();
+        is_only && there.holder().is_none() && !there.is_run()
     }
 
     /// Whether an object was applied from the ManifestWork `name` of this cluster's mailbox.

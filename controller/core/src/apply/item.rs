@@ -10,6 +10,7 @@ use super::{
     drift::{applied_by, owns_object},
     naming::Naming,
     pace,
+    status::is_finished,
     views::{How, Item, Object, Work},
 };
 use crate::{Failure, WorkName, digest::Digest};
@@ -32,6 +33,8 @@ pub(super) enum Verdict {
     Pending,
     /// It is applied.
     Complete,
+    /// It is not applied any more, because the ManifestWork is complete.
+    Finished,
     /// It is not: reason and message.
     Failed(&'static str, String),
 }
@@ -61,6 +64,16 @@ impl Progress {
         Self { step, verdict }
     }
 
+    /// The same, where nothing new is said of what is complete as a whole.
+    fn of(self, work: &Work) -> Self {
+        match self.verdict {
+            Verdict::Complete | Verdict::Failed(..) if work.is_complete() => {
+                Self::new(self.step, Verdict::Finished)
+            }
+            _ => self,
+        }
+    }
+
     fn failed(step: Step, message: impl Into<String>) -> Self {
         Self::new(step, Verdict::Failed(reason::MANIFEST_FAILED, message.into()))
     }
@@ -70,8 +83,8 @@ impl Applier {
     /// The next step for `item` of the ManifestWork `name`.
     pub(super) fn progress(&self, name: &WorkName, work: &Work, item: &Item, now: Timestamp) -> Progress {
         let key = match self.naming(item) {
-            Naming::Malformed(message) => return Progress::failed(Step::Rest, message),
-            Naming::Unknown => return self.discover(item, now),
+            Naming::Malformed(message) => return Progress::failed(Step::Rest, message).of(work),
+            Naming::Unknown => return self.discover(item, now).of(work),
             Naming::Known(key) => key,
         };
         if !self.listings.contains_key(&key.resource) {
@@ -96,6 +109,9 @@ impl Applier {
             };
             return Progress::new(step, Verdict::Complete);
         }
+        if work.is_complete() || is_finished(work, item, &key) {
+            return self.look_after(&key, now).of(work);
+        }
         match (self.objects.get(&key), self.looks.get(&key)) {
             (Some(there), _) => self.keep(name, work, item, &key, there, now),
             (None, Some(look)) => self.make(name, work, item, &key, look, now),
@@ -105,9 +121,7 @@ impl Applier {
 
     /// Whether what is on the cluster may be told: an executor is told only what it may read itself.
     pub(super) fn may_tell(&self, name: &WorkName, work: &Work, key: &ObjectKey) -> bool {
-        let has_rules = work
-            .config_of(key)
-            .is_some_and(|config| !config.feedback_rules.is_empty());
+        let has_rules = !work.feedback_rules(key).is_empty() || !work.condition_rules(key).is_empty();
         let tells = has_rules || work.wants_status || work.how(key) == How::ReadOnly;
         work.executor.is_none() || !tells || self.readers.contains(&(name.clone(), key.clone()))
     }
@@ -136,6 +150,16 @@ impl Applier {
             Some(at) => Step::Wait(at),
             None => Step::Act(Box::new(ApplyAction::look(key.clone()))),
         }
+    }
+
+    /// An object that is complete is neither applied nor made again; what is told of it is kept up to date.
+    fn look_after(&self, key: &ObjectKey, now: Timestamp) -> Progress {
+        let is_known = self.objects.contains_key(key) || self.looks.contains_key(key);
+        let step = match self.unwatched(key) {
+            None if is_known => Step::Rest,
+            _ => self.read(key, now),
+        };
+        Progress::new(step, Verdict::Complete)
     }
 
     /// Why the objects of a kind cannot be watched, if so.
@@ -245,7 +269,7 @@ impl Applier {
         let marks = Marks {
             cluster: self.config.cluster.as_str(),
             work: name.as_str(),
-            is_adopted: there.is_some_and(|there| self.adopts(there, manager)),
+            is_adopted: there.is_some_and(|there| self.adopts(name, there, manager)),
         };
         let is_mark = there.is_some() && work.how(key) == How::CreateOnly;
         let object = match there {

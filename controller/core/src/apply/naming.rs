@@ -65,6 +65,7 @@ impl Applier {
             let now = self.named_by(name);
             let before = self.named.remove(name).unwrap_or_default();
             for key in before.keys.difference(&now.keys) {
+                self.evaluated.remove(&(name.clone(), key.clone()));
                 if leave(&mut self.users, key, name) {
                     self.looks.remove(key);
                     self.applied.remove(key);

@@ -1,5 +1,5 @@
 //! The status of a ManifestWork as OCM writes it: of each manifest whether it is applied, whether its object is there and what was
-//! asked of it, and of the whole whether that is so of all.
+//! asked of it, and what rules make of it, and of the whole what `sums` says.
 //!
 //! Written when it says something new. Conditions of other types are others', and stay.
 
@@ -9,13 +9,17 @@ use argosy_api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::core::DynamicObject;
+use serde_json::Value;
 
 use super::{
-    Applier, ApplyAction, ObjectKey,
+    Applier, ApplyAction, GroupVersion, ObjectKey,
     feedback::Feedback,
     item::Verdict,
     naming::Naming,
-    views::{Item, Object, Work},
+    rules::{Outcome, rules_of},
+    sums::{is_of_rule, sums},
+    views::{Item, Object, Work, says_complete},
 };
 use crate::{Failure, WorkName};
 
@@ -39,11 +43,13 @@ impl Applier {
             .zip(verdicts)
             .map(|(item, verdict)| self.manifest_condition(name, work, item, verdict, &known, now))
             .collect();
-        let sums = [sum_applied(&manifests), sum_available(&manifests)];
-        for (type_, status_, reason, message) in sums.into_iter().flatten() {
-            let mut sum = condition(type_, status_ == "True", reason, &message, now);
-            status_.clone_into(&mut sum.status);
-            set(&mut status.conditions, sum, work.generation);
+        let sums = sums(&manifests);
+        let stands =
+            |known: &Condition| !is_of_rule(known) || sums.iter().any(|sum| sum.type_ == known.type_);
+        status.conditions.retain(stands);
+        for sum in sums {
+            let said = ternary(&sum.type_, sum.status, sum.reason, &sum.message, now);
+            set(&mut status.conditions, said, work.generation);
         }
         status.resource_status = Some(ResourceStatus { manifests });
         (status != work.status).then(|| ApplyAction::Status {
@@ -95,12 +101,18 @@ impl Applier {
             ..former
         };
         let mut say = |condition: Condition| set(&mut said.conditions, condition, work.generation);
-        let (is_applied, why, message) = match verdict {
+        match verdict {
             Verdict::Pending => return said,
-            Verdict::Complete => (true, reason::MANIFEST_COMPLETE, "Apply manifest complete"),
-            Verdict::Failed(why, message) => (false, *why, message.as_str()),
-        };
-        say(condition(types::APPLIED, is_applied, why, message, now));
+            Verdict::Finished => {}
+            Verdict::Complete => say(condition(
+                types::APPLIED,
+                true,
+                reason::MANIFEST_COMPLETE,
+                "Apply manifest complete",
+                now,
+            )),
+            Verdict::Failed(why, message) => say(condition(types::APPLIED, false, why, message, now)),
+        }
         if key.as_ref().is_some_and(|key| !self.may_tell(name, work, key)) {
             let told = [types::AVAILABLE, Feedback::TYPE];
             said.conditions
@@ -109,7 +121,13 @@ impl Applier {
             return said;
         }
         let there = key.as_ref().and_then(|key| self.observed(key));
-        say(available(there.is_some(), now));
+        let evaluated = key.as_ref().and_then(|key| self.evaluated_for(name, work, key));
+        let outcomes = evaluated.map(|evaluated| evaluated.outcomes.as_slice());
+        // A rule may say when it is available, as long as it is there at all.
+        let mut ruled = outcomes.into_iter().flatten();
+        if there.is_none() || !ruled.any(|outcome| outcome.type_ == types::AVAILABLE) {
+            say(available(there.is_some(), now));
+        }
         if let Some(message) = key.as_ref().and_then(|key| self.unwatched(key)) {
             say(condition(types::WATCHED, false, reason::FORBIDDEN, message, now));
         } else {
@@ -118,14 +136,69 @@ impl Applier {
         if let (Some(there), Some(key)) = (there, &key) {
             give_feedback(work, item, key, there, &mut said, now);
         }
+        if let Some(key) = &key {
+            give_outcomes(work, key, there.is_some(), outcomes, &mut said, now);
+        }
         said
     }
 
     /// The object as it was last seen, whoever's it is.
-    fn observed(&self, key: &ObjectKey) -> Option<&Object> {
+    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Object> {
         let looked = self.looks.get(key).and_then(|look| look.object.as_ref());
         self.objects.get(key).or(looked)
     }
+}
+
+/// Whether a manifest has been found to be complete.
+pub(super) fn is_finished(work: &Work, item: &Item, key: &ObjectKey) -> bool {
+    let wanted = resource_meta(item, Some(key));
+    let known = work.status.resource_status.iter();
+    let mut known = known.flat_map(|status| &status.manifests);
+    known.any(|known| is_of_same(&known.resource_meta, &wanted) && says_complete(&known.conditions))
+}
+
+/// Puts the conditions that rules gave in place of those that other rules gave. As long as nothing was evaluated, and of an object
+/// that is gone, what was said last stays: a Job that is complete is not made again when it was cleaned up.
+fn give_outcomes(
+    work: &Work,
+    key: &ObjectKey,
+    is_there: bool,
+    outcomes: Option<&[Outcome]>,
+    said: &mut ManifestCondition,
+    now: Timestamp,
+) {
+    if rules_of(work, key).is_empty() {
+        said.conditions.retain(|known| !is_of_rule(known));
+    }
+    let Some(outcomes) = outcomes else {
+        return;
+    };
+    let stands =
+        |known: &Condition| !is_of_rule(known) || outcomes.iter().any(|outcome| outcome.type_ == known.type_);
+    said.conditions.retain(stands);
+    for outcome in outcomes {
+        if outcome.type_ == types::AVAILABLE && !is_there {
+            continue;
+        }
+        let Outcome {
+            type_,
+            status,
+            reason,
+            message,
+        } = outcome;
+        set(
+            &mut said.conditions,
+            ternary(type_, status, reason, message, now),
+            work.generation,
+        );
+    }
+}
+
+/// A condition that may be unknown.
+fn ternary(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Condition {
+    let mut said = condition(type_, status == "True", reason, message, now);
+    status.clone_into(&mut said.status);
+    said
 }
 
 fn set(conditions: &mut Vec<Condition>, mut condition: Condition, generation: i64) {
@@ -150,19 +223,12 @@ fn give_feedback(
     said: &mut ManifestCondition,
     now: Timestamp,
 ) {
-    let rules = work
-        .config_of(key)
-        .map_or(&[][..], |config| config.feedback_rules.as_slice());
+    let rules = work.feedback_rules(key);
     // Most objects are asked nothing, and need not be made JSON of.
     let object = if rules.is_empty() {
-        serde_json::Value::Null
+        Value::Null
     } else {
-        let mut object = serde_json::to_value(&*there.whole).unwrap_or_default();
-        // Objects of a list may come without their kind.
-        if let Some(fields) = object.as_object_mut() {
-            fields.insert("kind".to_owned(), item.kind.clone().into());
-        }
-        object
+        content(&there.whole, &item.api, &item.kind)
     };
     let feedback = Feedback::of(rules, &object, &item.api);
     let synced = condition(
@@ -176,6 +242,16 @@ fn give_feedback(
     said.status_feedback = StatusFeedback {
         values: feedback.values,
     };
+}
+
+/// An object as JSON, with its kind, without which objects of a list may come.
+pub(super) fn content(object: &DynamicObject, api: &GroupVersion, kind: &str) -> Value {
+    let mut content = serde_json::to_value(object).unwrap_or_default();
+    if let Some(fields) = content.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), api.to_string().into());
+        fields.insert("kind".to_owned(), kind.into());
+    }
+    content
 }
 
 fn resource_meta(item: &Item, key: Option<&ObjectKey>) -> ResourceMeta {
@@ -204,49 +280,4 @@ fn is_of_same(one: &ResourceMeta, other: &ResourceMeta) -> bool {
         (group, version, kind, name, namespace)
     };
     identity(one) == identity(other)
-}
-
-type Sum = (&'static str, &'static str, &'static str, String);
-
-fn said_of<'a>(manifests: &'a [ManifestCondition], type_: &str) -> Vec<&'a Condition> {
-    let conditions = manifests.iter().flat_map(|manifest| &manifest.conditions);
-    conditions.filter(|known| known.type_ == type_).collect()
-}
-
-/// Nothing is said of the whole before something is said of each, unless one has failed. The message is what the first that
-/// failed says, because that is what is shown where the object came from.
-fn sum_applied(manifests: &[ManifestCondition]) -> Option<Sum> {
-    let said = said_of(manifests, types::APPLIED);
-    if let Some(failed) = said.iter().find(|known| known.status == "False") {
-        return Some((
-            types::APPLIED,
-            "False",
-            reason::WORK_FAILED,
-            failed.message.clone(),
-        ));
-    }
-    let is_complete = said.len() == manifests.len();
-    let message = "Apply manifest work complete".to_owned();
-    is_complete.then_some((types::APPLIED, "True", reason::WORK_COMPLETE, message))
-}
-
-fn sum_available(manifests: &[ManifestCondition]) -> Option<Sum> {
-    let said = said_of(manifests, types::AVAILABLE);
-    let missing = said.iter().filter(|known| known.status == "False").count();
-    if missing > 0 {
-        let message = format!("{missing} of {} resources are not available", manifests.len());
-        return Some((
-            types::AVAILABLE,
-            "False",
-            reason::RESOURCES_NOT_AVAILABLE,
-            message,
-        ));
-    }
-    let message = "All resources are available".to_owned();
-    (said.len() == manifests.len()).then_some((
-        types::AVAILABLE,
-        "True",
-        reason::RESOURCES_AVAILABLE,
-        message,
-    ))
 }

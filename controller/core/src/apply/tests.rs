@@ -6,10 +6,12 @@
 mod adopting;
 mod applying;
 mod cluster;
+mod completing;
 mod deleting;
 mod discovering;
 mod failing;
 mod reporting;
+mod ruling;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,8 @@ struct World {
     objects: BTreeMap<ObjectKey, Value>,
     /// The mailbox.
     works: BTreeMap<String, Value>,
+    /// Records that OCM's agent has left, by ManifestWork: without our label, so that no watch tells of them.
+    left: BTreeMap<String, Value>,
     /// The kinds that are watched.
     watched: BTreeSet<Resource>,
     /// What was done, in order.
@@ -93,6 +97,7 @@ impl World {
             version: 100,
             objects: BTreeMap::new(),
             works: BTreeMap::new(),
+            left: BTreeMap::new(),
             watched: BTreeSet::new(),
             done: Vec::new(),
         };

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use argosy_api::{
     AppliedManifestWork, ManifestWork, ManifestWorkStatus, WorkStatus,
     applied_manifest_work::AppliedResource,
+    conditions::manifest_work as types,
     manifest_work::{DeleteOption, ExecutorAccount, IgnoreFields, ManifestConfig, ResourceIdentifier},
     names,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::DynamicObject;
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ pub(super) struct Work {
     pub(super) delete_option: DeleteOption,
     pub(super) executor: Option<ExecutorAccount>,
     pub(super) status: ManifestWorkStatus,
-    configs: Vec<ManifestConfig>,
+    pub(super) configs: Vec<ManifestConfig>,
 }
 
 /// One manifest.
@@ -135,19 +136,17 @@ impl Work {
             .any(|finalizer| finalizer == names::MANIFEST_WORK_FINALIZER)
     }
 
-    /// What is said of one object, if anything is.
-    pub(super) fn config_of(&self, key: &ObjectKey) -> Option<&ManifestConfig> {
-        self.configs
-            .iter()
-            .find(|config| is_of(&config.resource_identifier, key))
+    /// Whether it has done what it is there for. Nothing more is applied then, nor corrected, nor taken out.
+    pub(super) fn is_complete(&self) -> bool {
+        says_complete(&self.status.conditions)
     }
 
     /// How an object is kept up to date. OCM's `Update`, its default, is carried out as server-side apply: a PUT of the whole
     /// object erases the status of kinds without status subresource (kubestellar #2077).
     pub(super) fn how(&self, key: &ObjectKey) -> How<'_> {
         let strategy = self
-            .config_of(key)
-            .and_then(|config| config.update_strategy.as_ref());
+            .configs_of(key)
+            .find_map(|config| config.update_strategy.as_ref());
         match strategy.map(|strategy| strategy.type_.as_str()) {
             Some("CreateOnly") => How::CreateOnly,
             Some("ReadOnly") => How::ReadOnly,
@@ -184,6 +183,13 @@ impl Work {
     }
 }
 
+/// Whether an object, or the whole, is complete.
+pub(super) fn says_complete(conditions: &[Condition]) -> bool {
+    let mut conditions = conditions.iter();
+    conditions.any(|known| known.type_ == types::COMPLETE && known.status == "True")
+}
+
+/// Whether a rule is of the object; without wildcards, as in OCM.
 fn is_of(identifier: &ResourceIdentifier, key: &ObjectKey) -> bool {
     identifier.group == *key.resource.api.group
         && identifier.resource == *key.resource.plural

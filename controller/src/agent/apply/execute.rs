@@ -9,7 +9,7 @@ use argosy_api::{
 };
 use argosy_core::{
     Change, Failure, WorkName,
-    apply::{Application, Applier, ApplyAction, ApplyInput, GroupVersion, ObjectKey, Served},
+    apply::{Application, Applier, ApplyAction, ApplyInput, Evaluation, GroupVersion, ObjectKey, Served},
     patch::JsonPatch,
 };
 use either::Either;
@@ -162,21 +162,22 @@ impl Executor {
         Ok(ApplyInput::Seen(key.clone(), found(patched)?.map(Box::new)))
     }
 
-    /// A record that OCM's agent has left is gone on with.
+    /// A record that OCM's agent has left is gone on with: it becomes ours, and what it names is learnt before anything is added.
     async fn record(&self, record: &AppliedManifestWork) -> Result<ApplyInput, Failure> {
         let name = record.name_any();
-        match call(self.records.create(&creating(names::AGENT), record)).await {
-            Ok(_) => {}
+        let written = match call(self.records.create(&creating(names::AGENT), record)).await {
+            Ok(_) => {
+                let status = Patch::Merge(json!({ "status": record.status }));
+                call(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?
+            }
             Err(Failure::Foreign(_)) => {
                 let marks = Patch::Merge(json!({ "metadata": {
                     "labels": record.metadata.labels, "finalizers": record.metadata.finalizers,
                 } }));
-                call(self.records.patch(&name, &patching(names::AGENT), &marks)).await?;
+                call(self.records.patch(&name, &patching(names::AGENT), &marks)).await?
             }
             Err(failure) => return Err(failure),
-        }
-        let status = Patch::Merge(json!({ "status": record.status }));
-        let written = call(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?;
+        };
         Ok(ApplyInput::Record(Change::Apply(Box::new(written))))
     }
 
@@ -234,6 +235,18 @@ impl Executor {
     }
 }
 
+/// What an expression costs is paid on a thread of its own, not in the loop.
+async fn evaluate(key: &ObjectKey, evaluation: &Evaluation) -> Result<ApplyInput, Failure> {
+    let evaluation = evaluation.clone();
+    let evaluated = tokio::task::spawn_blocking(move || evaluation.run()).await;
+    let evaluated = evaluated.map_err(|error| {
+        Failure::Refused(format!(
+            "the condition rules of {key} cannot be evaluated: {error}"
+        ))
+    })?;
+    Ok(ApplyInput::Evaluated(key.clone(), Box::new(evaluated)))
+}
+
 /// The answer about an object, whatever became of the request.
 fn about(key: &ObjectKey, answer: Result<ApplyInput, Failure>) -> ApplyInput {
     answer.unwrap_or_else(|failure| {
@@ -248,6 +261,7 @@ impl Execute<Applier> for Executor {
             ApplyAction::Discover(api) => Ok(self.discover(api).await),
             ApplyAction::Look { key, executor } => Ok(about(key, self.look(key, executor.as_ref()).await)),
             ApplyAction::Apply(application) => Ok(about(&application.key, self.apply(application).await)),
+            ApplyAction::Evaluate { key, evaluation } => evaluate(key, evaluation).await,
             ApplyAction::MakeNamespace { namespace, key } => {
                 Ok(about(key, self.make_namespace(namespace, key).await))
             }

@@ -101,3 +101,66 @@ fn the_object_of_another_cluster_or_a_run_is_never_touched() {
         assert!(!world.works.contains_key("w"));
     }
 }
+
+/// A mailbox in which OCM's agent has applied `c` and `d`, before it was stopped and `d` was taken out.
+fn after_ocm(delete_option: Value) -> World {
+    let work = with(
+        theirs(&[config_map("c", "1"), config_map("e", "1")]),
+        json!({ "spec": { "deleteOption": delete_option } }),
+    );
+    let mut world = World::new(&[("w", work)]).with_namespace();
+    let owner = json!({ "metadata": { "ownerReferences": [{
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork", "name": "hub-w", "uid": "uid-record",
+    }] } });
+    for name in ["c", "d"] {
+        world.put(
+            &key("configmaps", name),
+            with(config_map(name, "0"), owner.clone()),
+        );
+    }
+    world.put(&key("configmaps", "f"), config_map("f", "another's"));
+    let named = ["c", "d", "f"].map(|name| {
+        json!({ "version": "v1", "resource": "configmaps", "namespace": "shop", "name": name, "uid": "" })
+    });
+    let record = json!({
+        "metadata": { "name": "hub-w", "uid": "uid-record" },
+        "spec": { "hubHash": "hub", "manifestWorkName": "w" },
+        "status": { "appliedResources": named },
+    });
+    world.left.insert("w".to_owned(), record);
+    world
+}
+
+#[test]
+fn what_ocms_agent_has_left_is_gone_on_with() {
+    let mut world = after_ocm(json!({}));
+    let done = world.settle("w");
+    assert_eq!(
+        done.iter().filter(|done| done.ends_with("the record")).count(),
+        3,
+        "{done:?}"
+    );
+    // Nobody names it any more; what is not its own is left alone.
+    assert!(!world.objects.contains_key(&key("configmaps", "d")));
+    assert_eq!(world.objects[&key("configmaps", "f")]["data"]["a"], "another's");
+    let annotations = &world.objects[&key("configmaps", "c")]["metadata"]["annotations"];
+    assert!(annotations.get(names::ADOPTED_ANNOTATION).is_none());
+    let record = world.record("w").status.unwrap().applied_resources;
+    let names: Vec<_> = record.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["c", "e"]);
+    world.delete_work("w");
+    world.settle("w");
+    assert!(!world.objects.contains_key(&key("configmaps", "c")));
+}
+
+#[test]
+fn what_ocms_agent_has_left_is_given_up_without_an_owner_that_goes() {
+    let mut world = after_ocm(json!({ "propagationPolicy": "Orphan" }));
+    world.settle("w");
+    world.delete_work("w");
+    world.settle("w");
+    for name in ["c", "d"] {
+        let there = &world.objects[&key("configmaps", name)]["metadata"];
+        assert_eq!(there["ownerReferences"], json!([]), "{name}");
+    }
+}

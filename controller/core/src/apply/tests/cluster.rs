@@ -24,6 +24,9 @@ impl World {
                 None => self.seen(&key),
             },
             ApplyAction::Apply(application) => self.apply(*application),
+            ApplyAction::Evaluate { key, evaluation } => {
+                ApplyInput::Evaluated(key, Box::new(evaluation.run()))
+            }
             ApplyAction::MakeNamespace { namespace, key } => {
                 let name = super::key("namespaces", &namespace);
                 self.put(
@@ -44,7 +47,11 @@ impl World {
                 self.objects.insert(key.clone(), object.clone());
                 ApplyInput::Seen(key, Some(Box::new(read(object))))
             }
-            ApplyAction::Record(record) => ApplyInput::Record(Change::Apply(Box::new(self.stamped(*record)))),
+            ApplyAction::Record(record) => {
+                let left = self.left.remove(name).map(read);
+                let record = self.stamped(left.unwrap_or(*record));
+                ApplyInput::Record(Change::Apply(Box::new(record)))
+            }
             ApplyAction::Rewrite { resources, .. } => {
                 let mut record = self.record(name);
                 record.status.as_mut().unwrap().applied_resources = resources;

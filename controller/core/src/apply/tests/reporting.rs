@@ -16,7 +16,7 @@ fn told(world: &World) -> WorkStatus {
     }
 }
 
-fn with_status(world: &mut World, status: &Value) {
+pub(super) fn with_status(world: &mut World, status: &Value) {
     let key = key("configmaps", "c");
     let mut object = with(world.objects[&key].clone(), json!({ "status": status }));
     let entry = json!({
