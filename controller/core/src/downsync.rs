@@ -120,6 +120,8 @@ pub enum DownsyncInput {
     Report(Change<WorkStatus>),
     /// WorkStatuses of Workflows in the ITS, where any policy has StatusCollectors for them.
     RunReport(Change<WorkStatus>),
+    /// The watch of those has ended, because no policy has StatusCollectors for Workflows any more.
+    RunReportsUnwatched,
     /// StatusCollectors of the WDS.
     Collector(Change<StatusCollector>),
     /// CombinedStatuses of the WDS.

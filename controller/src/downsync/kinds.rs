@@ -59,7 +59,7 @@ pub(super) async fn run(
         inputs: inputs.clone(),
         tasks: JoinSet::new(),
         running: HashMap::new(),
-        run_reports: None,
+        run_reports: JoinSet::new(),
     };
     let changed = Arc::new(Notify::new());
     let definitions = follow_definitions(wds.clone(), Arc::clone(&changed));
@@ -71,6 +71,10 @@ pub(super) async fn run(
             () = &mut discovering => return,
             Some(ended) = watches.tasks.join_next() => match ended {
                 Err(error) if error.is_cancelled() => {}
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+                Ok(()) => return,
+            },
+            Some(ended) = watches.run_reports.join_next() => match ended {
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
                 Ok(()) => return,
             },
@@ -93,14 +97,14 @@ struct Watches {
     inputs: mpsc::Sender<DownsyncInput>,
     tasks: JoinSet<()>,
     running: HashMap<KindName, (WantedKind, AbortHandle)>,
-    /// The watch of the reports of Workflows.
-    run_reports: Option<AbortHandle>,
+    /// The watch of the reports of Workflows, if they are wanted.
+    run_reports: JoinSet<()>,
 }
 
 impl Watches {
     /// Begins what is wanted and not running, and ends what is running and not wanted. Fails when nobody receives any more.
     async fn follow_only(&mut self, wanted: &WantedKinds) -> Result<(), ()> {
-        self.follow_run_reports(wanted.run_reports);
+        self.follow_run_reports(wanted.run_reports).await?;
         let stale: Vec<KindName> = self
             .running
             .iter()
@@ -127,22 +131,23 @@ impl Watches {
         Ok(())
     }
 
-    fn follow_run_reports(&mut self, are_wanted: bool) {
-        if !are_wanted {
-            if let Some(task) = self.run_reports.take() {
-                task.abort();
+    async fn follow_run_reports(&mut self, are_wanted: bool) -> Result<(), ()> {
+        match (are_wanted, self.run_reports.is_empty()) {
+            (false, false) => {
+                // It has told all that it will before that is forgotten.
+                self.run_reports.shutdown().await;
+                let told = self.inputs.send(DownsyncInput::RunReportsUnwatched).await;
+                told.map_err(|_| ())
             }
-        } else if self.run_reports.is_none() {
-            let reports: Api<WorkStatus> = Api::all(self.its.clone());
-            let config = selecting(names::ORIGIN_UID_LABEL);
-            let following = follow(
-                reports,
-                config,
-                self.inputs.clone(),
-                DownsyncInput::RunReport,
-                |_| None,
-            );
-            self.run_reports = Some(self.tasks.spawn(following));
+            (true, true) => {
+                let reports: Api<WorkStatus> = Api::all(self.its.clone());
+                let config = selecting(names::ORIGIN_UID_LABEL);
+                let inputs = self.inputs.clone();
+                let following = follow(reports, config, inputs, DownsyncInput::RunReport, |_| None);
+                self.run_reports.spawn(following);
+                Ok(())
+            }
+            (true, false) | (false, true) => Ok(()),
         }
     }
 

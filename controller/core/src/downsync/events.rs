@@ -32,6 +32,7 @@ impl Downsync {
             DownsyncInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             DownsyncInput::Report(change) => self.learn_reports(change),
             DownsyncInput::RunReport(change) => self.learn_run_reports(change),
+            DownsyncInput::RunReportsUnwatched => self.forget_run_reports(),
             DownsyncInput::Collector(change) => self.learn_collectors(change),
             DownsyncInput::Combined(change) => self.learn_combined(change),
             DownsyncInput::WroteCombined(made_of, status) => self.apply_combined(&status, Some(made_of)),

@@ -136,6 +136,11 @@ impl Downsync {
         self.learn_reports_at(change, true)
     }
 
+    /// If they are wanted again meanwhile, the next watch lists them.
+    pub(super) fn forget_run_reports(&mut self) -> Dirty {
+        self.learn_reports_at(Change::Reset(Vec::new()), true)
+    }
+
     fn learn_reports_at(&mut self, change: Change<WorkStatus>, is_of_run: bool) -> Dirty {
         match change {
             Change::Apply(report) => self.apply_report(*report, is_of_run),

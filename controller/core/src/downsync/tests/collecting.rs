@@ -169,4 +169,10 @@ fn of_a_workflow_the_cluster_that_runs_it_has_a_row() {
     }));
     spaces.learn(DownsyncInput::RunReport(Change::Apply(read(report))));
     assert_eq!(spaces.table("w1.policy-p"), ["cluster2 Running"]);
+    spaces.policy(policy("p", &json!({ "fleet": "a" })));
+    assert!(!spaces.index.wanted_kinds().run_reports);
+    spaces.report("cluster1", "d1", &json!({ "readyReplicas": 2 }));
+    spaces.learn(DownsyncInput::RunReportsUnwatched);
+    let kept: Vec<_> = spaces.index.reports.keys().map(OriginUid::as_str).collect();
+    assert_eq!(kept, ["d1"], "reports of Workflows are forgotten, and no others");
 }
