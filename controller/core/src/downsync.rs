@@ -303,6 +303,7 @@ impl Reconcile for Downsync {
             (false, true) => {
                 self.synced_at = Some(now);
                 self.renew_wanted_kinds();
+                self.seek_every();
                 let dirty = self.every_key();
                 self.with_templates_checked(dirty)
             }

@@ -10,9 +10,13 @@ use std::{
 
 use argosy_api::{CombinedStatus, StatusCollector, StatusCollectorStatus, names};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{Downsync, DownsyncAction, DownsyncKey, Object, Place, Policy, upsync::place};
+use super::{
+    Downsync, DownsyncAction, DownsyncKey, Object, Place, Policy, events::unseen::Spot, kind::KindName,
+    upsync::place,
+};
 use crate::{
     ClusterName, OriginUid,
     collect::{Collector, Row, Subject, combined_status},
@@ -35,6 +39,8 @@ pub(super) struct Known {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) namespace: String,
+    /// The object that it is of.
+    pub(super) of: Option<(OriginUid, Spot)>,
     says: Digest,
     /// Of what it was made, as long as it is as it was made then.
     pub(super) made_of: Option<Digest>,
@@ -158,11 +164,35 @@ impl Known {
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
+            of: subject(metadata),
             says: says(status),
             resource_version,
             made_of,
         }
     }
+}
+
+/// The object that a CombinedStatus is of: the UID stands in its name, the rest in its labels, or where that is too long for a
+/// label, in annotations.
+fn subject(metadata: &ObjectMeta) -> Option<(OriginUid, Spot)> {
+    let (origin, _) = metadata.name.as_deref()?.split_once('.')?;
+    let text = |key: &str| {
+        let annotations = metadata.annotations.as_ref();
+        let labels = metadata.labels.as_ref();
+        let whole = annotations.and_then(|annotations| annotations.get(key));
+        whole
+            .or_else(|| labels.and_then(|labels| labels.get(key)))
+            .map(String::as_str)
+    };
+    let spot = Spot {
+        kind: KindName::new(
+            text(names::COMBINED_GROUP_LABEL)?,
+            text(names::COMBINED_RESOURCE_LABEL)?,
+        ),
+        namespace: text(names::COMBINED_NAMESPACE_LABEL)?.to_owned(),
+        name: text(names::COMBINED_NAME_LABEL)?.to_owned(),
+    };
+    Some((origin.into(), spot))
 }
 
 /// The object and the policy that a CombinedStatus is of: KubeStellar makes its name of their UIDs.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Downsync, DownsyncAction, DownsyncKey, Object, Work, work::digest};
+use super::{Downsync, DownsyncAction, DownsyncKey, Object, Work, kind::KindName, work::digest};
 use crate::{ClusterName, Failure, OriginUid, patch::JsonPatch};
 
 impl Downsync {
@@ -81,10 +81,18 @@ impl Downsync {
         let Some(kind) = &work.kind else {
             return false;
         };
-        if work.space.is_none() || work.space != self.space {
-            return false;
-        }
-        self.listed.contains(kind) || !self.may_select(kind)
+        self.is_of_this_space(work) && self.is_told(kind)
+    }
+
+    /// Whether a ManifestWork is of an object of this very WDS.
+    pub(super) fn is_of_this_space(&self, work: &Work) -> bool {
+        work.space.is_some() && work.space == self.space
+    }
+
+    /// Whether an object of the kind that is not known is not there, or is not to be sent. Kinds that no policy can select are not
+    /// listed; which of them there are is to be known, so that what is left on an object can be looked for.
+    pub(super) fn is_told(&self, kind: &KindName) -> bool {
+        self.listed.contains(kind) || (self.catalogue.is_some() && !self.may_select(kind))
     }
 
     /// Everything that a change of an object may concern.

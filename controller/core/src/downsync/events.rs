@@ -3,6 +3,7 @@
 mod collectors;
 mod mailbox;
 mod objects;
+pub(super) mod unseen;
 mod wishes;
 
 use std::collections::BTreeSet;

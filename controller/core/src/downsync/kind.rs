@@ -140,6 +140,11 @@ impl Catalogue {
         self.0.iter()
     }
 
+    /// The kind of that name, if the WDS serves it.
+    pub(super) fn get(&self, name: &KindName) -> Option<&Arc<Kind>> {
+        self.0.get(name)
+    }
+
     /// Whether the WDS serves the kind.
     pub(super) fn has(&self, name: &KindName) -> bool {
         self.0.contains_key(name)

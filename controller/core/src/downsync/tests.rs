@@ -12,6 +12,7 @@ mod quiet;
 mod returning;
 mod templates;
 mod transforms;
+mod unseen;
 
 use std::collections::VecDeque;
 

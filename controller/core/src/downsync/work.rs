@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::kind::KindName;
+use super::{events::unseen::Spot, kind::KindName};
 use crate::{ClusterName, OriginUid, digest::Digest, mailbox};
 
 /// A ManifestWork.
@@ -20,6 +20,8 @@ pub(super) struct Work {
     pub(super) space: Option<String>,
     /// The kind of its object.
     pub(super) kind: Option<KindName>,
+    /// Its object, where a status comes back to that, which marks it.
+    pub(super) marked: Option<Spot>,
     /// Of what it asks for.
     pub(super) digest: Digest,
     /// What we last asked for and what the API server made of it. Such a difference is not written again.
@@ -76,7 +78,17 @@ impl Work {
             let (group, _version, resource) = (parts.next()?, parts.next()?, parts.next()?);
             Some(KindName::new(group, resource))
         });
+        let text = |key: &str| annotations.and_then(|annotations| annotations.get(key).cloned());
+        let wants_status = text(names::WANT_STATUS_ANNOTATION).is_some_and(|wish| wish == "true");
+        let spot = || {
+            Some(Spot {
+                kind: kind.clone()?,
+                namespace: text(names::ORIGIN_NAMESPACE_ANNOTATION).unwrap_or_default(),
+                name: text(names::ORIGIN_NAME_ANNOTATION)?,
+            })
+        };
         Self {
+            marked: wants_status.then(spot).flatten(),
             space: annotations
                 .and_then(|annotations| annotations.get(names::ORIGIN_SPACE_ANNOTATION).cloned()),
             is_deleting: work.metadata.deletion_timestamp.is_some(),

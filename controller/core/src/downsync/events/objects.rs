@@ -20,9 +20,15 @@ use crate::{
 
 impl Downsync {
     pub(super) fn learn_kinds(&mut self, kinds: Vec<Kind>) -> Dirty {
+        let is_first = self.catalogue.is_none();
         self.catalogue = Some(Catalogue::new(kinds));
         self.renew_wanted_kinds();
-        self.policies.keys().cloned().map(DownsyncKey::Policy).collect()
+        let mut dirty: Dirty = self.policies.keys().cloned().map(DownsyncKey::Policy).collect();
+        if is_first && self.is_synced() {
+            dirty.extend(self.seek_every());
+            dirty.extend(self.every_unknown_work());
+        }
+        dirty
     }
 
     pub(super) fn learn_objects(&mut self, kind: &Arc<Kind>, change: Change<DynamicObject>) -> Dirty {
@@ -53,6 +59,7 @@ impl Downsync {
                 let is_first = self.listed.insert(name.clone());
                 if is_first {
                     dirty.extend(self.works_of(&name));
+                    dirty.extend(self.seek_of(&name));
                 }
                 if is_first || was_unreadable {
                     dirty.extend(self.policies_for(&name));
@@ -132,7 +139,8 @@ impl Downsync {
         let Some(object) = self.objects.get(origin) else {
             return self.delete_object(origin);
         };
-        if !is_marked(object) && self.combined_known(origin).is_empty() {
+        let is_unread = object.presence == Presence::Leaving;
+        if !is_unread && !is_marked(object) && self.combined_known(origin).is_empty() {
             return self.delete_object(origin);
         }
         let mut dirty = self.keys_of(origin);
@@ -279,6 +287,11 @@ impl Downsync {
             .filter(|(origin, _)| !self.objects.contains_key(origin))
             .map(|(origin, cluster)| DownsyncKey::Copy(origin.clone(), cluster.clone()))
             .collect()
+    }
+
+    fn every_unknown_work(&self) -> Dirty {
+        let kinds = self.works_by_kind.keys();
+        kinds.flat_map(|kind| self.works_of(kind)).collect()
     }
 
     /// The copies that are out there of unknown objects of the kinds that `rules` can select.

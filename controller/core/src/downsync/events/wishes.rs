@@ -61,6 +61,7 @@ impl Downsync {
                 .bury(&DownsyncKey::Policy(name.to_owned()), Some(&policy.uid));
             // Copies of kinds that nobody selects any more have no object here that would tell.
             dirty.extend(self.works_for(&policy.rules));
+            dirty.extend(self.seek_every());
         }
         dirty
     }
@@ -102,7 +103,10 @@ impl Downsync {
             .collect();
         self.policies.insert(name.clone(), policy);
         dirty.extend(self.select_anew(&name, &rules));
-        dirty.extend(former.into_iter().flat_map(|former| self.works_for(&former)));
+        if let Some(former) = former {
+            dirty.extend(self.works_for(&former));
+            dirty.extend(self.seek_every());
+        }
         let objects = origins.iter().filter_map(|origin| self.objects.get(origin));
         dirty.extend(objects.flat_map(Object::policy_keys));
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
