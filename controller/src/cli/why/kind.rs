@@ -1,5 +1,6 @@
 //! Which kind a user means, found as `kubectl` finds it: by plural, by singular, by short name, or by kind in lower case, with or
-//! without its group; the core group first, then the others in the order in which the API server lists them.
+//! without its group; the core group first, then the others in the order in which the API server lists them, each in the version
+//! that it prefers of those that have the kind.
 
 use anyhow::{anyhow, bail};
 use argosy_api::{Workflow, workflow};
@@ -38,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The resources of one group in its preferred version.
+/// The resources of one group in one version.
 struct Served {
     group: String,
     version: String,
@@ -58,10 +59,17 @@ pub(super) async fn resolve<'a>(wds: &Client, object: &'a str) -> anyhow::Result
         Some((wanted, group)) => (wanted, Some(group)),
         None => (kind.as_str(), None),
     };
-    let (served, silent) = discover(wds, group).await?;
-    if let Some(kind) = find(&served, wanted) {
-        return Ok((kind, name));
+    let groups = versions(wds, group).await?;
+    let mut silent = Vec::new();
+    // A kind may be served in a version only that its group does not prefer. Most are found without asking for those.
+    for versions in [preferred(&groups), others(&groups)] {
+        let served = discover(wds, versions, &mut silent).await;
+        if let Some(kind) = find(&served, wanted) {
+            return Ok((kind, name));
+        }
     }
+    silent.sort();
+    silent.dedup();
     let mut message = format!("the control cluster serves no kind {kind}");
     if !silent.is_empty() {
         message = format!(
@@ -100,24 +108,48 @@ fn is_called(resource: &APIResource, wanted: &str) -> bool {
             || short_names.any(|short| short == wanted))
 }
 
-/// What the control cluster serves, of `group` alone if that is named; and the groups that do not answer, as those of an
-/// aggregated API server that is down.
-async fn discover(wds: &Client, group: Option<&str>) -> anyhow::Result<(Vec<Served>, Vec<String>)> {
+/// A group with its versions, the one that it prefers first.
+type Versions = (String, Vec<String>);
+
+/// The groups that the control cluster serves, or `group` alone if that is named.
+async fn versions(wds: &Client, group: Option<&str>) -> anyhow::Result<Vec<Versions>> {
     let listed = call(wds.list_api_groups()).await;
     let listed =
         listed.map_err(|failure| anyhow!("cannot ask the control cluster for its kinds: {failure}"))?;
-    let core = [(String::new(), "v1".to_owned())];
-    let named = listed.groups.into_iter().filter_map(|known| {
-        let version = known
-            .preferred_version
-            .or_else(|| known.versions.first().cloned())?;
-        Some((known.name, version.version))
+    let core = (String::new(), vec!["v1".to_owned()]);
+    let named = listed.groups.into_iter().map(|known| {
+        let preferred = known.preferred_version.map(|version| version.version);
+        let all = known.versions.into_iter().map(|version| version.version);
+        let others = all.filter(|version| Some(version) != preferred.as_ref());
+        (known.name, preferred.iter().cloned().chain(others).collect())
     });
-    let groups = core
-        .into_iter()
-        .chain(named)
-        .filter(|(name, _)| group.is_none_or(|group| group == name));
-    let asked = groups.map(|(group, version)| async move {
+    let groups = std::iter::once(core).chain(named);
+    Ok(groups
+        .filter(|(name, _)| group.is_none_or(|group| group == name))
+        .collect())
+}
+
+/// Of each group the version that it prefers.
+fn preferred(groups: &[Versions]) -> Vec<(String, String)> {
+    let first = groups
+        .iter()
+        .filter_map(|(group, versions)| Some((group.clone(), versions.first()?.clone())));
+    first.collect()
+}
+
+/// Of each group the other versions.
+fn others(groups: &[Versions]) -> Vec<(String, String)> {
+    let others = groups.iter().flat_map(|(group, versions)| {
+        let versions = versions.iter().skip(1);
+        versions.map(|version| (group.clone(), version.clone()))
+    });
+    others.collect()
+}
+
+/// What the control cluster serves of these versions of groups. Groups that do not answer, as those of an aggregated API server
+/// that is down, are added to `silent`.
+async fn discover(wds: &Client, versions: Vec<(String, String)>, silent: &mut Vec<String>) -> Vec<Served> {
+    let asked = versions.into_iter().map(|(group, version)| async move {
         let answer = if group.is_empty() {
             call(wds.list_core_api_resources(&version)).await
         } else {
@@ -132,14 +164,14 @@ async fn discover(wds: &Client, group: Option<&str>) -> anyhow::Result<(Vec<Serv
             Err(_) => Err(group),
         }
     });
-    let (mut served, mut silent) = (Vec::new(), Vec::new());
+    let mut served = Vec::new();
     for answer in join_all(asked).await {
         match answer {
             Ok(group) => served.push(group),
             Err(group) => silent.push(group),
         }
     }
-    Ok((served, silent))
+    served
 }
 
 fn api_version(group: &str, version: &str) -> String {
@@ -217,5 +249,25 @@ mod tests {
     fn a_subresource_and_what_nobody_serves_are_no_kinds() {
         assert_eq!(find(&served(), "deployments/status"), None);
         assert_eq!(find(&served(), "widgets"), None);
+    }
+
+    #[test]
+    fn the_version_that_a_group_prefers_is_asked_first_and_the_others_after_all_groups() {
+        let versions = |group: &str, versions: &[&str]| {
+            let versions = versions.iter().map(|version| (*version).to_owned()).collect();
+            (group.to_owned(), versions)
+        };
+        let groups = [
+            versions("", &["v1"]),
+            versions("example.com", &["v2", "v1", "v1beta1"]),
+        ];
+        let shown = |versions: Vec<(String, String)>| {
+            let shown = versions
+                .iter()
+                .map(|(group, version)| api_version(group, version));
+            shown.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(preferred(&groups)), "v1 example.com/v2");
+        assert_eq!(shown(others(&groups)), "example.com/v1 example.com/v1beta1");
     }
 }

@@ -103,7 +103,7 @@ fn the_object_of_another_cluster_or_a_run_is_never_touched() {
 }
 
 /// A mailbox in which OCM's agent has applied `c` and `d`, before it was stopped and `d` was taken out.
-fn after_ocm(delete_option: Value) -> World {
+fn after_ocm(delete_option: &Value) -> World {
     let work = with(
         theirs(&[config_map("c", "1"), config_map("e", "1")]),
         json!({ "spec": { "deleteOption": delete_option } }),
@@ -133,7 +133,7 @@ fn after_ocm(delete_option: Value) -> World {
 
 #[test]
 fn what_ocms_agent_has_left_is_gone_on_with() {
-    let mut world = after_ocm(json!({}));
+    let mut world = after_ocm(&json!({}));
     let done = world.settle("w");
     assert_eq!(
         done.iter().filter(|done| done.ends_with("the record")).count(),
@@ -155,7 +155,7 @@ fn what_ocms_agent_has_left_is_gone_on_with() {
 
 #[test]
 fn what_ocms_agent_has_left_is_given_up_without_an_owner_that_goes() {
-    let mut world = after_ocm(json!({ "propagationPolicy": "Orphan" }));
+    let mut world = after_ocm(&json!({ "propagationPolicy": "Orphan" }));
     world.settle("w");
     world.delete_work("w");
     world.settle("w");
