@@ -10,7 +10,7 @@ use crate::{
     agent::pull::ends_only_on_signal,
     args::{ControllerArgs, WebhookArgs},
     artifacts::watchdog::Watchdog,
-    client, downsync, fleet, hub,
+    client, downsync, expiry, fleet, hub,
     metrics::{Metrics, Space},
     shutdown,
     webhook::{self, Snapshots},
@@ -47,6 +47,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         lease_duration: args.common.lease_duration,
         metrics: metrics.clone(),
     };
+    let expiring = its.clone();
     let watchdog = Watchdog {
         wds: wds.clone(),
         its,
@@ -57,6 +58,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let limbs: Vec<BoxFuture<'static, ()>> = vec![
         Box::pin(downsync::run(spaces.clone(), objects.clone(), stop.clone())),
         Box::pin(hub::run(spaces, runs.clone(), publisher, stop.clone())),
+        Box::pin(expiry::run(expiring, metrics.clone(), stop.clone())),
         Box::pin(fleet::run(host, stop.clone())),
         Box::pin(guard(admission, namespace, wds, snapshots, stop.clone())),
         Box::pin(async move {

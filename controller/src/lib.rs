@@ -13,6 +13,7 @@ pub mod controller;
 pub mod discovery;
 pub mod downsync;
 pub mod engine;
+pub mod expiry;
 pub mod fleet;
 pub mod hub;
 pub mod mailboxes;

@@ -177,6 +177,9 @@ pub const APPLIER: &str = "work-agent-argosy";
 /// Field manager that an object is applied with where its ManifestWork names none, as OCM's agent does.
 pub const WORK_AGENT: &str = "work-agent";
 
+/// OCM's label on a ManifestWork that its ManifestWorkReplicaSets keep: name of that.
+pub const REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
+
 /// OCM's finalizer on a ManifestWork: its objects are still to be deleted on the cluster.
 pub const MANIFEST_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 

@@ -13,6 +13,7 @@ pub mod collect;
 pub mod control;
 pub mod digest;
 pub mod downsync;
+pub mod expiry;
 mod expression;
 pub mod facts;
 mod held;
