@@ -23,6 +23,7 @@ mod pace;
 mod record;
 mod report;
 mod rules;
+mod singles;
 mod status;
 mod sums;
 mod views;
@@ -64,6 +65,10 @@ pub enum ApplyInput {
     Unlisted(Resource, Obstacle),
     /// The watch of a kind has ended, and has told all that it will.
     Unwatched(Resource),
+    /// An object that is watched by its name.
+    Single(ObjectKey, Change<DynamicObject>),
+    /// The watch of an object by its name has ended, or cannot begin.
+    SingleUnwatched(ObjectKey),
     /// What there is under a name: the answer to a read or to a write.
     Seen(ObjectKey, Option<Box<DynamicObject>>),
     /// The same, where the executor of the ManifestWork may read it.
@@ -164,6 +169,9 @@ pub struct Applier {
     users: HashMap<ObjectKey, BTreeSet<WorkName>>,
     kinds: BTreeMap<Resource, BTreeSet<WorkName>>,
     apis: HashMap<GroupVersion, BTreeSet<WorkName>>,
+    /// Who only looks at an object, and of which of those a watch tells.
+    read_only: BTreeMap<ObjectKey, BTreeSet<WorkName>>,
+    followed: HashSet<ObjectKey>,
     under_way: UnderWay<WorkName>,
 }
 
@@ -188,6 +196,8 @@ impl Applier {
             users: HashMap::new(),
             kinds: BTreeMap::new(),
             apis: HashMap::new(),
+            read_only: BTreeMap::new(),
+            followed: HashSet::new(),
             under_way: UnderWay::new(),
         }
     }

@@ -6,7 +6,7 @@ mod execute;
 mod kinds;
 mod review;
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::fmt::Write;
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use argosy_core::apply::{Applier, ApplierConfig, ApplyInput};
@@ -19,6 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Both, Member, QUEUE, outline};
+use kinds::Wanted;
+
 use crate::{
     engine,
     supervise::{OrphanLog, supervise},
@@ -31,7 +33,7 @@ pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
     let mut tasks = JoinSet::new();
     let hub_hash = hub_hash(&member.hub);
     watch_mailbox(member, &sender, &mut tasks);
-    let (wanted, kinds) = watch::channel(BTreeSet::new());
+    let (wanted, kinds) = watch::channel(Wanted::default());
     tasks.spawn(kinds::follow(
         member.wec.clone(),
         member.cluster.clone(),
@@ -45,9 +47,10 @@ pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
     let mut orphans = OrphanLog::default();
     let observe = move |index: &mut Applier| {
         wanted.send_if_modified(|known| {
-            let is_same = known.iter().eq(index.kinds());
+            let is_same = known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.singles());
             if !is_same {
-                *known = index.kinds().cloned().collect();
+                known.kinds = index.kinds().cloned().collect();
+                known.objects = index.singles().cloned().collect();
             }
             !is_same
         });

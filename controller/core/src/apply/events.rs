@@ -14,7 +14,7 @@ use crate::{
     reconcile::{is_gone, is_newer},
 };
 
-type Dirty = BTreeSet<WorkName>;
+pub(super) type Dirty = BTreeSet<WorkName>;
 
 impl Applier {
     pub(super) fn learn(&mut self, input: ApplyInput, now: Timestamp) -> Dirty {
@@ -33,6 +33,8 @@ impl Applier {
             ApplyInput::Objects(resource, change) => self.learn_objects(&resource, change),
             ApplyInput::Unlisted(resource, obstacle) => self.learn_obstacle(resource, obstacle),
             ApplyInput::Unwatched(resource) => self.forget_kind(&resource),
+            ApplyInput::Single(key, change) => self.learn_single(key, change, now),
+            ApplyInput::SingleUnwatched(key) => self.unfollow(&key),
             ApplyInput::ToldGone(name) => {
                 self.told.remove(&name);
                 [name].into()

@@ -104,6 +104,7 @@ impl Applier {
         }
         if work.how(&key) == How::ReadOnly {
             let step = match self.read(&key, now) {
+                _ if self.is_followed(&key) => Step::Rest,
                 Step::Act(_) => Step::Act(Box::new(look())),
                 waiting => waiting,
             };

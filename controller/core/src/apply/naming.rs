@@ -9,7 +9,7 @@ use std::{
 use super::{
     Applier, GroupVersion, ObjectKey, Resource,
     catalogue::Resolution,
-    views::{Item, key_of},
+    views::{How, Item, key_of},
 };
 use crate::WorkName;
 
@@ -19,6 +19,7 @@ pub(super) struct Named {
     pub(super) keys: BTreeSet<ObjectKey>,
     kinds: BTreeSet<Resource>,
     apis: BTreeSet<GroupVersion>,
+    read_only: BTreeSet<ObjectKey>,
 }
 
 /// Whether the object of a manifest is known by name.
@@ -71,6 +72,14 @@ impl Applier {
                     self.applied.remove(key);
                 }
             }
+            for key in before.read_only.difference(&now.read_only) {
+                if let Some(users) = self.read_only.get_mut(key) {
+                    users.remove(name);
+                    if users.is_empty() {
+                        self.read_only.remove(key);
+                    }
+                }
+            }
             for kind in before.kinds.difference(&now.kinds) {
                 self.leave_kind(kind, name);
             }
@@ -79,6 +88,12 @@ impl Applier {
             }
             join(&mut self.users, &now.keys, name);
             join(&mut self.apis, &now.apis, name);
+            for key in &now.read_only {
+                self.read_only
+                    .entry(key.clone())
+                    .or_default()
+                    .insert(name.clone());
+            }
             for kind in &now.kinds {
                 self.kinds.entry(kind.clone()).or_default().insert(name.clone());
             }
@@ -101,7 +116,9 @@ impl Applier {
         let of_record = recorded.flat_map(|record| record.resources.iter().map(key_of));
         let keys: BTreeSet<_> = of_items.chain(of_record).collect();
         let of_items_apis = work.items.iter().map(|item| item.api.clone());
+        let is_read_only = |key: &&ObjectKey| work.how(key) == How::ReadOnly;
         Named {
+            read_only: keys.iter().filter(is_read_only).cloned().collect(),
             kinds: keys.iter().map(|key| key.resource.clone()).collect(),
             apis: of_items_apis
                 .chain(keys.iter().map(|key| key.resource.api.clone()))

@@ -10,6 +10,7 @@ mod completing;
 mod deleting;
 mod discovering;
 mod failing;
+mod following;
 mod reporting;
 mod ruling;
 

@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{kinds::api_resource, review};
+use super::{kinds::objects, review};
 use crate::{
     agent::{Member, reports::Reports},
     engine::Execute,
@@ -53,12 +53,7 @@ impl Executor {
     }
 
     fn objects(&self, key: &ObjectKey) -> Api<DynamicObject> {
-        let kind = api_resource(&key.resource);
-        if key.namespace.is_empty() {
-            Api::all_with(self.wec.clone(), &kind)
-        } else {
-            Api::namespaced_with(self.wec.clone(), &key.namespace, &kind)
-        }
+        objects(&self.wec, key)
     }
 
     async fn discover(&self, api: &GroupVersion) -> ApplyInput {
