@@ -6,6 +6,7 @@
 mod admission;
 mod applying;
 mod applying_kinds;
+mod applying_ocm;
 mod applying_reports;
 mod applying_rights;
 mod claims;
@@ -20,6 +21,7 @@ mod lost;
 mod metrics;
 mod moving;
 mod objects;
+mod objects_left;
 mod objects_status;
 mod ocm;
 mod once;

@@ -1,6 +1,6 @@
 //! `argosy why`: what it answers, and with which exit code.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use argosy_api::BindingPolicy;
@@ -9,10 +9,17 @@ use argosy_tests::lab::{
     binaries::{Answer, argosy},
     objects::{self, create, says},
     scene::work_name,
-    waiting::until,
+    waiting::{self, until},
 };
-use k8s_openapi::api::{core::v1::ConfigMap, rbac::v1::ClusterRole};
-use kube::{Api, ResourceExt};
+use k8s_openapi::{
+    api::{core::v1::ConfigMap, rbac::v1::ClusterRole},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+    core::{ApiResource, DynamicObject},
+};
 use serde_json::{Value, json};
 
 /// Asks about an object of the scene's namespace.
@@ -276,6 +283,64 @@ async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> 
         let end = format!("{}: policy why-kinds, {clause}", member.cluster);
         assert!(line.ends_with(&end), "{kind}: {answer:?}");
         assert_eq!(answer.code, Some(0), "{kind}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_prefer() -> Result<()> {
+    let scene = Scene::new("why-versions").await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(scene.control.clone());
+    for (plural, kind, version) in [("settled", "Settled", "v1"), ("trials", "Trial", "v1beta1")] {
+        let name = format!("{plural}.why.example.com");
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": name },
+            "spec": {
+                "group": "why.example.com", "scope": "Namespaced",
+                "names": { "plural": plural, "kind": kind, "singular": kind.to_lowercase() },
+                "versions": [{ "name": version, "served": true, "storage": true, "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } } }],
+            },
+        });
+        create(&definitions, &serde_json::from_value(definition)?).await?;
+        until(&definitions, &name, "it is served", |definition| {
+            let status = definition.status.iter();
+            let mut conditions = status.flat_map(|status| status.conditions.iter().flatten());
+            conditions.any(|known| known.type_ == "Established" && known.status == "True")
+        })
+        .await?;
+    }
+    let kind = ApiResource {
+        group: "why.example.com".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "why.example.com/v1beta1".to_owned(),
+        kind: "Trial".to_owned(),
+        plural: "trials".to_owned(),
+    };
+    let mut trial = DynamicObject::new("one", &kind);
+    trial.metadata.namespace = Some(scene.namespace.clone());
+    let trials: Api<DynamicObject> = Api::namespaced_with(scene.control.clone(), &scene.namespace, &kind);
+    // An API server serves a definition a moment after it is established.
+    let deadline = tokio::time::Instant::now() + waiting::PATIENCE;
+    while let Err(error) = trials.create(&PostParams::default(), &trial).await {
+        anyhow::ensure!(
+            tokio::time::Instant::now() < deadline,
+            "it cannot be created: {error}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for name in ["trials", "trial", "trials.why.example.com"] {
+        let answer = why(&scene, &format!("{name}/one"), &[]).await?;
+        assert_eq!(
+            first_line(&answer),
+            "trials.why.example.com why-versions/one is not sent: no policy selects it",
+            "{answer:?}"
+        );
+    }
+    for plural in ["settled", "trials"] {
+        let name = format!("{plural}.why.example.com");
+        definitions.delete(&name, &DeleteParams::default()).await?;
     }
     Ok(())
 }

@@ -1,0 +1,220 @@
+//! What others than Argosy write into mailboxes, as OCM defines it: conditions by rules, a time to live, what is only looked at,
+//! and what OCM's own agent has left.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use argosy_api::ManifestWork;
+use argosy_tests::lab::{
+    Member, Scene,
+    mailbox::{change, condition, config_map, is_applied, says, send, tamper, theirs, value},
+    objects::create,
+    ocm::{Line, WorkAgent},
+    waiting::{until, until_gone},
+};
+use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+fn maps(scene: &Scene, member: &Member) -> Api<ConfigMap> {
+    Api::namespaced(member.wec.clone(), &scene.namespace)
+}
+
+/// As the cluster's job controller writes it.
+async fn advance(jobs: &Api<Job>, status: &Value) -> Result<()> {
+    let patch = Patch::Merge(json!({ "status": status }));
+    jobs.patch_status("j", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Status, reason and message of a condition of the first manifest.
+fn of_first(work: &ManifestWork, type_: &str) -> Option<[String; 3]> {
+    condition(work, Some(0), type_).map(|(status, reason, message)| [status, reason, message])
+}
+
+fn is(work: &ManifestWork, type_: &str, expected: [&str; 3]) -> bool {
+    of_first(work, type_).is_some_and(|said| said == expected)
+}
+
+#[tokio::test]
+async fn a_job_is_complete_by_rule_stays_away_when_it_is_cleaned_up_and_ends_its_manifest_work() -> Result<()>
+{
+    let scene = Scene::new("applying-complete").await?;
+    let member = scene.pull().await?;
+    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "namespace": scene.namespace, "name": "j" },
+        "spec": { "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "busybox" }] } } },
+    });
+    let mut work = theirs("complete", &[job])?;
+    work.spec.manifest_configs = serde_json::from_value(json!([{
+        "resourceIdentifier": { "group": "batch", "resource": "jobs", "namespace": "*", "name": "j*" },
+        "conditionRules": [
+            { "type": "WellKnownConditions", "condition": "Complete" },
+            {
+                "type": "CEL", "condition": "Busy", "celExpressions": ["object.status.active > 0"],
+                "messageExpression": "result ? string(object.status.active) + ' at work' : 'idle'",
+            },
+        ],
+    }]))?;
+    send(&member.works(), &work).await?;
+    advance(
+        &until_there(&jobs).await?,
+        &json!({ "active": 1, "startTime": "2026-11-21T09:00:00Z" }),
+    )
+    .await?;
+    let evaluated = "ConditionRuleEvaluated";
+    until(&member.works(), "complete", "its rules are evaluated", |work| {
+        is(work, "Complete", ["False", evaluated, "Job is not finished"])
+            && is(work, "Busy", ["True", evaluated, "1 at work"])
+            && says(work, "Complete", "False")
+    })
+    .await?;
+    let ended = json!({
+        "active": null, "succeeded": 1, "completionTime": "2026-11-21T09:01:00Z",
+        "uncountedTerminatedPods": {},
+        "conditions": [{ "type": "SuccessCriteriaMet", "status": "True" }, { "type": "Complete", "status": "True" }],
+    });
+    advance(&jobs, &ended).await?;
+    until(&member.works(), "complete", "it is complete", |work| {
+        is(work, "Complete", ["True", evaluated, "Job is finished"]) && says(work, "Complete", "True")
+    })
+    .await?;
+    jobs.delete("j", &DeleteParams::background()).await?;
+    let is_cleaned = |work: &ManifestWork| says(work, "Available", "False");
+    until(
+        &member.works(),
+        "complete",
+        "it is told to be cleaned up",
+        is_cleaned,
+    )
+    .await?;
+    member.agent()?.restart().await?;
+    send(
+        &member.works(),
+        &theirs("after-complete", &[config_map(&scene.namespace, "after", "1")])?,
+    )
+    .await?;
+    until(&member.works(), "after-complete", "it is applied", is_applied).await?;
+    assert!(jobs.get_opt("j").await?.is_none(), "it was made again");
+    let option = json!({ "spec": { "deleteOption": { "propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 1 } } });
+    let told = change(&member.works(), "complete", &option).await?;
+    assert!(says(&told, "Complete", "True"));
+    until_gone(&member.works(), "complete", "its time is over").await?;
+    Ok(())
+}
+
+async fn until_there(jobs: &Api<Job>) -> Result<Api<Job>> {
+    until(jobs, "j", "it is applied", |_| true).await?;
+    Ok(jobs.clone())
+}
+
+#[tokio::test]
+async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
+    let scene = Scene::new("applying-looking").await?;
+    let member = scene.pull().await?;
+    let maps = maps(&scene, &member);
+    create(
+        &maps,
+        &serde_json::from_value(config_map(&scene.namespace, "seen", "0"))?,
+    )
+    .await?;
+    let mut work = theirs("looking", &[config_map(&scene.namespace, "seen", "")])?;
+    work.spec.manifest_configs = serde_json::from_value(json!([{
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": scene.namespace, "name": "seen" },
+        "updateStrategy": { "type": "ReadOnly" },
+        "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": [{ "name": "a", "path": ".data.a" }] }],
+    }]))?;
+    send(&member.works(), &work).await?;
+    let tells = |work: &ManifestWork, wanted: &str| {
+        let status = serde_json::to_value(&work.status).unwrap_or_default();
+        let values = &status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"];
+        values[0]["fieldValue"]["string"] == wanted
+    };
+    until(&member.works(), "looking", "its value is told", |work| {
+        tells(work, "0")
+    })
+    .await?;
+    // An object that is read is read a second after it has changed, at the earliest.
+    let began = Instant::now();
+    for change in 1..=20 {
+        let wanted = change.to_string();
+        tamper(&maps, "seen", "a", &wanted).await?;
+        until(&member.works(), "looking", "its new value is told", |work| {
+            tells(work, &wanted)
+        })
+        .await?;
+    }
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(15),
+        "{took:?} for 20 changes: it is not watched"
+    );
+    maps.delete("seen", &DeleteParams::default()).await?;
+    until(&member.works(), "looking", "it is told to be gone", |work| {
+        says(work, "Available", "False")
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
+    let scene = Scene::new("applying-taken").await?;
+    let mut member = scene.join("ocm", &scene.stage.servers.wecs[0]).await?;
+    let its = scene.stage.control.kubeconfig();
+    let ocm = WorkAgent::start(Line::Current, &member.cluster, its, &member.kubeconfig)?;
+    let maps = maps(&scene, &member);
+    let both = ["kept", "dropped"].map(|name| config_map(&scene.namespace, name, "1"));
+    let mut work = theirs("taken", &both)?;
+    work.metadata.finalizers = Some(vec![argosy_api::names::MANIFEST_WORK_FINALIZER.to_owned()]);
+    send(&member.works(), &work).await?;
+    until(&member.works(), "taken", "OCM's agent has applied it", is_applied).await?;
+    let record = async || -> Result<Vec<String>> {
+        let records = member.records().list(&ListParams::default()).await?;
+        let of_work = records
+            .into_iter()
+            .filter(|record| record.spec.manifest_work_name == "taken");
+        let [record] = <[_; 1]>::try_from(of_work.collect::<Vec<_>>())
+            .map_err(|records| anyhow::anyhow!("{} records", records.len()))?;
+        let named = record.status.unwrap_or_default().applied_resources;
+        Ok(named.into_iter().map(|resource| resource.name).collect())
+    };
+    assert_eq!(record().await?.len(), 2);
+    ocm.check_running()?;
+    drop(ocm);
+    let patch =
+        json!({ "spec": { "workload": { "manifests": [config_map(&scene.namespace, "kept", "2")] } } });
+    change(&member.works(), "taken", &patch).await?;
+    scene.start_agent(&mut member, 30).await?;
+    until_gone(&maps, "dropped", "nobody names it any more").await?;
+    until(&maps, "kept", "it follows its manifest", |map| {
+        value(map, "a") == Some("2")
+    })
+    .await?;
+    until(&member.works(), "taken", "it is applied", is_applied).await?;
+    let records = member.records();
+    let list = records.list(&ListParams::default()).await?;
+    let name = list
+        .into_iter()
+        .find(|record| record.spec.manifest_work_name == "taken")
+        .and_then(|record| record.metadata.name)
+        .context("there is a record")?;
+    until(
+        &records,
+        &name,
+        "it names what is there, and nothing else",
+        |record| {
+            let named = record.status.clone().unwrap_or_default().applied_resources;
+            named.iter().map(|resource| resource.name.as_str()).eq(["kept"])
+        },
+    )
+    .await?;
+    member.works().delete("taken", &DeleteParams::default()).await?;
+    until_gone(&member.works(), "taken", "it is let go").await?;
+    assert!(maps.get_opt("kept").await?.is_none());
+    Ok(())
+}
