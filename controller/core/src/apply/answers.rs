@@ -26,7 +26,9 @@ impl Applier {
             }
             ApplyInput::Applied(application, object) => self.learn_applied(work, &application, *object, now),
             ApplyInput::Evaluated(key, evaluated) => {
-                self.evaluated.insert((work.clone(), key), *evaluated);
+                if self.works.contains_key(work) {
+                    self.evaluated.insert((work.clone(), key), *evaluated);
+                }
                 [work.clone()].into()
             }
             ApplyInput::Failed(key, failure) => self.learn_failure(work, key, failure, now),

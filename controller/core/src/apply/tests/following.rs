@@ -18,7 +18,7 @@ impl World {
         self.feed(ApplyInput::Single(key("configmaps", "c"), change));
     }
 
-    fn version_of(&self, value: &str, version: u64) -> DynamicObject {
+    fn version_of(value: &str, version: u64) -> DynamicObject {
         let named = json!({ "metadata": { "uid": "theirs", "resourceVersion": version.to_string() } });
         read(with(config_map("c", value), named))
     }
@@ -41,13 +41,13 @@ fn it_is_told_what_becomes_of_it_and_it_is_not_read() {
     world.later(600);
     assert_eq!(world.settle("w"), [""; 0]);
     for (value, version) in [("1", 500), ("2", 501)] {
-        let object = world.version_of(value, version);
+        let object = World::version_of(value, version);
         world.single(Change::Apply(Box::new(object)));
         assert_eq!(world.settle("w"), ["write the ManifestWork's status"]);
         assert_eq!(world.told(), *value);
     }
     // What comes late.
-    let (old, other) = (world.version_of("1", 500), world.version_of("2", 502));
+    let (old, other) = (World::version_of("1", 500), World::version_of("2", 502));
     world.single(Change::Apply(Box::new(old)));
     let mut another = other.clone();
     another.metadata.uid = Some("former".to_owned());
@@ -82,7 +82,7 @@ fn it_is_watched_only_while_it_is_looked_at_and_its_kind_may_be_watched() {
     world.put_work("w", theirs(&[config_map("c", "1")]));
     assert_eq!(world.singles(), [""; 0]);
     // Its watch ends a moment later.
-    let object = world.version_of("late", 900);
+    let object = World::version_of("late", 900);
     world.single(Change::Apply(Box::new(object)));
     world.settle("w");
     assert_eq!(world.objects[&key("configmaps", "c")]["data"]["a"], "1");
