@@ -100,6 +100,12 @@ pub mod reason {
     pub const NO_CLUSTER: &str = "NoCluster";
     /// Several ManagedClusters match.
     pub const SEVERAL_CLUSTERS: &str = "SeveralClusters";
+    /// The Workflow has a run for every cluster that its policies match.
+    pub const EVERY_CLUSTER: &str = "EveryCluster";
+    /// Another Workflow has the name that a run of this one is to have.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// What was asked of the Workflow can only be asked of its runs, one by one.
+    pub const ASK_THE_RUNS: &str = "AskTheRuns";
     /// The Workflow was not held when it was first seen.
     pub const NOT_HELD: &str = "NotHeld";
     /// The Workflow has run or ended on the control cluster.

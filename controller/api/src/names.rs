@@ -25,6 +25,27 @@ pub const CLAIM_ANNOTATION: &str = "argosy.dev/claim";
 /// where their users have not said otherwise.
 pub const ARCHIVE_LOGS_ANNOTATION: &str = "argosy.dev/archive-logs";
 
+/// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the Workflows that it selects on every cluster that it matches, each run
+/// being a Workflow of its own.
+pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
+
+/// Value of [`RUNS_ANNOTATION`], and the cluster that such a Workflow is claimed for. A ManagedCluster of that name takes no
+/// Workflows.
+pub const EVERY_CLUSTER: &str = "every-cluster";
+
+/// Label on a run of such a Workflow: name of the Workflow, shortened where that is too long for a label.
+pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";
+
+/// Label on a run of such a Workflow: the one cluster that it may go to. On a copy of it, the same.
+pub const RUN_ON_LABEL: &str = "argosy.dev/run-on";
+
+/// Annotation on such a Workflow: the runs that were created (JSON: `uid` of the Workflow, and by cluster the `uid` of the run and
+/// the `phase` it has ended in).
+pub const RUNS_ON_ANNOTATION: &str = "argosy.dev/runs-on";
+
+/// Annotation on a run of such a Workflow: what was asked of the Workflow and passed on to the run (JSON: `suspend`, `shutdown`).
+pub const PASSED_ON_ANNOTATION: &str = "argosy.dev/passed-on";
+
 /// Annotation on a BindingPolicy: `rerun` lets a Workflow start anew on another cluster when its own is lost, see
 /// [`LOST_AFTER_ANNOTATION`]. The run that was lost may have gone on, so its steps may run twice.
 pub const ON_LOST_ANNOTATION: &str = "argosy.dev/on-lost";
@@ -136,6 +157,9 @@ pub const ARGO_POD_NAME_FORMAT_ANNOTATION: &str = "workflows.argoproj.io/pod-nam
 /// Argo's label on a Workflow that `argo resubmit` has made of another one.
 pub const ARGO_RESUBMITTED_LABEL: &str = "workflows.argoproj.io/resubmitted-from-workflow";
 
+/// Argo's label on a Workflow that a CronWorkflow has created: its name.
+pub const ARGO_CRON_LABEL: &str = "workflows.argoproj.io/cron-workflow";
+
 /// Argo's label on a pod: name of its Workflow.
 pub const ARGO_WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
 
@@ -179,6 +203,9 @@ pub const WORK_AGENT: &str = "work-agent";
 
 /// OCM's label on a ManifestWork that its ManifestWorkReplicaSets keep: name of that.
 pub const REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
+
+/// Kubernetes' finalizer on an object that is deleted while what it owns stays (`--cascade=orphan`).
+pub const ORPHAN_FINALIZER: &str = "orphan";
 
 /// OCM's finalizer on a ManifestWork: its objects are still to be deleted on the cluster.
 pub const MANIFEST_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";

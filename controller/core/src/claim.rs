@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{ClusterName, held::has_hold_label};
+use crate::{ClusterName, OriginUid, held::has_hold_label};
 
 /// A claim as it stands in the annotation [`names::CLAIM_ANNOTATION`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Claim {
     pub lost_after: Option<SignedDuration>,
     /// The attempt is the rerun of one whose cluster was lost: that cluster.
     pub lost: Option<ClusterName>,
+    /// The object is the run of another Workflow on this cluster: that Workflow. Such a claim is for good.
+    pub run_of: Option<OriginUid>,
 }
 
 /// An empty `cluster` is a claim that was given up, or one yet to come.
@@ -66,6 +68,8 @@ struct Wire {
     lost_after: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost: Option<String>,
+    #[serde(rename = "runOf", default, skip_serializing_if = "Option::is_none")]
+    run_of: Option<String>,
 }
 
 #[expect(
@@ -111,6 +115,21 @@ impl Claim {
             is_retry: false,
             lost_after: None,
             lost: None,
+            run_of: None,
+        }
+    }
+
+    /// Whether the object itself runs nowhere, but has a run for every cluster that its policies match.
+    pub fn is_for_every_cluster(&self) -> bool {
+        self.cluster.as_str() == names::EVERY_CLUSTER
+    }
+
+    /// Where it runs, in sentences.
+    pub(crate) fn destination(&self) -> &str {
+        if self.is_for_every_cluster() {
+            "every cluster that matches"
+        } else {
+            self.cluster.as_str()
         }
     }
 
@@ -127,6 +146,7 @@ impl Claim {
             is_retry: wire.retry,
             lost_after: wire.lost_after.map(SignedDuration::from_secs),
             lost: wire.lost.as_deref().map(ClusterName::from),
+            run_of: wire.run_of.as_deref().map(OriginUid::from),
         })
     }
 
@@ -150,6 +170,7 @@ impl Claim {
             retry: self.is_retry,
             lost_after: self.lost_after.map(|after| after.as_secs()),
             lost: self.lost.as_ref().map(ToString::to_string),
+            run_of: self.run_of.as_ref().map(ToString::to_string),
         };
         wire.to_text()
     }
@@ -209,6 +230,7 @@ mod tests {
             has_started: true,
             lost_after: Some(SignedDuration::from_mins(5)),
             lost: Some("cluster2".into()),
+            run_of: Some("u9".into()),
             ..Claim::new(&"cluster1".into(), 3)
         };
         assert_eq!(

@@ -113,6 +113,11 @@ fn read<T: Default + for<'de> Deserialize<'de>>(metadata: &ObjectMeta, annotatio
         .unwrap_or_default()
 }
 
+/// What was passed on to the run of a Workflow that runs on every cluster.
+pub(crate) fn passed_on(metadata: &ObjectMeta) -> Control {
+    read(metadata, names::PASSED_ON_ANNOTATION)
+}
+
 impl Control {
     /// What a ManifestWork asks for. What cannot be read asks for nothing.
     pub fn of(metadata: &ObjectMeta) -> Self {

@@ -84,6 +84,10 @@ pub(crate) fn unreported_status(initial: &Map<String, Value>, conditions: &[Work
 
 /// That a Workflow is claimed and on its way.
 pub(crate) fn dispatched(claim: &Claim) -> WorkflowCondition {
+    if claim.is_for_every_cluster() {
+        let message = "a run is created for every cluster that its policies match";
+        return WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, message);
+    }
     let mut message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
     if let Some(lost) = &claim.lost {
         message.push_str("; ");

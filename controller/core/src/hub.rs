@@ -18,6 +18,7 @@ mod moving;
 mod notice;
 mod placement;
 mod policy;
+mod runs;
 mod taints;
 mod unclaimed;
 mod work;
@@ -102,6 +103,8 @@ pub enum HubInput {
     },
     /// A ManifestWork that was to be deleted is not there.
     WorkGone(ClusterName, OriginUid),
+    /// A Workflow that was to be deleted is not there.
+    RunGone(WorkflowKey, OriginUid),
     /// The Lease of the cluster of a Workflow, read on its account.
     LeaseRead(WorkflowKey, Box<Lease>),
 }
@@ -166,6 +169,8 @@ pub struct Hub {
     under_way: UnderWay<HubKey>,
     /// What is worth an Event and was not taken yet.
     notices: Vec<Notice>,
+    /// The runs of Workflows that run on every cluster, by the UID of the Workflow.
+    runs: HashMap<OriginUid, BTreeMap<ClusterName, WorkflowKey>>,
     /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
     claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
 }
@@ -190,6 +195,7 @@ impl Hub {
             reports: HashMap::new(),
             under_way: UnderWay::new(),
             notices: Vec::new(),
+            runs: HashMap::new(),
             claimed: BTreeMap::new(),
         }
     }

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod agent;
 pub mod aggregate;
 pub mod apply;
+mod birth;
 pub mod claim;
 pub mod collect;
 pub mod control;
@@ -27,6 +28,7 @@ mod placement;
 mod properties;
 mod quantity;
 pub mod reconcile;
+pub mod runs;
 pub mod templates;
 #[cfg(test)]
 mod testing;

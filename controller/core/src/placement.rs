@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use argosy_api::workflow;
+use argosy_api::{names, workflow};
 use jiff::SignedDuration;
 
 use crate::{ClusterName, WorkflowKey};
@@ -31,7 +31,9 @@ pub(crate) struct Placement {
     pub(crate) wants_status: bool,
     /// Whether any of those wants the logs of its steps kept in the artifact repository.
     pub(crate) wants_logs: bool,
-    /// Where any of those asks for a rerun: how long after the end of its lease a cluster counts as lost.
+    /// Whether any of those asks for a run on every cluster.
+    pub(crate) is_everywhere: bool,
+    /// Where any of those asks for a rerun, and none for a run on every cluster: how long after the end of its lease a cluster counts as lost.
     pub(crate) lost_after: Option<SignedDuration>,
     /// Which of the clusters cannot be reached; known only where that matters, which is for reruns.
     unreachable: BTreeSet<ClusterName>,
@@ -39,14 +41,18 @@ pub(crate) struct Placement {
 
 impl Placement {
     /// The cluster to go to: the only one, or, where reruns are asked for, the first that can be reached, by name; none where
-    /// there are several, or none can be reached.
-    pub(crate) fn choice(&self) -> Option<&ClusterName> {
+    /// there are several, or none can be reached. Where every cluster is asked for, the word for that, also if there is only one:
+    /// what a policy does never depends on how many clusters it matches.
+    pub(crate) fn choice(&self) -> Option<ClusterName> {
+        if self.is_everywhere {
+            return (!self.clusters.is_empty()).then(|| names::EVERY_CLUSTER.into());
+        }
         if self.lost_after.is_some() {
-            return self.reachable().next();
+            return self.reachable().next().cloned();
         }
         let mut clusters = self.clusters.iter();
         let first = clusters.next()?;
-        clusters.next().is_none().then_some(first)
+        clusters.next().is_none().then(|| first.clone())
     }
 
     /// Where to start anew when `lost` is lost.
@@ -79,7 +85,9 @@ impl Table {
     ) -> Self {
         Self {
             policies: policies.collect(),
-            clusters: clusters.collect(),
+            clusters: clusters
+                .filter(|(name, _)| name.as_str() != names::EVERY_CLUSTER)
+                .collect(),
             unreachable,
             namespaces: BTreeMap::new(),
         }
@@ -123,6 +131,7 @@ impl Table {
             // One cluster runs it, so an aggregate is its status.
             placement.wants_status |= wanted.singleton || wanted.multi;
             placement.wants_logs |= rules.wants_logs;
+            placement.is_everywhere |= rules.is_everywhere;
             placement.lost_after = placement.lost_after.max(rules.lost_after);
             let matching = self
                 .clusters
@@ -131,6 +140,15 @@ impl Table {
             placement
                 .clusters
                 .extend(matching.map(|(cluster, _)| cluster.clone()));
+        }
+        // A run that one of several was, or a copy of it.
+        if let Some(only) = labels.get(names::RUN_ON_LABEL) {
+            placement.clusters.retain(|cluster| cluster.as_str() == only);
+            placement.is_everywhere = false;
+            placement.lost_after = None;
+        }
+        if placement.is_everywhere {
+            placement.lost_after = None;
         }
         if placement.lost_after.is_some() {
             let unreachable = placement.clusters.intersection(&self.unreachable);

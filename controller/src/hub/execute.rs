@@ -8,7 +8,9 @@ use argosy_core::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
     hub::{Hub, HubAction, HubInput, HubKey},
     patch::JsonPatch,
+    runs::is_run_of,
 };
+use either::Either;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
 use serde::Serialize;
@@ -18,7 +20,7 @@ use super::Spaces;
 use crate::{
     engine::Execute,
     mailboxes::Mailboxes,
-    outcome::{call, creating, json_patch, patching, whole_status},
+    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
 };
 
 /// Carries out the controller's actions.
@@ -62,6 +64,35 @@ impl Executor {
             other => other,
         }?;
         Ok(HubInput::Work(Change::Apply(Box::new(created))))
+    }
+
+    /// The name is derived from Workflow and cluster, so one that exists is what an earlier try created, or somebody else's.
+    async fn create_run(&self, parent: &OriginUid, run: &Workflow) -> Result<HubInput, Failure> {
+        let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), namespace);
+        let created = match call(api.create(&creating(names::CONTROLLER), run)).await {
+            Err(Failure::Foreign(message)) => {
+                let name = run.metadata.name.as_deref().unwrap_or_default();
+                let there = found(call(api.get(name)).await)?.ok_or(Failure::Conflict)?;
+                if !is_run_of(&there, parent) {
+                    return Err(Failure::Foreign(message));
+                }
+                there
+            }
+            other => other?,
+        };
+        Ok(HubInput::Workflow(Change::Apply(Box::new(created))))
+    }
+
+    async fn delete_run(&self, key: &WorkflowKey, uid: &OriginUid) -> Result<HubInput, Failure> {
+        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
+        let deleted = found(call(api.delete(&key.name, &deleting(uid.as_str()))).await)?;
+        let left = deleted.and_then(Either::left);
+        let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
+        Ok(match left.filter(is_held) {
+            Some(run) => HubInput::Workflow(Change::Apply(Box::new(run))),
+            None => HubInput::RunGone(key.clone(), uid.clone()),
+        })
     }
 
     async fn patch_work(
@@ -150,6 +181,8 @@ impl Execute<Hub> for Executor {
                 purpose: _,
             } => self.patch_workflow(key, patch).await,
             HubAction::CreateWork { cluster, work } => self.create_work(cluster, work).await,
+            HubAction::CreateRun { parent, run, .. } => self.create_run(parent, run).await,
+            HubAction::DeleteRun { key, uid } => self.delete_run(key, uid).await,
             HubAction::WithdrawWork {
                 cluster,
                 origin,

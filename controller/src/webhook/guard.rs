@@ -145,9 +145,10 @@ fn hold_validations(argo_account: &str) -> Vec<Validation> {
         ),
         validation(
             format!(
-                "request.operation == 'DELETE' || ({} && {} && (!('{verbs}' in variables.oldAnnotations) || '{verbs}' in variables.annotations))",
+                "request.operation == 'DELETE' || ({} && {} && {} && (!('{verbs}' in variables.oldAnnotations) || '{verbs}' in variables.annotations))",
                 stays("labels", "oldLabels", names::CLUSTER_LABEL),
                 stays("annotations", "oldAnnotations", names::CLAIM_ANNOTATION),
+                stays("annotations", "oldAnnotations", names::RUNS_ON_ANNOTATION),
                 verbs = names::VERBS_ANNOTATION,
             ),
             &format!(

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, creation::set, verbs};
 use crate::{
+    birth::NEVER_COPIED,
     claim::{Claim, is_held_from_birth},
     control::{Verb, VerbKind, Verbs},
     held::{PENDING, has_hold_label, hold, keeps_suspend},
@@ -140,7 +141,7 @@ fn annotations(old: &Workflow, new: &Workflow, verbs: Option<String>, suspend: S
     let asked = new.metadata.annotations.clone().unwrap_or_default();
     let mut wanted = asked.clone();
     wanted.remove(names::ARGO_LAST_SEEN_ANNOTATION);
-    for ours in [names::CLAIM_ANNOTATION, names::VERBS_ANNOTATION] {
+    for ours in NEVER_COPIED {
         match before.get(ours) {
             Some(value) => wanted.insert(ours.to_owned(), value.clone()),
             None => wanted.remove(ours),

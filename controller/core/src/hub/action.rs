@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use argosy_api::{CustomTransformStatus, ManifestWork, managed_cluster::Taint};
+use argosy_api::{CustomTransformStatus, ManifestWork, Workflow, managed_cluster::Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{ClusterName, OriginUid, WorkflowKey, patch::JsonPatch};
@@ -25,6 +25,22 @@ pub enum HubAction {
         cluster: ClusterName,
         /// The whole object.
         work: Box<ManifestWork>,
+    },
+    /// Create the run of a Workflow on one cluster.
+    CreateRun {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// UID of the Workflow that it is a run of.
+        parent: OriginUid,
+        /// The whole object.
+        run: Box<Workflow>,
+    },
+    /// Delete a run.
+    DeleteRun {
+        /// Which one.
+        key: WorkflowKey,
+        /// Its UID, so that no other is deleted.
+        uid: OriginUid,
     },
     /// Ask the agent of a cluster never to create the attempt.
     WithdrawWork {
@@ -106,6 +122,8 @@ pub enum Purpose {
     Restart,
     /// Start a new attempt on another cluster, because its own is lost.
     Rerun,
+    /// Pass on to a run what is asked of its Workflow.
+    PassOn,
     /// Let a deleted Workflow go.
     LetGo,
 }
@@ -115,6 +133,8 @@ impl crate::Action for HubAction {
         match self {
             Self::PatchWorkflow { purpose, .. } => purpose.stage(),
             Self::CreateWork { .. } => "dispatch",
+            Self::CreateRun { .. } => "create_run",
+            Self::DeleteRun { .. } => "delete_run",
             Self::WithdrawWork { .. } => "withdraw",
             Self::ReadLease(_) => "read_lease",
             Self::ControlWork { .. } => "control",
@@ -130,6 +150,8 @@ impl fmt::Display for HubAction {
         match self {
             Self::PatchWorkflow { purpose, .. } => write!(f, "patch the Workflow: {purpose}"),
             Self::CreateWork { cluster, .. } => write!(f, "create the ManifestWork for {cluster}"),
+            Self::CreateRun { cluster, .. } => write!(f, "create the run on {cluster}"),
+            Self::DeleteRun { key, .. } => write!(f, "delete the run {key}"),
             Self::WithdrawWork { cluster, .. } => write!(f, "ask {cluster} to withdraw the attempt"),
             Self::ReadLease(cluster) => write!(f, "read the Lease of {cluster}"),
             Self::ControlWork { cluster, .. } => write!(f, "pass on to {cluster} what is asked of the run"),
@@ -151,6 +173,7 @@ impl Purpose {
             Self::Explain => "explain",
             Self::Restart => "restart",
             Self::Rerun => "rerun",
+            Self::PassOn => "pass_on",
             Self::LetGo => "let_go",
         }
     }
@@ -165,6 +188,7 @@ impl fmt::Display for Purpose {
             Self::Explain => "explain",
             Self::Restart => "restart",
             Self::Rerun => "rerun",
+            Self::PassOn => "pass on",
             Self::LetGo => "let go",
         })
     }

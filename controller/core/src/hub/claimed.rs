@@ -56,6 +56,7 @@ impl Hub {
         let is_retried = self.is_retry_pending(view, claim);
         match self.work(view, &claim.cluster) {
             None if has_ended && !is_retried => None,
+            None if !self.has_started(view, claim) && !self.is_cleared(view, claim) => None,
             None if self.has_later(view, claim) => self.clear_leftovers(view, Some(claim)),
             None if self.unexpandable(key, view, claim).is_some() => None,
             None => Some(HubAction::CreateWork {
@@ -73,8 +74,11 @@ impl Hub {
         works.any(|(_, work)| work.attempt > claim.attempt)
     }
 
-    /// Deletes every ManifestWork of a deleted Workflow, waits until all are gone, and lets the Workflow go.
+    /// Deletes every run and every ManifestWork of a deleted Workflow, waits until all are gone, and lets the Workflow go.
     pub(super) fn decide_deletion(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
+        if self.takes_runs_along(view) {
+            return self.delete_run(view);
+        }
         let works = || self.works.get(&view.uid).into_iter().flatten();
         if let Some((cluster, work)) = works().find(|(_, work)| !work.is_deleting) {
             return Some(HubAction::DeleteWork {
@@ -95,7 +99,8 @@ impl Hub {
         if works().any(|(cluster, work)| !self.is_given_up(view, cluster, work)) {
             return None;
         }
-        self.make_sure(key, view).or_else(|| let_go(key, view))
+        self.make_sure(key, view)
+            .or_else(|| let_go(key, view).filter(|_| self.may_be_forgotten(view)))
     }
 
     /// Whether this is left of an attempt whose cluster was lost, and still is: nobody waits for that. The agent deletes its object when

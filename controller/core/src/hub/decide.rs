@@ -13,6 +13,9 @@ impl Hub {
         let Some(claim) = &view.claim else {
             return self.decide_unclaimed(key, view).into();
         };
+        if claim.is_for_every_cluster() {
+            return self.decide_runs(key, view, claim).into();
+        }
         let lost = self.decide_lost(key, view, claim, now);
         Decision {
             action: lost.action.or_else(|| self.decide_claimed(key, view, claim)),

@@ -5,6 +5,7 @@
 
 mod inventory;
 mod mailbox;
+mod runs;
 mod wishes;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,8 @@ use std::collections::BTreeSet;
 use argosy_api::{Workflow, conditions::reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use runs::learn_run_failure;
 
 use super::{Hub, HubAction, HubInput, HubKey, WorkflowView, workflow_view::SendFailure};
 use crate::{
@@ -36,6 +39,12 @@ impl Hub {
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),
             HubInput::Work(change) => self.learn_works(change),
+            HubInput::RunGone(key, uid) => {
+                let is_known = self.workflows.get(&key).is_some_and(|view| view.uid == uid);
+                is_known
+                    .then(|| self.delete_workflow(&key))
+                    .unwrap_or_default()
+            }
             HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             HubInput::LeaseRead(key, lease) => self.learn_lease_read(&key, *lease, now),
             HubInput::Report(change) => self.learn_reports(change),
@@ -43,10 +52,16 @@ impl Hub {
     }
 
     pub(super) fn learn_failure(&mut self, key: &HubKey, action: &HubAction, failure: &Failure) -> Dirty {
+        let mut dirty = Dirty::new();
         match (key, action, failure) {
             (HubKey::Workflow(key), HubAction::CreateWork { cluster, .. }, _) => {
                 if let Some(view) = self.workflows.get_mut(key) {
                     learn_send_failure(view, cluster, failure);
+                }
+            }
+            (HubKey::Workflow(key), HubAction::CreateRun { cluster, .. }, _) => {
+                if let Some(view) = self.workflows.get_mut(key) {
+                    learn_run_failure(view, cluster, failure);
                 }
             }
             // The answer to an earlier write can arrive after the event of the deletion, and brings the object back.
@@ -59,12 +74,13 @@ impl Hub {
                     .get(key)
                     .is_some_and(|view| version == Some(&view.resource_version))
                 {
-                    self.delete_workflow(key);
+                    dirty = self.delete_workflow(key);
                 }
             }
             _ => {}
         }
-        [key.clone()].into()
+        dirty.insert(key.clone());
+        dirty
     }
 
     /// Learns a Workflow as it is after our patch, and what the API server has made of the status in it.
@@ -91,10 +107,8 @@ impl Hub {
                 if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
                     return Dirty::new();
                 }
-                self.under_way
-                    .bury(&HubKey::Workflow(key.clone()), object.metadata.uid.as_deref());
-                self.delete_workflow(&key);
-                Dirty::new()
+                self.bury_workflow(&key, object.metadata.uid.as_deref());
+                self.delete_workflow(&key)
             }
             Change::Reset(live) => {
                 self.synced.workflows = true;
@@ -105,17 +119,14 @@ impl Hub {
                     .filter(|key| !keys.contains(*key))
                     .cloned()
                     .collect();
+                let mut dirty = Dirty::new();
                 for key in &gone {
                     let uid = self.workflows.get(key).map(|view| view.uid.clone());
-                    self.under_way.bury(
-                        &HubKey::Workflow(key.clone()),
-                        uid.as_ref().map(OriginUid::as_str),
-                    );
-                    self.delete_workflow(key);
+                    self.bury_workflow(key, uid.as_ref().map(OriginUid::as_str));
+                    dirty.extend(self.delete_workflow(key));
                 }
-                live.into_iter()
-                    .flat_map(|object| self.apply_workflow(object))
-                    .collect()
+                dirty.extend(live.into_iter().flat_map(|object| self.apply_workflow(object)));
+                dirty
             }
         }
     }
@@ -124,58 +135,59 @@ impl Hub {
         let key = WorkflowView::key(&object);
         let is_gone = is_gone(&object.metadata);
         let mut view = WorkflowView::new(object);
-        let in_hand = HubKey::Workflow(key.clone());
-        if self.under_way.has_buried(&in_hand, Some(view.uid.as_str())) {
+        if self.has_buried_workflow(&key, &view) {
             return Dirty::new();
         }
         if is_gone {
-            self.under_way.bury(&in_hand, Some(view.uid.as_str()));
+            self.bury_workflow(&key, Some(view.uid.as_str()));
         }
         if let Some(known) = self.workflows.get(&key) {
             if !is_newer(Some(&view.resource_version), &known.resource_version) {
                 return Dirty::new();
             }
             if is_gone {
-                self.delete_workflow(&key);
-                return Dirty::new();
+                return self.delete_workflow(&key);
             }
-            if known.uid == view.uid {
-                view.wrote = known.wrote;
-                view.unsure_of.clone_from(&known.unsure_of);
-                view.send_failure = known.send_failure.clone().filter(|_| known.claim == view.claim);
-                view.lease_read = known.lease_read.clone().filter(|_| known.claim == view.claim);
-            } else {
-                self.by_uid.remove(&known.uid);
-            }
-            let before = known.claim.clone();
-            self.unlist_claim(&key, before.map(|claim| claim.cluster));
+            view.keep_of(known);
         } else if is_gone {
             return Dirty::new();
         }
+        let before = self.unlist(&key);
+        let of_same = before.as_ref().filter(|before| before.uid == view.uid);
+        self.notice(&key, of_same, &view);
+        let mut dirty = self.concerned(before.as_ref(), Some(&view));
+        self.list(&key, &view);
+        self.place_and_insert(key.clone(), view);
+        dirty.insert(HubKey::Workflow(key));
+        dirty
+    }
+
+    fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
+        let before = self.unlist(key);
+        self.concerned(before.as_ref(), None)
+    }
+
+    /// Takes a Workflow out of the index.
+    fn unlist(&mut self, key: &WorkflowKey) -> Option<WorkflowView> {
+        let view = self.workflows.remove(key)?;
+        self.by_uid.remove(&view.uid);
+        self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
+        self.unlist_run(&view);
+        Some(view)
+    }
+
+    /// Puts what is looked up of a Workflow into the index, but not the Workflow.
+    fn list(&mut self, key: &WorkflowKey, view: &WorkflowView) {
         if let Some(claim) = view
             .claim
             .as_ref()
             .filter(|_| !view.is_final() || view.is_deleting)
         {
-            self.claimed
-                .entry(claim.cluster.clone())
-                .or_default()
-                .insert(key.clone());
+            let claimed = self.claimed.entry(claim.cluster.clone()).or_default();
+            claimed.insert(key.clone());
         }
-        let before = self.workflows.remove(&key);
-        let of_same = before.as_ref().filter(|before| before.uid == view.uid);
-        self.notice(&key, of_same, &view);
-        self.workflows.extend(before.map(|before| (key.clone(), before)));
         self.by_uid.insert(view.uid.clone(), key.clone());
-        self.place_and_insert(key.clone(), view);
-        [HubKey::Workflow(key)].into()
-    }
-
-    fn delete_workflow(&mut self, key: &WorkflowKey) {
-        if let Some(view) = self.workflows.remove(key) {
-            self.by_uid.remove(&view.uid);
-            self.unlist_claim(key, view.claim.map(|claim| claim.cluster));
-        }
+        self.list_run(key, view);
     }
 
     /// Whether this is of an object that is known to be gone.
@@ -183,12 +195,12 @@ impl Hub {
         self.under_way.has_buried(key, metadata.uid.as_deref())
     }
 
-    fn unlist_claim(&mut self, key: &WorkflowKey, cluster: Option<ClusterName>) {
+    fn unlist_claim(&mut self, key: &WorkflowKey, cluster: Option<&ClusterName>) {
         let Some(cluster) = cluster else { return };
-        if let Some(keys) = self.claimed.get_mut(&cluster) {
+        if let Some(keys) = self.claimed.get_mut(cluster) {
             keys.remove(key);
             if keys.is_empty() {
-                self.claimed.remove(&cluster);
+                self.claimed.remove(cluster);
             }
         }
     }

@@ -5,6 +5,8 @@
 //! restarting local controller would take locks for, `last-seen-version`, and the `artifact-gc` finalizer, which makes
 //! the local controller process a held object.
 
+use std::collections::BTreeMap;
+
 use argosy_api::{
     conditions::{WorkflowCondition, reason, workflow as types},
     names, workflow,
@@ -28,7 +30,7 @@ use crate::{
 };
 
 /// The phase of a run that will never go on, because its object is gone.
-const ERROR: &str = "Error";
+pub(super) const ERROR: &str = "Error";
 
 /// Fields of the status of a run whose last report is lost.
 type Lost = serde_json::Map<String, Value>;
@@ -58,18 +60,6 @@ impl Hub {
                 None => &view.status.phase,
             },
         };
-        let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
-        let mut patch = guard.clone();
-        let mut labels = held_labels(view, claim, self.phase_label(phase), shown);
-        // Where the control cluster has an archive, the copy enters it with the write that shows the end.
-        let archive = self.local_argo.archives.as_ref();
-        let ends = workflow::is_final(phase) && !view.is_final();
-        if ends && archive.is_some_and(|archive| archive.matches(&labels)) {
-            labels.insert(names::ARGO_ARCHIVING_LABEL.to_owned(), "Pending".to_owned());
-        }
-        if labels != view.labels {
-            patch = patch.set("/metadata/labels", json!(labels));
-        }
         // Noted with the first status, or at once where none comes back: no write more for it.
         let is_noted = claim.has_started || report.is_some() || (has_started && !wants_status);
         let noted = Claim {
@@ -79,14 +69,9 @@ impl Hub {
         };
         let mut annotations = claimed_annotations(view, &noted, shown);
         self.drop_verbs(view, claim, &mut annotations);
-        if annotations != view.annotations {
-            patch = patch.set("/metadata/annotations", json!(annotations));
-        }
-        let finalizers = claimed_finalizers(view);
-        if finalizers != view.finalizers {
-            patch = patch.set("/metadata/finalizers", json!(finalizers));
-        }
-        patch = match status {
+        let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
+        let patch = self.metadata(view, claim, phase, shown, &annotations);
+        let patch = match status {
             Some(status) => add_status(patch, view, status),
             // Whatever stands there is the control cluster's own, from before the claim.
             None if !has_started && lost.is_none() => {
@@ -100,6 +85,36 @@ impl Hub {
             patch,
             purpose: Purpose::Mirror,
         })
+    }
+
+    /// The patch of what is ours of the metadata: the hold, `annotations`, our finalizer.
+    pub(super) fn metadata(
+        &self,
+        view: &WorkflowView,
+        claim: &Claim,
+        phase: &str,
+        shown: Option<&Report>,
+        annotations: &BTreeMap<String, String>,
+    ) -> JsonPatch {
+        let mut patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
+        let mut labels = held_labels(view, claim, self.phase_label(phase), shown);
+        // Where the control cluster has an archive, the copy enters it with the write that shows the end.
+        let archive = self.local_argo.archives.as_ref();
+        let ends = workflow::is_final(phase) && !view.is_final();
+        if ends && archive.is_some_and(|archive| archive.matches(&labels)) {
+            labels.insert(names::ARGO_ARCHIVING_LABEL.to_owned(), "Pending".to_owned());
+        }
+        if labels != view.labels {
+            patch = patch.set("/metadata/labels", json!(labels));
+        }
+        if *annotations != view.annotations {
+            patch = patch.set("/metadata/annotations", json!(annotations));
+        }
+        let finalizers = claimed_finalizers(view);
+        if finalizers != view.finalizers {
+            patch = patch.set("/metadata/finalizers", json!(finalizers));
+        }
+        patch
     }
 
     /// The phase as the label has it. A workflow-controller that limits parallelism counts what the label calls running when it
@@ -279,7 +294,7 @@ fn is_past(view: &WorkflowView, claim: &Claim, report: &Report) -> bool {
 fn moving(view: &WorkflowView, claim: &Claim) -> String {
     let onward = view.placement.choice().map_or_else(
         || "then its claim is taken back".to_owned(),
-        |cluster| format!("then it goes to {cluster}"),
+        |cluster| format!("then it goes to {}", Claim::new(&cluster, 0).destination()),
     );
     format!(
         "waits until {} confirms that it never started there; {onward}",
@@ -288,7 +303,7 @@ fn moving(view: &WorkflowView, claim: &Claim) -> String {
 }
 
 /// Sets the status unless it is there already, or the API server has made what is there out of it before.
-fn add_status(patch: JsonPatch, view: &WorkflowView, status: Value) -> JsonPatch {
+pub(super) fn add_status(patch: JsonPatch, view: &WorkflowView, status: Value) -> JsonPatch {
     let wanted = Digest::of(&status);
     let is_known = view.status.digest == Some(wanted)
         || view

@@ -30,7 +30,8 @@ impl Hub {
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         let is_misplaced = !claim.is_retry && !view.placement.clusters.contains(&claim.cluster);
-        (was_asked || is_misplaced) && !self.has_started(view, claim) && !view.is_deleting
+        // A run is for its cluster for good.
+        (was_asked || is_misplaced) && claim.run_of.is_none() && !self.has_started(view, claim) && !view.is_deleting
     }
 
     /// Whether the attempt may have been created on its cluster.
@@ -74,7 +75,7 @@ impl Hub {
     /// The next claim, or none where no single cluster is left.
     fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> HubAction {
         match view.placement.choice() {
-            Some(cluster) => self.claim(key, view, cluster),
+            Some(cluster) => self.claim(key, view, &cluster),
             None => release(key, view),
         }
     }

@@ -69,7 +69,7 @@ fn news(before: Option<&WorkflowView>, after: &WorkflowView) -> Vec<News> {
     if let Some(claim) = after.claim.as_ref()
         && attempt(after) > before.map_or(0, attempt)
     {
-        let message = format!("to {}, attempt {}", claim.cluster, claim.attempt);
+        let message = format!("to {}, attempt {}", claim.destination(), claim.attempt);
         let was_lost = before.and_then(|view| view.claim.as_ref()?.lost.as_ref());
         news.push(match claim.lost.as_ref().filter(|lost| was_lost != Some(lost)) {
             Some(lost) => {
@@ -84,11 +84,11 @@ fn news(before: Option<&WorkflowView>, after: &WorkflowView) -> Vec<News> {
             .and_then(|view| view.claim.as_ref())
             .is_some_and(|claim| claim.has_started);
         if claim.has_started && !had_started {
-            let message = format!("on {}, attempt {}", claim.cluster, claim.attempt);
+            let message = format!("on {}, attempt {}", claim.destination(), claim.attempt);
             news.push((false, reason::STARTED.to_owned(), message));
         }
         if workflow::is_final(is) && !workflow::is_final(was) {
-            let message = format!("{is} on {}", claim.cluster);
+            let message = format!("{is} on {}", claim.destination());
             news.push((is != "Succeeded", reason::FINISHED.to_owned(), message));
         }
     }

@@ -20,7 +20,7 @@ impl Hub {
         if view.is_deleting {
             return self.decide_deletion(key, view);
         }
-        if let Some(lost) = self.lost_claim(view) {
+        if let Some(lost) = self.lost_claim(view).or_else(|| self.lost_claim_for_all(view)) {
             return Some(self.claim_again(key, view, &lost));
         }
         if view.is_held && view.placement.policies.is_empty() {
@@ -31,7 +31,7 @@ impl Hub {
         }
         let verdict = self.verdict(view);
         let explanation = match (verdict, view.placement.choice()) {
-            (None, Some(cluster)) => return Some(self.claim(key, view, cluster)),
+            (None, Some(cluster)) => return Some(self.claim(key, view, &cluster)),
             (Some(condition), _) => explain(key, view, &[condition]),
             (None, None) => explain(key, view, &[]),
         };
@@ -53,7 +53,22 @@ impl Hub {
             has_started: true,
             is_guarded: self.config.is_guarded,
             lost_after: work.lost_after,
+            // Its ManifestWork is named after its UID, so it is no copy.
+            run_of: view.owner.clone(),
             ..Claim::new(cluster, work.attempt)
+        })
+    }
+
+    /// The claim of a Workflow that has runs, after its annotation was taken off.
+    fn lost_claim_for_all(&self, view: &WorkflowView) -> Option<Claim> {
+        if !self.runs.contains_key(&view.uid) && view.record.runs.is_empty() {
+            return None;
+        }
+        Some(Claim {
+            wants_status: view.placement.wants_status,
+            has_started: true,
+            is_guarded: self.config.is_guarded,
+            ..Claim::new(&names::EVERY_CLUSTER.into(), view.last_attempt.max(1))
         })
     }
 

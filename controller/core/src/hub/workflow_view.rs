@@ -5,17 +5,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, Value};
 
 use crate::{
     ClusterName, OriginUid, WorkflowKey,
     admission::is_asked_to_suspend,
     claim::{Claim, is_held_from_birth},
-    control::{Control, Verbs},
+    control::{Control, Verbs, passed_on},
     digest::Digest,
     held::{initial_status, keeps_suspend},
     placement::Placement,
+    runs::Record,
 };
 
 /// A Workflow of the WDS.
@@ -52,8 +53,34 @@ pub(super) struct WorkflowView {
     /// A mailbox that may hold its ManifestWork although none is known: a creation was not answered, or a re-list, which
     /// may be older than our own write, lacked one.
     pub(super) unsure_of: Option<ClusterName>,
+    /// The Workflow that this is a run of, if it is one.
+    pub(super) run_of: Option<Parent>,
+    /// The Workflow that owns it and means it for one cluster: that of a run, or of a copy of one, which is none.
+    pub(super) owner: Option<OriginUid>,
+    /// The runs of this Workflow that were created.
+    pub(super) record: Record,
+    /// What the Workflow that this is a run of has passed on to it.
+    pub(super) passed_on: Control,
+    /// Which of its runs could not be created.
+    pub(super) run_failures: BTreeMap<ClusterName, RunFailure>,
     /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
     pub(super) lease_read: Option<MicroTime>,
+}
+
+/// The Workflow that another one is a run of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub(super) uid: OriginUid,
+    /// `None` where it does not own its run any more, because that was to stay when it was deleted.
+    pub(super) key: Option<WorkflowKey>,
+}
+
+/// Why a run could not be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunFailure {
+    pub(super) failure: SendFailure,
+    /// How often it was tried.
+    pub(super) times: u32,
 }
 
 /// Why a ManifestWork could not be created.
@@ -71,6 +98,8 @@ pub(super) struct Status {
     pub(super) is_object: bool,
     pub(super) phase: String,
     pub(super) has_pod_nodes: bool,
+    pub(super) started_at: Option<String>,
+    pub(super) finished_at: Option<String>,
     /// All conditions, ours and Argo's.
     pub(super) conditions: Vec<Value>,
 }
@@ -112,6 +141,10 @@ impl WorkflowView {
                 .map(ToOwned::to_owned),
             verbs: verbs.pending,
         };
+        let run_of = claim.as_ref().and_then(|claim| parent(&object.metadata, claim));
+        let owner = owner(&object.metadata);
+        let record = Record::of(&object.metadata);
+        let passed_on = passed_on(&object.metadata);
         let metadata = object.metadata;
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
@@ -133,7 +166,28 @@ impl WorkflowView {
             wrote: None,
             send_failure: None,
             unsure_of: None,
+            run_of,
+            owner,
+            record,
+            passed_on,
+            run_failures: BTreeMap::new(),
             lease_read: None,
+        }
+    }
+
+    /// Keeps what is known of the Workflow besides what stands on it.
+    pub(super) fn keep_of(&mut self, known: &Self) {
+        if known.uid != self.uid {
+            return;
+        }
+        self.wrote = known.wrote;
+        self.unsure_of.clone_from(&known.unsure_of);
+        self.run_failures.clone_from(&known.run_failures);
+        // Whoever takes it off the object does not make anything run again.
+        self.record.remember(&known.record);
+        if known.claim == self.claim {
+            self.send_failure.clone_from(&known.send_failure);
+            self.lease_read.clone_from(&known.lease_read);
         }
     }
 
@@ -173,6 +227,8 @@ impl Status {
             is_object: status.is_some_and(Value::is_object),
             phase: workflow::phase(status).to_owned(),
             has_pod_nodes: workflow::has_pod_nodes(status),
+            started_at: text(status, "startedAt"),
+            finished_at: text(status, "finishedAt"),
             conditions: status
                 .and_then(|status| status.get("conditions"))
                 .and_then(Value::as_array)
@@ -185,6 +241,30 @@ impl Status {
     pub(super) fn has_our_conditions(&self) -> bool {
         self.conditions.iter().any(is_ours)
     }
+}
+
+fn text(status: Option<&Value>, field: &str) -> Option<String> {
+    let text = status?.get(field)?.as_str()?;
+    Some(text.to_owned())
+}
+
+/// Of which Workflow an object with that claim is a run.
+fn parent(metadata: &ObjectMeta, claim: &Claim) -> Option<Parent> {
+    let uid = claim.run_of.clone()?;
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.uid == uid.as_str());
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    Some(Parent {
+        key: owner.map(|owner| WorkflowKey::new(namespace, &owner.name)),
+        uid,
+    })
+}
+
+fn owner(metadata: &ObjectMeta) -> Option<OriginUid> {
+    metadata.labels.as_ref()?.get(names::RUN_ON_LABEL)?;
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == workflow::KIND)?;
+    Some(owner.uid.as_str().into())
 }
 
 /// Whether a Workflow condition is of a type that Argosy owns.

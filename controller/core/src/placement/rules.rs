@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
 use super::{cel, keys::required_keys};
-use crate::lost;
+use crate::{lost, runs};
 
 /// What a policy selects.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Rules {
     pub(crate) wants_logs: bool,
     /// Where the policy asks for a rerun: how long after the end of its lease a cluster counts as lost.
     pub(crate) lost_after: Option<SignedDuration>,
+    /// Whether the policy asks for a run on every cluster that it matches.
+    pub(crate) is_everywhere: bool,
 }
 
 /// An object that may be selected.
@@ -131,7 +133,12 @@ impl Rules {
             problems.push(problem);
             None
         });
+        let is_everywhere = runs::asked(annotations).unwrap_or_else(|problem| {
+            problems.push(problem);
+            false
+        });
         Self {
+            is_everywhere,
             clusters: clusters.into_iter().map(|(selector, _)| selector).collect(),
             clauses: clauses
                 .filter_map(|(index, clause)| Clause::compile(index, clause, legacy, problems))

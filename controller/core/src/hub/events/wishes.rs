@@ -43,6 +43,7 @@ impl Hub {
                     || known.uid != policy.uid
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
+                    || known.rules.is_everywhere != policy.rules.is_everywhere
             });
             self.policies.insert(name, policy);
         }

@@ -1,0 +1,167 @@
+//! The next step for a Workflow that runs on every cluster, and what its runs ask of it.
+//!
+//! It is held and claimed like any other, but never sent. For each cluster that its policies match it gets one run, a Workflow of its
+//! own. The record on it says which were created; a run is sent only once it stands there, and is not let go before. So a
+//! cluster that is not in the record has never run it, and one that is gets no other run, whoever deletes what. Not here: how
+//! a run is sent and mirrored, which is as for any Workflow.
+
+mod creating;
+mod passing;
+mod summary;
+
+use std::collections::BTreeMap;
+
+use argosy_api::names;
+
+use super::{Hub, HubAction, workflow_view::WorkflowView};
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    held::has_hold_label,
+    runs::{Noted, Record},
+};
+
+impl Hub {
+    /// The next step for a Workflow that is claimed for every cluster.
+    pub(super) fn decide_runs(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<HubAction> {
+        if view.is_deleting {
+            return self
+                .decide_deletion(key, view)
+                .or_else(|| self.summarise(key, view, claim));
+        }
+        // Where the WDS was put back to a backup, it may be known as sent to one cluster.
+        if let Some(lost) = self.lost_claim(view) {
+            return Some(self.claim_again(key, view, &lost));
+        }
+        let finalizers = &view.finalizers;
+        let is_kept = finalizers.iter().any(|name| name == names::CONTROLLER_FINALIZER);
+        let first = if is_kept && has_hold_label(&view.labels) {
+            None
+        } else {
+            self.summarise(key, view, claim)
+        };
+        first
+            .or_else(|| self.clear_leftovers(view, Some(claim)))
+            .or_else(|| self.delete_stray(view))
+            .or_else(|| self.create_next(key, view, claim))
+            .or_else(|| self.summarise(key, view, claim))
+            .or_else(|| self.pass_on_to_runs(view))
+            .or_else(|| self.create_again(key, view, claim))
+    }
+
+    /// The runs of a Workflow that are there, by cluster.
+    fn runs_of(&self, view: &WorkflowView) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
+        let runs = self.runs.get(&view.uid).into_iter().flatten();
+        runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
+    }
+
+    /// The clusters that a run is still to be created for. None for a Workflow that has ended or was ended by its user.
+    fn missing<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
+        let known = self.runs.get(&view.uid);
+        let has_any = known.is_some() || !view.record.runs.is_empty();
+        let is_over =
+            view.is_deleting || (has_any && (view.is_final() || view.control.shutdown.is_some()));
+        let has = move |cluster: &ClusterName| {
+            view.record.runs.contains_key(cluster) || known.is_some_and(|runs| runs.contains_key(cluster))
+        };
+        let clusters = view.placement.clusters.iter();
+        let missing: Vec<_> = clusters.filter(|cluster| !is_over && !has(cluster)).collect();
+        missing.into_iter()
+    }
+
+    /// The record as it should be: with every run that is there, and the ends of those that have ended.
+    fn record(&self, view: &WorkflowView) -> Record {
+        let mut record = view.record.clone();
+        for (cluster, _, run) in self.runs_of(view) {
+            let phase = run.is_final().then(|| run.status.phase.clone());
+            let noted = record.runs.entry(cluster.clone()).or_insert_with(|| Noted {
+                uid: run.uid.to_string(),
+                phase: None,
+            });
+            if noted.uid == run.uid.as_str() {
+                noted.phase = phase;
+            }
+        }
+        record
+    }
+
+    /// A run that was created by a request that was late: its cluster had had its run before.
+    fn delete_stray(&self, view: &WorkflowView) -> Option<HubAction> {
+        let is_stray = |cluster: &ClusterName, run: &WorkflowView| {
+            let noted = view.record.runs.get(cluster);
+            noted.is_some_and(|noted| noted.uid != run.uid.as_str())
+        };
+        let has_started = |run: &WorkflowView| {
+            let claim = run.claim.as_ref();
+            claim.is_none_or(|claim| self.has_started(run, claim))
+        };
+        let mut runs = self.runs_of(view);
+        let (_, key, run) = runs
+            .find(|(cluster, _, run)| is_stray(cluster, run) && !run.is_deleting && !has_started(run))?;
+        Some(deletion(key, run))
+    }
+
+    /// Whether a deleted Workflow takes its runs along, and any is left.
+    pub(super) fn takes_runs_along(&self, view: &WorkflowView) -> bool {
+        let mut finalizers = view.finalizers.iter();
+        let leaves_them = finalizers.any(|name| name == names::ORPHAN_FINALIZER);
+        !leaves_them && self.runs.contains_key(&view.uid)
+    }
+
+    /// Deletes the next run of a deleted Workflow; none while it waits for those that are deleted already.
+    pub(super) fn delete_run(&self, view: &WorkflowView) -> Option<HubAction> {
+        let mut runs = self.runs_of(view);
+        let (_, key, run) = runs.find(|(_, _, run)| !run.is_deleting)?;
+        Some(deletion(key, run))
+    }
+
+    /// Whether a Workflow may be sent as far as it is the run of another one: that one has it in its record, or has left it behind.
+    pub(super) fn is_cleared(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        let Some(of) = &view.run_of else { return true };
+        match self.by_uid.get(&of.uid).and_then(|key| self.workflows.get(key)) {
+            Some(parent) => !parent.is_deleting && is_noted(parent, &claim.cluster, view).is_some(),
+            None => of.key.is_none(),
+        }
+    }
+
+    /// Whether a deleted Workflow may go as far as it is the run of another one: that one remembers it, or goes too.
+    pub(super) fn may_be_forgotten(&self, view: &WorkflowView) -> bool {
+        let (Some(of), Some(claim)) = (&view.run_of, &view.claim) else {
+            return true;
+        };
+        let Some(parent) = self.by_uid.get(&of.uid).and_then(|key| self.workflows.get(key)) else {
+            return true;
+        };
+        let is_of_another = parent.record.runs.contains_key(&claim.cluster);
+        match is_noted(parent, &claim.cluster, view) {
+            _ if parent.is_deleting => true,
+            Some(noted) => noted.phase.is_some() == view.is_final(),
+            None => is_of_another,
+        }
+    }
+}
+
+/// What the record of a Workflow says of its run on a cluster, if it says anything of this one.
+fn is_noted<'a>(parent: &'a WorkflowView, cluster: &ClusterName, run: &WorkflowView) -> Option<&'a Noted> {
+    let noted = parent.record.runs.get(cluster)?;
+    (noted.uid == run.uid.as_str()).then_some(noted)
+}
+
+fn deletion(key: &WorkflowKey, run: &WorkflowView) -> HubAction {
+    HubAction::DeleteRun {
+        key: key.clone(),
+        uid: run.uid.clone(),
+    }
+}
+
+/// The annotations with that record, if there is anything in it.
+fn with_record(annotations: &mut BTreeMap<String, String>, record: &Record, view: &WorkflowView) {
+    if !record.runs.is_empty() {
+        annotations.insert(names::RUNS_ON_ANNOTATION.to_owned(), record.to_annotation(&view.uid));
+    }
+}

@@ -1,0 +1,130 @@
+//! The run of a Workflow on one cluster, as it is created: its user's labels, annotations and spec, held and claimed from its first
+//! moment on.
+
+use std::collections::BTreeMap;
+
+use argosy_api::{Workflow, names, workflow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Value, json};
+
+use super::passing::begin_with;
+use crate::{
+    ClusterName, WorkflowKey,
+    birth::{Born, born, first_claim},
+    claim::Claim,
+    held::KEEPERS,
+    hub::{Hub, HubAction, workflow_view::WorkflowView},
+    runs::{run_name, run_of_label},
+};
+
+/// Labels besides ours that say something of the Workflow, and nothing of its runs. A CronWorkflow counts what has its label.
+const NOT_OF_RUNS: [&str; 5] = [
+    names::ARGO_COMPLETED_LABEL,
+    names::ARGO_PHASE_LABEL,
+    names::ARGO_ARCHIVING_LABEL,
+    names::ARGO_CRON_LABEL,
+    names::SINGLETON_STATUS_LABEL,
+];
+
+impl Hub {
+    /// Creates the next run that was not tried yet.
+    pub(super) fn create_next(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<HubAction> {
+        let mut missing = self.missing(view);
+        let cluster = missing.find(|cluster| !view.run_failures.contains_key(*cluster))?;
+        Some(self.create_run(key, view, claim, cluster))
+    }
+
+    /// Tries again, in turn, what could not be created.
+    pub(super) fn create_again(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<HubAction> {
+        let times = |cluster: &&ClusterName| view.run_failures.get(*cluster).map(|known| known.times);
+        let cluster = self.missing(view).min_by_key(times)?;
+        Some(self.create_run(key, view, claim, cluster))
+    }
+
+    fn create_run(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+        cluster: &ClusterName,
+    ) -> HubAction {
+        HubAction::CreateRun {
+            cluster: cluster.clone(),
+            parent: view.uid.clone(),
+            run: Box::new(self.run(key, view, claim, cluster)),
+        }
+    }
+
+    fn run(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim, cluster: &ClusterName) -> Workflow {
+        let name = run_name(&key.name, cluster);
+        let first = first_claim(&name, cluster, &view.placement);
+        let first = Claim {
+            wants_status: claim.wants_status || first.wants_status,
+            is_guarded: self.config.is_guarded,
+            run_of: Some(view.uid.clone()),
+            ..first
+        };
+        let mut labels = users(&view.labels, &NOT_OF_RUNS);
+        labels.insert(names::RUN_OF_LABEL.to_owned(), run_of_label(&key.name));
+        labels.insert(names::RUN_ON_LABEL.to_owned(), cluster.to_string());
+        let mut metadata = ObjectMeta {
+            namespace: Some(key.namespace.to_string()),
+            name: Some(name),
+            labels: Some(labels),
+            annotations: Some(users(&view.annotations, &KEEPERS)),
+            owner_references: Some(vec![OwnerReference {
+                api_version: format!("{}/{}", workflow::GROUP, workflow::VERSION),
+                kind: workflow::KIND.to_owned(),
+                name: key.name.to_string(),
+                uid: view.uid.to_string(),
+                controller: Some(true),
+                block_owner_deletion: None,
+            }]),
+            ..ObjectMeta::default()
+        };
+        let initial = Value::Object(view.initial_status.clone());
+        let Born {
+            labels,
+            mut annotations,
+            finalizers,
+            status,
+            takes_ticket: _,
+        } = born(&metadata, Some(&initial), Some(&first));
+        let mut spec = (*view.spec).clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("suspend");
+            fields.remove("shutdown");
+            if view.placement.wants_logs && !fields.contains_key("archiveLogs") {
+                fields.insert("archiveLogs".to_owned(), json!(true));
+            }
+            begin_with(fields, &mut annotations, view, first.is_guarded);
+        }
+        metadata.labels = Some(labels);
+        metadata.annotations = Some(annotations);
+        metadata.finalizers = Some(finalizers);
+        Workflow {
+            api_version: format!("{}/{}", workflow::GROUP, workflow::VERSION),
+            kind: workflow::KIND.to_owned(),
+            metadata,
+            spec,
+            status: Some(status),
+        }
+    }
+}
+
+/// Those that are neither ours nor among `others`.
+fn users(all: &BTreeMap<String, String>, others: &[&str]) -> BTreeMap<String, String> {
+    let mut kept = all.clone();
+    kept.retain(|name, _| !name.starts_with(names::PREFIX) && !others.contains(&name.as_str()));
+    kept
+}

@@ -1,0 +1,236 @@
+//! How a Workflow that runs on every cluster looks: the sum of its runs.
+//!
+//! A run counts as it stands, one that is gone as it has ended, and one that was deleted before its end not at all. Nothing is
+//! shown of steps: those are on the runs.
+
+use argosy_api::{
+    conditions::{WorkflowCondition, reason, workflow as types},
+    names, workflow,
+};
+use serde_json::{Value, json};
+
+use super::with_record;
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    control::Verbs,
+    held::PENDING,
+    hub::{
+        Hub, HubAction,
+        action::Purpose,
+        claiming::claimed_annotations,
+        mirror::{ERROR, add_status},
+        workflow_view::WorkflowView,
+    },
+    patch::JsonPatch,
+    runs::{Record, run_name},
+};
+
+/// Clusters and runs that a sentence names; of more it says how many.
+const NAMED: usize = 20;
+
+/// A run that counts.
+struct Counted<'a> {
+    cluster: &'a ClusterName,
+    phase: &'a str,
+    has_started: bool,
+    started_at: Option<&'a str>,
+    finished_at: Option<&'a str>,
+}
+
+impl Hub {
+    /// The patch that makes the Workflow look as it should, or `None` if it does.
+    pub(super) fn summarise(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Option<HubAction> {
+        let record = self.record(view);
+        let runs = self.counted(view, &record);
+        let left = self.missing(view).count();
+        let phase = sum(view, &record, &runs, left);
+        let noted = Claim {
+            has_started: claim.has_started || runs.iter().any(|run| run.has_started),
+            born_as: None,
+            ..claim.clone()
+        };
+        let mut annotations = claimed_annotations(view, &noted, None);
+        with_record(&mut annotations, &record, view);
+        let refused = refused(key, view, &record);
+        if let Some(refused) = refused.as_ref().filter(|_| !view.control.verbs.is_empty()) {
+            let verbs = annotations
+                .get(names::VERBS_ANNOTATION)
+                .and_then(|text| serde_json::from_str::<Verbs>(text).ok())
+                .unwrap_or_default();
+            let verbs = Verbs {
+                pending: Vec::new(),
+                overtaken: Some(refused.clone()),
+                ..verbs
+            };
+            annotations.insert(names::VERBS_ANNOTATION.to_owned(), verbs.to_annotation());
+        }
+        let conditions = refused
+            .map(|message| WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::ASK_THE_RUNS, &message))
+            .into_iter()
+            .chain([self.dispatched_to_all(key, view, &record)]);
+        let status = status(view, phase, &runs, left, conditions.collect());
+        let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
+        let patch = self.metadata(view, claim, phase, None, &annotations);
+        let patch = add_status(patch, view, status);
+        (patch != guard).then(|| HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch,
+            purpose: Purpose::Mirror,
+        })
+    }
+
+    fn counted<'a>(&'a self, view: &WorkflowView, record: &'a Record) -> Vec<Counted<'a>> {
+        let there = |cluster: &ClusterName, uid: &str| {
+            let key = self.runs.get(&view.uid)?.get(cluster)?;
+            self.workflows.get(key).filter(|run| run.uid.as_str() == uid)
+        };
+        let counted = record.runs.iter().filter_map(|(cluster, noted)| {
+            let run = there(cluster, &noted.uid);
+            let phase = match (&noted.phase, run) {
+                (Some(phase), _) => phase.as_str(),
+                (None, Some(run)) if !run.is_deleting => run.status.phase.as_str(),
+                _ => return None,
+            };
+            let has_begun = |run: &WorkflowView| {
+                let claim = run.claim.as_ref();
+                claim.is_some_and(|claim| claim.has_started) || ![PENDING, ""].contains(&phase)
+            };
+            Some(Counted {
+                cluster,
+                phase,
+                has_started: run.is_none_or(has_begun),
+                started_at: run.and_then(|run| run.status.started_at.as_deref()),
+                finished_at: run.and_then(|run| run.status.finished_at.as_deref()),
+            })
+        });
+        counted.collect()
+    }
+
+    /// That its runs are there, or why one is not.
+    fn dispatched_to_all(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        record: &Record,
+    ) -> WorkflowCondition {
+        let failed = self
+            .missing(view)
+            .find_map(|cluster| Some((cluster, view.run_failures.get(cluster)?)));
+        if let Some((cluster, known)) = failed {
+            let name = run_name(&key.name, cluster);
+            let message = format!(
+                "the run {name} on {cluster} cannot be created: {}",
+                known.failure.message
+            );
+            return WorkflowCondition::new(types::DISPATCHED, false, known.failure.reason, &message);
+        }
+        if record.runs.is_empty() && view.placement.clusters.is_empty() {
+            let message = "no ManagedCluster matches its policies; it waits, held";
+            return WorkflowCondition::new(types::DISPATCHED, false, reason::NO_CLUSTER, message);
+        }
+        let clusters = record.runs.keys().chain(self.missing(view));
+        let message = format!("runs as {}", run_names(key, clusters));
+        WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, &message)
+    }
+}
+
+/// The phase of a Workflow with these runs, of which `left` are still to be created.
+fn sum<'a>(view: &'a WorkflowView, record: &Record, runs: &[Counted<'_>], left: usize) -> &'a str {
+    let is_any = |phase: &str| runs.iter().any(|run| run.phase == phase);
+    if left > 0 || runs.iter().any(|run| !workflow::is_final(run.phase)) {
+        return if runs.iter().any(|run| run.has_started) {
+            "Running"
+        } else {
+            PENDING
+        };
+    }
+    match () {
+        () if runs.is_empty() && record.runs.is_empty() => PENDING,
+        () if runs.is_empty() && view.is_final() => &view.status.phase,
+        () if runs.is_empty() || is_any(ERROR) => ERROR,
+        () if is_any("Failed") => "Failed",
+        () => "Succeeded",
+    }
+}
+
+fn status(
+    view: &WorkflowView,
+    phase: &str,
+    runs: &[Counted<'_>],
+    left: usize,
+    conditions: Vec<WorkflowCondition>,
+) -> Value {
+    let mut status = view.initial_status.clone();
+    let has_ended = workflow::is_final(phase);
+    let ended = runs.iter().filter(|run| workflow::is_final(run.phase)).count();
+    let mut set = |field: &str, value: Value| status.insert(field.to_owned(), value);
+    set("phase", json!(phase));
+    set("conditions", json!(conditions));
+    set("progress", json!(format!("{ended}/{}", runs.len() + left)));
+    // Runs that are gone have told it before. Argo writes times in one form, so they compare as text.
+    let began = runs.iter().filter_map(|run| run.started_at);
+    if let Some(began) = began.chain(view.status.started_at.as_deref()).min() {
+        set("startedAt", json!(began));
+    }
+    if has_ended {
+        let known = view.status.finished_at.as_deref().filter(|_| view.is_final());
+        let times = runs.iter().filter_map(|run| run.finished_at).chain(known);
+        if let Some(last) = times.max() {
+            set("finishedAt", json!(last));
+        }
+    }
+    let message = if has_ended && runs.is_empty() && phase == ERROR {
+        "its runs were deleted before they had ended".to_owned()
+    } else {
+        failures(runs)
+    };
+    if !message.is_empty() {
+        set("message", json!(message));
+    }
+    Value::Object(status)
+}
+
+/// Where it did not succeed: `Failed on cluster1, cluster2; Error on cluster3`.
+fn failures(runs: &[Counted<'_>]) -> String {
+    let of = |phase: &str| {
+        let clusters: Vec<&str> = runs
+            .iter()
+            .filter(|run| run.phase == phase)
+            .map(|run| run.cluster.as_str())
+            .collect();
+        (!clusters.is_empty()).then(|| format!("{phase} on {}", first(clusters.into_iter())))
+    };
+    let told: Vec<String> = ["Failed", ERROR].into_iter().filter_map(of).collect();
+    told.join("; ")
+}
+
+/// Why what was asked last was not done, if it was about steps.
+fn refused(key: &WorkflowKey, view: &WorkflowView, record: &Record) -> Option<String> {
+    if view.control.verbs.is_empty() {
+        return view.overtaken.clone();
+    }
+    Some(format!(
+        "steps are on the runs: ask for retry, resume of a step or node set of each by name: {}",
+        run_names(key, record.runs.keys())
+    ))
+}
+
+fn run_names<'a>(key: &WorkflowKey, clusters: impl Iterator<Item = &'a ClusterName>) -> String {
+    first(clusters.map(|cluster| run_name(&key.name, cluster)))
+}
+
+/// The first of the texts, and how many there are besides.
+fn first(texts: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let texts: Vec<_> = texts.collect();
+    let named: Vec<&str> = texts.iter().take(NAMED).map(AsRef::as_ref).collect();
+    match texts.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
