@@ -8,6 +8,7 @@ mod claiming;
 mod clusters;
 mod control;
 mod deleting;
+mod everywhere;
 mod losing;
 mod mirroring;
 mod moving;

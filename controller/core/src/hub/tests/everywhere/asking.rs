@@ -1,0 +1,75 @@
+//! What is asked of all runs at once.
+
+use super::*;
+
+#[test]
+fn stop_and_suspend_go_to_every_run_that_has_not_ended_once() {
+    let (mut fleet, parent, [mut one, mut two]) = with_runs();
+    fleet.run_is(&mut one, phase("Running"));
+    fleet.run_is(&mut two, phase("Succeeded"));
+    let parent = fleet.mirrored(parent);
+    let suspended = with(parent.clone(), json!({ "spec": { "suspend": true } }));
+    fleet.workflow(suspended);
+    let patch = fleet.passed_on_to("cluster1");
+    assert_eq!(patch.value_at("/spec/suspend"), Some(&json!(true)));
+    one = patched(one, &patch);
+    assert_eq!(one["metadata"]["annotations"]["argosy.dev/suspend"], "true");
+    fleet.workflow(one.clone());
+    fleet.rests();
+
+    // Its user lets this one go on; that is not undone.
+    fleet.workflow(with(one.clone(), json!({ "spec": { "suspend": false } })));
+    fleet.rests();
+    fleet.workflow(one.clone());
+
+    fleet.workflow(parent.clone());
+    let patch = fleet.passed_on_to("cluster1");
+    one = patched(one, &patch);
+    assert_eq!(one["spec"].get("suspend"), None);
+    assert_eq!(one["metadata"]["annotations"].get("argosy.dev/suspend"), None);
+    assert_eq!(one["metadata"]["annotations"].get("argosy.dev/passed-on"), None);
+    fleet.workflow(one.clone());
+    fleet.rests();
+
+    fleet.workflow(with(parent, json!({ "spec": { "shutdown": "Stop" } })));
+    let patch = fleet.passed_on_to("cluster1");
+    assert_eq!(patch.value_at("/spec/shutdown"), Some(&json!("Stop")));
+    fleet.workflow(patched(one, &patch));
+    fleet.rests();
+}
+
+#[test]
+fn a_run_begins_with_what_was_asked_before() {
+    let mut fleet = new_fleet(true);
+    fleet.workflow(parent(json!({ "spec": { "suspend": true } })));
+    let run = fleet.creates("cluster1");
+    assert_eq!(run["spec"]["suspend"], true);
+    assert_eq!(
+        run["metadata"]["annotations"]["argosy.dev/passed-on"],
+        r#"{"suspend":true}"#
+    );
+}
+
+#[test]
+fn a_verb_about_steps_is_refused_with_the_names_of_the_runs() {
+    let (mut fleet, parent, _) = with_runs();
+    let verb = json!({ "id": 1, "type": "Retry", "status": { "nodes": {} } });
+    let verbs = json!({ "last": 1, "pending": [verb] }).to_string();
+    let asked = with(
+        parent,
+        json!({ "metadata": { "annotations": { "argosy.dev/verbs": verbs } } }),
+    );
+    fleet.workflow(asked.clone());
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["ControlApplied=False AskTheRuns", "Dispatched=True EveryCluster"]
+    );
+    let told = fleet.mirrored(asked);
+    let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("w-cluster1, w-cluster2"), "{message}");
+    let left: Value =
+        serde_json::from_str(told["metadata"]["annotations"]["argosy.dev/verbs"].as_str().unwrap()).unwrap();
+    assert_eq!((&left["last"], left.get("pending")), (&json!(1), None));
+    fleet.workflow(told);
+    fleet.rests();
+}
