@@ -16,7 +16,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use argosy_api::{BindingPolicy, ManagedCluster, Workflow, workflow};
+use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names, workflow};
 use kube::ResourceExt;
 use serde::Serialize;
 
@@ -112,6 +112,7 @@ pub fn explain(
         .collect();
     let mut clusters: Vec<ClusterAnswer> = clusters
         .iter()
+        .filter(|cluster| !subject.is_workflow() || cluster.name_any() != names::EVERY_CLUSTER)
         .map(|cluster| ClusterAnswer::new(cluster, &selecting))
         .collect();
     clusters.sort_by(|one, other| {
@@ -124,6 +125,11 @@ pub fn explain(
         policies: &answers,
         clusters: &clusters,
         course: &course,
+        only: subject
+            .labels
+            .get(names::RUN_ON_LABEL)
+            .filter(|_| subject.is_workflow())
+            .map(String::as_str),
     }
     .verdict(run.filter(|_| subject.is_workflow()));
     Explanation {

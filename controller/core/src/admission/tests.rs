@@ -1,5 +1,5 @@
 //! Tables of what the webhook answers. The fleet: a policy for Workflows with label `kubestellar.io/cluster: cluster1`, one for
-//! those with `run: anywhere`, and one for namespace `lost`, which matches no cluster.
+//! those with `run: anywhere`, one that wants those with `run: everywhere` on every cluster, and one for namespace `lost`, which matches no cluster.
 
 mod verbs;
 
@@ -23,6 +23,12 @@ fn policy(selectors: &Value, clause: &Value) -> BindingPolicy {
     .unwrap()
 }
 
+fn everywhere(mut policy: BindingPolicy) -> BindingPolicy {
+    let annotations = policy.annotations_mut();
+    annotations.insert(names::RUNS_ANNOTATION.to_owned(), names::EVERY_CLUSTER.to_owned());
+    policy
+}
+
 fn admission() -> Admission {
     let edge = json!([{ "matchLabels": { "location": "edge" } }]);
     let one = json!([{ "matchLabels": { "name": "cluster1" } }]);
@@ -32,6 +38,7 @@ fn admission() -> Admission {
         ("one", policy(&one, &of("kubestellar.io/cluster", "cluster1"))),
         ("edge", policy(&edge, &of("run", "anywhere"))),
         ("lost", policy(&none, &json!({ "namespaces": ["lost"] }))),
+        ("all", everywhere(policy(&edge, &of("run", "everywhere")))),
     ];
     let rules = policies.map(|(name, policy)| {
         let mut problems = Vec::new();
@@ -147,6 +154,40 @@ fn a_selected_workflow_without_one_cluster_is_held_and_not_claimed() {
         assert_eq!(held.labels()[names::ARGO_PHASE_LABEL], "Pending");
         assert_eq!(held.finalizers(), [names::CONTROLLER_FINALIZER]);
     }
+}
+
+#[test]
+fn a_workflow_for_every_cluster_is_claimed_for_all_of_them_and_a_copy_of_a_run_for_one() {
+    let born = after(None, &workflow(&json!({ "run": "everywhere" })));
+    let claim = Claim::of(&born.metadata).unwrap();
+    assert!(claim.is_for_every_cluster());
+    assert_eq!(born.labels()[names::CLUSTER_LABEL], "every-cluster");
+    assert_eq!(born.labels()[names::ARGO_COMPLETED_LABEL], "true");
+
+    let mut copy = workflow(&json!({ "run": "everywhere", "argosy.dev/run-on": "cluster2" }));
+    let run = Claim {
+        run_of: Some("u1".into()),
+        ..Claim::new(&"cluster2".into(), 1)
+    };
+    copy["metadata"]["annotations"] = json!({
+        "argosy.dev/claim": run.to_annotation("r1"), "argosy.dev/passed-on": "{}", "argosy.dev/runs-on": "{}",
+    });
+    let copy = after(None, &copy);
+    let claim = Claim::of(&copy.metadata).unwrap();
+    assert_eq!((claim.cluster.as_str(), claim.run_of), ("cluster2", None));
+    let annotations: Vec<_> = copy.annotations().keys().collect();
+    assert_eq!(annotations, [names::CLAIM_ANNOTATION]);
+}
+
+#[test]
+fn the_record_of_its_runs_stays_whoever_writes() {
+    let mut old = value(&after(None, &workflow(&json!({ "run": "everywhere" }))));
+    old["metadata"]["uid"] = json!("u1");
+    old["metadata"]["annotations"][names::RUNS_ON_ANNOTATION] = json!("record");
+    let mut new = old.clone();
+    new["metadata"]["annotations"][names::RUNS_ON_ANNOTATION] = json!("none");
+    let mended = after(Some(&old), &new);
+    assert_eq!(mended.annotations()[names::RUNS_ON_ANNOTATION], "record");
 }
 
 fn is_held(workflow: &Workflow) -> bool {

@@ -51,6 +51,9 @@ pub struct Claimed {
     pub lost: Option<String>,
     /// The attempt is a retry of one that has ended.
     pub is_retry: bool,
+    /// Name of the Workflow that this is a run of, where that runs on every cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_of: Option<String>,
 }
 
 /// What of an object is in the mailbox of one cluster.
@@ -109,6 +112,11 @@ impl Course {
             attempt: claim.attempt,
             lost: claim.lost.as_ref().map(ToString::to_string),
             is_retry: claim.is_retry,
+            run_of: claim.run_of.as_ref().map(|uid| {
+                let mut owners = run.metadata.owner_references.iter().flatten();
+                let owner = owners.find(|owner| owner.uid == uid.as_str());
+                owner.map_or_else(|| uid.to_string(), |owner| owner.name.clone())
+            }),
         });
         Self {
             claim,

@@ -8,7 +8,7 @@ use super::{
     Subject,
     clause::{ClauseAnswer, Test},
 };
-use crate::{lost, placement::Rules};
+use crate::placement::Rules;
 
 /// What one policy says of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +23,8 @@ pub struct PolicyAnswer {
     /// The policy asks for a rerun where a cluster is lost, so that the first cluster that can be reached is taken where several
     /// match.
     pub reruns_lost: bool,
+    /// The policy asks for a run on every cluster that it matches.
+    pub runs_everywhere: bool,
     /// What in the policy cannot be used, as in its status.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
@@ -32,8 +34,8 @@ impl PolicyAnswer {
     /// What `policy` says of `subject`.
     pub(super) fn new(policy: &BindingPolicy, subject: Subject<'_>) -> Self {
         let mut problems = Vec::new();
-        // Only for the problems, so that they are the same sentences as in the policy's status.
-        let _ = Rules::compile(policy, &mut problems);
+        // The clauses are looked at as they are written, so that it can be said what fails.
+        let rules = Rules::compile(policy, &mut problems);
         let legacy = policy.spec.want_singleton_reported_state.unwrap_or_default();
         let clauses: Vec<ClauseAnswer> = policy
             .spec
@@ -42,12 +44,12 @@ impl PolicyAnswer {
             .enumerate()
             .map(|(index, clause)| ClauseAnswer::new(index, clause, legacy, subject))
             .collect();
-        let lost_after = lost::asked(policy.metadata.annotations.as_ref());
         Self {
             name: policy.name_any(),
             selects: clauses.iter().any(ClauseAnswer::selects),
             clauses,
-            reruns_lost: lost_after.is_ok_and(|after| after.is_some()),
+            reruns_lost: rules.lost_after.is_some(),
+            runs_everywhere: rules.is_everywhere,
             problems,
         }
     }

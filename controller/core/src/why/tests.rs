@@ -3,6 +3,7 @@
 mod agreement;
 mod clauses;
 mod clusters;
+mod everywhere;
 mod verdicts;
 
 use serde::de::DeserializeOwned;

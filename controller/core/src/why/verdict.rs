@@ -1,8 +1,9 @@
 //! The first line of an explanation: whether the object is sent, and where; and what its user can do where it is not.
 
+mod everywhere;
 mod run;
 
-use argosy_api::Workflow;
+use argosy_api::{Workflow, names};
 use serde::Serialize;
 
 use super::{
@@ -61,12 +62,15 @@ pub(super) struct Findings<'a> {
     pub(super) policies: &'a [PolicyAnswer],
     pub(super) clusters: &'a [ClusterAnswer],
     pub(super) course: &'a Course,
+    /// The only cluster that a Workflow may go to, where its labels say so.
+    pub(super) only: Option<&'a str>,
 }
 
 impl Findings<'_> {
     /// The verdict on a Workflow, `run`, or on any other object.
     pub(super) fn verdict(&self, run: Option<&Workflow>) -> Verdict {
         let mut verdict = match (run, &self.course.claim) {
+            (Some(_), Some(claim)) if claim.cluster == names::EVERY_CLUSTER => self.everywhere(claim),
             (Some(_), Some(claim)) => self.claimed(claim),
             (Some(run), None) => self.unclaimed(run),
             (None, _) => self.copied(),
@@ -154,7 +158,7 @@ impl Findings<'_> {
 
     /// The verdict on an object that is selected for no cluster.
     fn unmatched(&self) -> Option<Verdict> {
-        if self.clusters.iter().any(ClusterAnswer::is_matched) {
+        if !self.matched().is_empty() {
             return None;
         }
         let sentence = format!(
@@ -174,8 +178,13 @@ impl Findings<'_> {
     }
 
     fn matched(&self) -> Vec<&str> {
-        let matched = self.clusters.iter().filter(|cluster| cluster.is_matched());
+        let matched = self.matching();
         matched.map(|cluster| cluster.name.as_str()).collect()
+    }
+
+    fn matching(&self) -> impl Iterator<Item = &ClusterAnswer> {
+        let matched = self.clusters.iter().filter(|cluster| cluster.is_matched());
+        matched.filter(|cluster| self.only.is_none_or(|only| cluster.name == only))
     }
 
     fn is_matched(&self, cluster: &str, policy: &str) -> bool {

@@ -116,6 +116,10 @@ fn a_policy_that_cannot_be_used_says_why() {
             .unwrap()
             .contains("soon is not a duration")
     );
+    let annotated = json!({ "metadata": { "annotations": { "argosy.dev/runs": "here" } } });
+    spaces.policy(with(policy("here", &json!({})), annotated));
+    let problem = spaces.status("here")["errors"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("here is not known"), "{problem}");
 }
 
 #[test]

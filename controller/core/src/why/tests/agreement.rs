@@ -47,6 +47,15 @@ fn drawn_labels() -> impl Strategy<Value = Labels> {
     prop::collection::btree_map("[ab]", "[xy]", 0..3)
 }
 
+/// Those of a Workflow, which may be for one cluster only.
+fn own_labels() -> impl Strategy<Value = Labels> {
+    let only = prop::option::weighted(0.2, "c[0-4]");
+    (drawn_labels(), only).prop_map(|(mut labels, only)| {
+        labels.extend(only.map(|only| (names::RUN_ON_LABEL.to_owned(), only)));
+        labels
+    })
+}
+
 fn selector() -> impl Strategy<Value = Value> {
     let operator = prop::sample::select(vec!["In", "NotIn", "Exists", "DoesNotExist", "Near"]);
     let values = prop::option::of(prop::collection::vec("[xy]", 0..3));
@@ -93,6 +102,7 @@ fn drawn_policy() -> impl Strategy<Value = BindingPolicy> {
         json!({}),
         json!({}),
         json!({ names::ON_LOST_ANNOTATION: "rerun" }),
+        json!({ names::RUNS_ANNOTATION: names::EVERY_CLUSTER }),
     ]);
     (clusters, prop::collection::vec(clause(), 0..3), reruns).prop_map(|(clusters, clauses, annotations)| {
         let mut policy = policy("", &json!(clusters), &json!(clauses));
@@ -135,7 +145,7 @@ proptest! {
 
     #[test]
     fn what_is_explained_is_what_the_controller_does(
-        own in drawn_labels(),
+        own in own_labels(),
         of_namespace in drawn_labels(),
         policies in drawn_policies(),
         clusters in drawn_clusters(),
@@ -157,6 +167,8 @@ proptest! {
 
         let matched = told.clusters.iter().filter(|cluster| cluster.is_matched());
         let matched: BTreeSet<ClusterName> = matched.map(|cluster| cluster.name.as_str().into()).collect();
+        let may_go = |cluster: &&ClusterName| own.get(names::RUN_ON_LABEL).is_none_or(|only| only == cluster.as_str());
+        let matched: BTreeSet<ClusterName> = matched.iter().filter(may_go).cloned().collect();
         prop_assert_eq!(&matched, &placed.clusters);
         for cluster in told.clusters.iter().flat_map(|cluster| &cluster.policies) {
             prop_assert_eq!(cluster.selector.is_none(), !cluster.failing.is_empty());
@@ -165,7 +177,11 @@ proptest! {
         let sentence = &told.verdict.sentence;
         if let Some(cluster) = placed.choice() {
             prop_assert_eq!(told.verdict.standing, Standing::WillBeSent);
-            let begin = format!("n/w will be sent to {cluster}: ");
+            let begin = if cluster.as_str() == names::EVERY_CLUSTER {
+                "n/w will run on every cluster that matches: ".to_owned()
+            } else {
+                format!("n/w will be sent to {cluster}: ")
+            };
             prop_assert!(sentence.starts_with(&begin), "{sentence}");
         } else {
             prop_assert_eq!(told.verdict.standing, Standing::NotSent, "{}", sentence);

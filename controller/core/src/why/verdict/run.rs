@@ -25,6 +25,10 @@ impl Findings<'_> {
                 "it is a rerun: {lost} was lost, where what had begun may run on"
             ));
         }
+        if let Some(parent) = &claim.run_of {
+            let namespace = &object.namespace;
+            remarks.push(format!("it is the run of {namespace}/{parent} on this cluster"));
+        }
         let obstacle = self.obstacle(claim);
         let (standing, what) = if workflow::is_final(phase) {
             let what = format!("{object} has ended on {place}, {phase}");
@@ -90,6 +94,9 @@ impl Findings<'_> {
         if let Some(verdict) = self.unmatched() {
             return verdict;
         }
+        if self.runs_everywhere() {
+            return self.everywhere_soon();
+        }
         let names = list(&self.matched());
         let Some(cluster) = self.choice() else {
             return if self.reruns_lost() {
@@ -120,7 +127,7 @@ impl Findings<'_> {
 
     /// As `placement::Placement::choice`.
     fn choice(&self) -> Option<&str> {
-        let mut matched = self.clusters.iter().filter(|cluster| cluster.is_matched());
+        let mut matched = self.matching();
         if self.reruns_lost() {
             return matched
                 .filter(|cluster| cluster.is_reachable())
@@ -132,9 +139,8 @@ impl Findings<'_> {
     }
 
     fn reruns_lost(&self) -> bool {
-        self.policies
-            .iter()
-            .any(|policy| policy.selects && policy.reruns_lost)
+        let mut policies = self.policies.iter();
+        self.only.is_none() && policies.any(|policy| policy.selects && policy.reruns_lost)
     }
 
     /// What to do where several clusters match.
@@ -163,6 +169,11 @@ impl Findings<'_> {
              cluster is lost starts anew elsewhere",
             names::ON_LOST_ANNOTATION
         ));
+        advice.push(format!(
+            "or with {}={}, for a run of its own on each of them",
+            names::RUNS_ANNOTATION,
+            names::EVERY_CLUSTER
+        ));
         advice
     }
 }
@@ -173,6 +184,8 @@ fn fate(claim: &Claimed, standing: Standing) -> Option<String> {
         return None;
     } else if claim.has_started || claim.is_retry {
         "it has started, so it stays"
+    } else if claim.run_of.is_some() {
+        "it is for this cluster for good"
     } else {
         "it has not started, so it is taken back"
     };
