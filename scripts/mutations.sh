@@ -10,7 +10,7 @@ set -euo pipefail
 CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MUTATIONS=$CHECKOUT/controller/core/mutations
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}/mutations
-export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-12000} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
+export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-15400} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
 
 main() {
   local names name began survived=() only_fit=

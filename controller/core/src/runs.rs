@@ -58,7 +58,11 @@ pub(crate) fn run_of_label(of: &str) -> String {
 }
 
 fn short_digest(texts: &[&str]) -> String {
-    Digest::of(&json!(texts)).to_string().chars().take(DIGEST).collect()
+    Digest::of(&json!(texts))
+        .to_string()
+        .chars()
+        .take(DIGEST)
+        .collect()
 }
 
 /// At most `length` characters from the beginning, so that a hyphen may follow. Names are ASCII.
@@ -141,8 +145,11 @@ mod tests {
 
     #[test]
     fn every_cluster_is_only_asked_for_by_that_word() {
-        let asked_with =
-            |value: &str| asked(Some(&[(names::RUNS_ANNOTATION.to_owned(), value.to_owned())].into()));
+        let asked_with = |value: &str| {
+            asked(Some(
+                &[(names::RUNS_ANNOTATION.to_owned(), value.to_owned())].into(),
+            ))
+        };
         assert_eq!(asked(None), Ok(false));
         assert_eq!(asked_with("every-cluster"), Ok(true));
         let problem = asked_with("everywhere").unwrap_err();

@@ -41,9 +41,7 @@ impl Hub {
             HubInput::Work(change) => self.learn_works(change),
             HubInput::RunGone(key, uid) => {
                 let is_known = self.workflows.get(&key).is_some_and(|view| view.uid == uid);
-                is_known
-                    .then(|| self.delete_workflow(&key))
-                    .unwrap_or_default()
+                is_known.then(|| self.delete_workflow(&key)).unwrap_or_default()
             }
             HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             HubInput::LeaseRead(key, lease) => self.learn_lease_read(&key, *lease, now),

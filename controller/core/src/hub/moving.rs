@@ -31,7 +31,10 @@ impl Hub {
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         let is_misplaced = !claim.is_retry && !view.placement.clusters.contains(&claim.cluster);
         // A run is for its cluster for good.
-        (was_asked || is_misplaced) && claim.run_of.is_none() && !self.has_started(view, claim) && !view.is_deleting
+        (was_asked || is_misplaced)
+            && claim.run_of.is_none()
+            && !self.has_started(view, claim)
+            && !view.is_deleting
     }
 
     /// Whether the attempt may have been created on its cluster.

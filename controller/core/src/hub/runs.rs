@@ -55,7 +55,10 @@ impl Hub {
     }
 
     /// The runs of a Workflow that are there, by cluster.
-    fn runs_of(&self, view: &WorkflowView) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
+    fn runs_of(
+        &self,
+        view: &WorkflowView,
+    ) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
         let runs = self.runs.get(&view.uid).into_iter().flatten();
         runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
     }
@@ -64,8 +67,7 @@ impl Hub {
     fn missing<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
         let known = self.runs.get(&view.uid);
         let has_any = known.is_some() || !view.record.runs.is_empty();
-        let is_over =
-            view.is_deleting || (has_any && (view.is_final() || view.control.shutdown.is_some()));
+        let is_over = view.is_deleting || (has_any && (view.is_final() || view.control.shutdown.is_some()));
         let has = move |cluster: &ClusterName| {
             view.record.runs.contains_key(cluster) || known.is_some_and(|runs| runs.contains_key(cluster))
         };
@@ -101,8 +103,8 @@ impl Hub {
             claim.is_none_or(|claim| self.has_started(run, claim))
         };
         let mut runs = self.runs_of(view);
-        let (_, key, run) = runs
-            .find(|(cluster, _, run)| is_stray(cluster, run) && !run.is_deleting && !has_started(run))?;
+        let (_, key, run) =
+            runs.find(|(cluster, _, run)| is_stray(cluster, run) && !run.is_deleting && !has_started(run))?;
         Some(deletion(key, run))
     }
 
@@ -162,6 +164,9 @@ fn deletion(key: &WorkflowKey, run: &WorkflowView) -> HubAction {
 /// The annotations with that record, if there is anything in it.
 fn with_record(annotations: &mut BTreeMap<String, String>, record: &Record, view: &WorkflowView) {
     if !record.runs.is_empty() {
-        annotations.insert(names::RUNS_ON_ANNOTATION.to_owned(), record.to_annotation(&view.uid));
+        annotations.insert(
+            names::RUNS_ON_ANNOTATION.to_owned(),
+            record.to_annotation(&view.uid),
+        );
     }
 }

@@ -85,6 +85,19 @@ impl World {
         }
     }
 
+    /// What Kubernetes' garbage collector does on the control cluster: what its owner has left behind goes.
+    pub(crate) fn collect_garbage(&mut self) {
+        let workflows = self.workflows();
+        let is_there = |uid: &str| workflows.iter().any(|one| text(one, "/metadata/uid") == uid);
+        for object in &workflows {
+            let owner = text(object, "/metadata/ownerReferences/0/uid");
+            if !owner.is_empty() && !is_there(owner) && !is_deleting(object) {
+                let name = text(object, "/metadata/name");
+                drop(self.servers.wds.delete(Kind::Workflow, "argo", name, None));
+            }
+        }
+    }
+
     pub(crate) fn back_up(&mut self, space: Space) {
         if space != Space::Wec {
             self.servers.at_mut(space, 0).back_up();
@@ -107,7 +120,13 @@ impl World {
 
     pub(crate) fn policy(&mut self, choice: usize, what: PolicyStep) {
         self.servers.ledger.had_policy_changed = true;
-        let name = POLICIES[if choice == 15 { 3 } else { choice % 3 }];
+        let name = POLICIES[if choice == 15 {
+            3
+        } else if choice == 14 {
+            4
+        } else {
+            choice % 3
+        }];
         let wds = &mut self.servers.wds;
         match (what, wds.get(Kind::Policy, "", name)) {
             (PolicyStep::Toggle, Ok(_)) => drop(wds.delete(Kind::Policy, "", name, None)),

@@ -2,10 +2,11 @@
 //!
 //! Mirrors what the shell promises: a taken name is answered with the object that has it, if that is ours.
 
-use argosy_api::names;
+use argosy_api::{Workflow, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, Reconcile,
     hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
+    runs::is_run_of,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -64,7 +65,10 @@ impl Process for Hub {
 
     fn space(action: &HubAction) -> Space {
         match action {
-            HubAction::PatchWorkflow { .. } | HubAction::TransformStatus { .. } => Space::Wds,
+            HubAction::PatchWorkflow { .. }
+            | HubAction::TransformStatus { .. }
+            | HubAction::CreateRun { .. }
+            | HubAction::DeleteRun { .. } => Space::Wds,
             _ => Space::Its,
         }
     }
@@ -90,6 +94,14 @@ impl Process for Hub {
                     patch: patch.clone(),
                     object: Box::new(object),
                 })
+            }
+            HubAction::CreateRun { parent, run, .. } => create_run(wds, parent, run),
+            HubAction::DeleteRun { key, uid } => {
+                let deleted = wds.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid.as_str()));
+                Ok(found(deleted)?.flatten().map_or_else(
+                    || HubInput::RunGone(key.clone(), uid.clone()),
+                    |run| HubInput::Workflow(apply(run)),
+                ))
             }
             HubAction::ClusterConditions {
                 name,
@@ -142,6 +154,19 @@ impl Process for Hub {
             other => on_works(other, its),
         }
     }
+}
+
+fn create_run(wds: &mut ApiServer, parent: &OriginUid, run: &Workflow) -> Result<HubInput, Failure> {
+    let created = match wds.create(Kind::Workflow, json_of(run)) {
+        Err(Failure::Foreign(message)) => {
+            let name = run.metadata.name.as_deref().unwrap_or_default();
+            let there = wds.get(Kind::Workflow, "argo", name)?;
+            let is_ours = serde_json::from_value(there.clone()).is_ok_and(|there| is_run_of(&there, parent));
+            is_ours.then_some(there).ok_or(Failure::Foreign(message))
+        }
+        created => created,
+    };
+    Ok(HubInput::Workflow(apply(created?)))
 }
 
 fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure> {

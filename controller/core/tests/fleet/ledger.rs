@@ -17,6 +17,10 @@ pub(crate) type VerbKey = (String, u64, u64);
 
 #[derive(Default)]
 pub(crate) struct Ledger {
+    /// UIDs of the runs that were created, by UID of their Workflow and cluster.
+    runs: BTreeMap<(String, String), BTreeSet<String>>,
+    /// The run of a Workflow that was started on a cluster.
+    started_runs: BTreeMap<(String, String), String>,
     /// Creations on WECs by origin: cluster and attempt.
     pub(crate) starts: BTreeMap<String, Vec<(&'static str, u64)>>,
     /// Pods on WECs by origin and node.
@@ -82,6 +86,22 @@ pub(crate) fn phase(object: &Value) -> &str {
     text(object, "/status/phase")
 }
 
+/// The UID of the Workflow that this is a run of, if it is one.
+pub(crate) fn parent_of(object: &Value) -> Option<String> {
+    let claim = noted(object, names::CLAIM_ANNOTATION);
+    let parent = claim["runOf"].as_str().filter(|_| is_own(&claim, object))?;
+    Some(parent.to_owned())
+}
+
+pub(crate) fn is_run(object: &Value) -> bool {
+    parent_of(object).is_some()
+}
+
+/// Whether it is claimed for every cluster.
+pub(crate) fn is_for_all(object: &Value) -> bool {
+    is_ours(object) && label(object, names::CLUSTER_LABEL) == names::EVERY_CLUSTER
+}
+
 fn is_held(object: &Value) -> bool {
     label(object, names::ARGO_COMPLETED_LABEL) == "true"
 }
@@ -125,6 +145,18 @@ impl Ledger {
             "{name}: an attempt was started twice: {start:?}"
         );
         starts.push(start);
+        if let Some(parent) = self.wds.get(origin).and_then(parent_of) {
+            let place = (parent, CLUSTERS[wec].to_owned());
+            let first = self
+                .started_runs
+                .entry(place)
+                .or_insert_with(|| origin.to_owned());
+            assert!(
+                self.was_restored || first == origin,
+                "{name} is the second run of its Workflow on {}",
+                CLUSTERS[wec]
+            );
+        }
         let is_ambiguous = self
             .asked
             .get(origin)
@@ -215,6 +247,7 @@ impl Ledger {
             let asked = label(&event.object, names::KUBESTELLAR_CLUSTER_LABEL).to_owned();
             self.asked.entry(uid.clone()).or_default().insert(asked);
             let before = self.wds.insert(uid.clone(), event.object.clone());
+            self.note_run(&uid, &event.object);
             let is_free =
                 !is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object);
             if is_free
@@ -229,13 +262,31 @@ impl Ledger {
                 check_hold(&event.object, is_guarded);
                 if let Some(before) = before {
                     self.note_rerun(&before, &event.object);
-                    if !self.starts.contains_key(&uid) {
+                    let has_runs = self.runs.keys().any(|(parent, _)| *parent == uid);
+                    if !self.starts.contains_key(&uid) && !has_runs {
                         check_first_sight(&before, &event.object);
                     }
                 }
             }
         }
         self.wds_checked = wds.log.len();
+    }
+
+    /// A Workflow has one run on each cluster, whatever becomes of it; and nothing of itself is sent anywhere.
+    fn note_run(&mut self, uid: &str, object: &Value) {
+        if let Some(parent) = parent_of(object) {
+            let place = (parent, label(object, names::CLUSTER_LABEL).to_owned());
+            let runs = self.runs.entry(place).or_default();
+            runs.insert(uid.to_owned());
+            assert!(
+                self.was_restored || runs.len() == 1,
+                "a second run was created: {object:#}"
+            );
+        }
+        assert!(
+            self.was_restored || !is_for_all(object) || !self.starts.contains_key(uid),
+            "it runs on every cluster, and was itself started: {object:#}"
+        );
     }
 
     /// A Workflow is claimed anew because its cluster is lost, which it must be.

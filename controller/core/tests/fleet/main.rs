@@ -36,7 +36,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 7;
+const TESTS: u32 = 9;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -58,12 +58,12 @@ fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().expect("is a number"))
 }
 
-/// Runs its share of the scripts: `ARGOSY_MODEL_SCRIPTS` in all, by default 12,000, drawn from `ARGOSY_MODEL_SEED`, by default
+/// Runs its share of the scripts: `ARGOSY_MODEL_SCRIPTS` in all, by default 15,400, drawn from `ARGOSY_MODEL_SEED`, by default
 /// the same ones each time.
 fn explore(is_guarded: bool, theme: Theme) {
     let seed = setting("ARGOSY_MODEL_SEED", 1);
     let config = ProptestConfig {
-        cases: setting("ARGOSY_MODEL_SCRIPTS", 12_000) / TESTS,
+        cases: setting("ARGOSY_MODEL_SCRIPTS", 15_400) / TESTS,
         failure_persistence: None,
         rng_algorithm: RngAlgorithm::XorShift,
         rng_seed: RngSeed::Fixed(u64::from(seed)),
@@ -140,6 +140,28 @@ fn guarded_what_starts_anew_because_its_cluster_is_lost_starts_there_no_more() {
         true,
         Theme {
             reruns: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn unguarded_a_workflow_for_every_cluster_runs_once_on_each_and_is_the_sum_of_its_runs() {
+    explore(
+        false,
+        Theme {
+            everywhere: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_a_workflow_for_every_cluster_runs_once_on_each_and_is_the_sum_of_its_runs() {
+    explore(
+        true,
+        Theme {
+            everywhere: true,
             ..Theme::default()
         },
     );

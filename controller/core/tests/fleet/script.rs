@@ -59,6 +59,10 @@ pub(crate) enum Step {
     Stale,
     Policy(usize, PolicyStep),
     User(usize, UserStep),
+    /// The same to one of the runs of a Workflow that runs on every cluster.
+    UserOfRun(usize, UserStep),
+    /// The control cluster deletes what its owner has left behind.
+    CollectGarbage,
     Tamper(usize, usize, Tamper),
     /// A backup of a space is taken; of `Wec` none is.
     Backup(Space),

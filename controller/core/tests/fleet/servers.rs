@@ -15,7 +15,7 @@ use crate::{
 
 pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
 
-pub(crate) const POLICIES: [&str; 4] = ["cluster1", "cluster2", "any", "spare"];
+pub(crate) const POLICIES: [&str; 5] = ["cluster1", "cluster2", "any", "spare", "every"];
 
 /// The grace period of the policy `spare`, and how long a lease lasts.
 pub(crate) const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -50,13 +50,13 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
 
 /// The policy of a name selects Workflows whose label has that value.
 pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
-    let annotations = if name == "spare" {
-        json!({
+    let annotations = match name {
+        "spare" => json!({
             names::ON_LOST_ANNOTATION: "rerun",
             names::LOST_AFTER_ANNOTATION: format!("{}s", LOST_AFTER.as_secs()),
-        })
-    } else {
-        json!({})
+        }),
+        "every" => json!({ names::RUNS_ANNOTATION: names::EVERY_CLUSTER }),
+        _ => json!({}),
     };
     json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
@@ -73,7 +73,7 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
 
 /// The clusters that a policy means by its name.
 pub(crate) fn clusters_of(policy: &str) -> Value {
-    if ["any", "spare"].contains(&policy) {
+    if ["any", "spare", "every"].contains(&policy) {
         json!({})
     } else {
         json!({ "name": policy })

@@ -16,6 +16,8 @@ pub(crate) struct Theme {
     pub(crate) second_agents: bool,
     /// Clusters are lost, and Workflows run that may start anew elsewhere.
     pub(crate) reruns: bool,
+    /// Workflows run on every cluster.
+    pub(crate) everywhere: bool,
 }
 
 fn who() -> impl Strategy<Value = usize> {
@@ -42,7 +44,9 @@ fn place(theme: Theme) -> BoxedStrategy<&'static str> {
         1 => Just("local"),
         1 => Just("nowhere"),
     ];
-    if theme.reruns {
+    if theme.everywhere {
+        prop_oneof![1 => place, 2 => Just("every")].boxed()
+    } else if theme.reruns {
         prop_oneof![1 => place, 2 => Just("spare")].boxed()
     } else {
         place.boxed()
@@ -148,6 +152,16 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
     let lose = (n(), 0_u8..8)
         .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes))
         .boxed();
+    let of_run = prop_oneof![
+        6 => (n(), user_step(theme)).prop_map(|(choice, what)| Step::UserOfRun(choice, what)),
+        1 => Just(Step::Policy(14, PolicyStep::Turn)),
+        1 => Just(Step::Policy(14, PolicyStep::Toggle)),
+        1 => Just(Step::CollectGarbage),
+    ]
+    .boxed();
+    if theme.everywhere {
+        return of_run;
+    }
     prop_oneof![
         1 => if theme.tampering { tampering } else { none() },
         1 => if theme.restoring { restoring } else { none() },
@@ -158,6 +172,7 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
 }
 
 pub(crate) fn scripts(theme: Theme) -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![60 => process_step(), 40 => outer_step(theme), 3 => rare_step(theme)];
+    let rare = if theme.everywhere { 12 } else { 3 };
+    let step = prop_oneof![60 => process_step(), 40 => outer_step(theme), rare => rare_step(theme)];
     prop::collection::vec(step, 0..300)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{Kind, is_deleting, text},
     gate::Writer,
-    ledger::{is_claimed, phase},
+    ledger::{is_claimed, is_run, phase},
     script::{Draft, UserStep},
     servers::{annotation, label},
     world::World,
@@ -49,11 +49,23 @@ fn is_waiting(object: &Value) -> bool {
 impl World {
     /// What a user does; whether it was accepted.
     pub(crate) fn user(&mut self, number: usize, what: UserStep) -> bool {
-        let name = workflow_named(number);
-        let there = self.servers.wds.get(Kind::Workflow, "argo", &name).ok();
+        self.user_of(&workflow_named(number), number, what)
+    }
+
+    /// What a user does to a run of a Workflow that runs on every cluster.
+    pub(crate) fn user_of_run(&mut self, choice: usize, what: UserStep) {
+        let runs: Vec<Value> = self.workflows().into_iter().filter(is_run).collect();
+        if let Some(run) = runs.get(choice % runs.len().max(1)) {
+            self.user_of(text(run, "/metadata/name"), choice % 3, what);
+        }
+    }
+
+    /// What a user does to the Workflow `name`, which is copied under a name after `number`.
+    pub(crate) fn user_of(&mut self, name: &str, number: usize, what: UserStep) -> bool {
+        let there = self.servers.wds.get(Kind::Workflow, "argo", name).ok();
         match (what, there) {
             (UserStep::Create(cluster, draft), None) => {
-                self.servers.create_workflow(write(&name, cluster, draft)).is_ok()
+                self.servers.create_workflow(write(name, cluster, draft)).is_ok()
             }
             (UserStep::Delete, Some(there)) => self.servers.delete_workflow(Writer::User, &there).is_ok(),
             (UserStep::Copy | UserStep::Resubmit, Some(there)) => self.copy(number, &there, what),

@@ -130,6 +130,8 @@ impl World {
             Step::User(number, what) => {
                 self.user(number % 3, what);
             }
+            Step::UserOfRun(choice, what) => self.user_of_run(choice, what),
+            Step::CollectGarbage => self.collect_garbage(),
             Step::Tamper(cluster, choice, what) => self.tamper(cluster % CLUSTERS.len(), choice, what),
             Step::Backup(space) => self.back_up(space),
             Step::Restore(space, numbers_go_on) => self.restore(space, numbers_go_on),
@@ -272,9 +274,10 @@ impl World {
             for cluster in 0..CLUSTERS.len() {
                 self.argo(cluster, 0);
             }
-            for choice in 0..3 {
+            for choice in 0..self.workflows().len() {
                 self.local_argo(choice, 0);
             }
+            self.collect_garbage();
             self.after_step();
             quiet = if self.written() == before { quiet + 1 } else { 0 };
             if quiet == 2 {

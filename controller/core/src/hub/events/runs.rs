@@ -43,7 +43,10 @@ impl Hub {
         }
         let mut dirty = Dirty::new();
         for view in [before, after].into_iter().flatten() {
-            let parent = view.run_of.as_ref().and_then(|parent| self.by_uid.get(&parent.uid));
+            let parent = view
+                .run_of
+                .as_ref()
+                .and_then(|parent| self.by_uid.get(&parent.uid));
             dirty.extend(parent.cloned().map(HubKey::Workflow));
         }
         let Some(runs) = before.or(after).and_then(|view| self.runs.get(&view.uid)) else {
@@ -73,10 +76,10 @@ impl Hub {
 
     pub(super) fn has_buried_workflow(&self, key: &WorkflowKey, view: &WorkflowView) -> bool {
         let parent = view.run_of.as_ref().and_then(|parent| parent.key.clone());
-        [Some(key.clone()), parent]
-            .into_iter()
-            .flatten()
-            .any(|key| self.under_way.has_buried(&HubKey::Workflow(key), Some(view.uid.as_str())))
+        [Some(key.clone()), parent].into_iter().flatten().any(|key| {
+            self.under_way
+                .has_buried(&HubKey::Workflow(key), Some(view.uid.as_str()))
+        })
     }
 }
 

@@ -35,7 +35,9 @@ impl Hub {
         note(&mut annotations, &wanted);
         let patch = JsonPatch::guarded(run.uid.as_str(), &run.resource_version)
             .set("/metadata/annotations", json!(annotations));
-        let fields = ["suspend", "shutdown"].into_iter().filter(|_| run.spec.is_object());
+        let fields = ["suspend", "shutdown"]
+            .into_iter()
+            .filter(|_| run.spec.is_object());
         let patch = fields.fold(patch, |patch, field| {
             let path = format!("/spec/{field}");
             match (before.get(field), spec.get(field)) {

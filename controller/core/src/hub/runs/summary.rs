@@ -71,7 +71,9 @@ impl Hub {
             annotations.insert(names::VERBS_ANNOTATION.to_owned(), verbs.to_annotation());
         }
         let conditions = refused
-            .map(|message| WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::ASK_THE_RUNS, &message))
+            .map(|message| {
+                WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::ASK_THE_RUNS, &message)
+            })
             .into_iter()
             .chain([self.dispatched_to_all(key, view, &record)]);
         let status = status(view, phase, &runs, left, conditions.collect());

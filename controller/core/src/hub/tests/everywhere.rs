@@ -130,10 +130,7 @@ fn it_is_claimed_for_every_cluster_even_where_one_matches() {
         let labels = patch.value_at("/metadata/labels").unwrap();
         assert_eq!(labels["argosy.dev/cluster"], "every-cluster");
         assert_eq!(labels["workflows.argoproj.io/completed"], "true");
-        assert_eq!(
-            fleet.conditions(Purpose::Claim),
-            ["Dispatched=True EveryCluster"]
-        );
+        assert_eq!(fleet.conditions(Purpose::Claim), ["Dispatched=True EveryCluster"]);
     }
 }
 
@@ -264,7 +261,10 @@ fn a_run_whose_name_is_taken_is_a_condition_and_holds_up_no_other() {
     run["metadata"]["uid"] = json!("run-cluster1");
     fleet.workflow(run);
     let told = fleet.mirrored(told);
-    assert_eq!(short(&told["status"]["conditions"][0]), "Dispatched=True EveryCluster");
+    assert_eq!(
+        short(&told["status"]["conditions"][0]),
+        "Dispatched=True EveryCluster"
+    );
 }
 
 #[test]

@@ -36,9 +36,15 @@ impl Findings<'_> {
             let what = format!("{object} has ended on every cluster, {phase}");
             (Standing::Ended, what)
         } else if claim.has_started {
-            (Standing::Sent, format!("{object} runs on every cluster that matches"))
+            (
+                Standing::Sent,
+                format!("{object} runs on every cluster that matches"),
+            )
         } else if is_refused {
-            (Standing::NotSent, format!("{object} is not sent to every cluster"))
+            (
+                Standing::NotSent,
+                format!("{object} is not sent to every cluster"),
+            )
         } else {
             let what = format!("{object} is sent to every cluster that matches");
             (Standing::Sent, what)

@@ -67,8 +67,12 @@ fn a_verb_about_steps_is_refused_with_the_names_of_the_runs() {
     let told = fleet.mirrored(asked);
     let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.ends_with("w-cluster1, w-cluster2"), "{message}");
-    let left: Value =
-        serde_json::from_str(told["metadata"]["annotations"]["argosy.dev/verbs"].as_str().unwrap()).unwrap();
+    let left: Value = serde_json::from_str(
+        told["metadata"]["annotations"]["argosy.dev/verbs"]
+            .as_str()
+            .unwrap(),
+    )
+    .unwrap();
     assert_eq!((&left["last"], left.get("pending")), (&json!(1), None));
     fleet.workflow(told);
     fleet.rests();

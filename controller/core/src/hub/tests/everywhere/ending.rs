@@ -42,7 +42,10 @@ fn an_end_is_remembered_before_its_run_is_let_go() {
     let lets_go = |fleet: &Fleet| {
         matches!(
             fleet.decide_run("cluster1"),
-            Some(HubAction::PatchWorkflow { purpose: Purpose::LetGo, .. })
+            Some(HubAction::PatchWorkflow {
+                purpose: Purpose::LetGo,
+                ..
+            })
         )
     };
     assert!(!lets_go(&fleet));
