@@ -14,6 +14,7 @@ mod clusters;
 mod crashes;
 mod deletion;
 mod dispatch;
+mod everywhere;
 mod get;
 mod guard;
 mod inventory;
