@@ -39,10 +39,10 @@ impl Hub {
             HubInput::Cluster(change) => self.learn_clusters(change),
             HubInput::Lease(change) => self.learn_leases(change, now),
             HubInput::Work(change) => self.learn_works(change),
-            HubInput::RunGone(key, uid) => {
-                let is_known = self.workflows.get(&key).is_some_and(|view| view.uid == uid);
-                is_known.then(|| self.delete_workflow(&key)).unwrap_or_default()
-            }
+            HubInput::RunGone(key, uid) => match self.workflows.get(&key) {
+                Some(view) if view.uid == uid => self.delete_workflow(&key),
+                _ => Dirty::new(),
+            },
             HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             HubInput::LeaseRead(key, lease) => self.learn_lease_read(&key, *lease, now),
             HubInput::Report(change) => self.learn_reports(change),
@@ -170,7 +170,7 @@ impl Hub {
         let view = self.workflows.remove(key)?;
         self.by_uid.remove(&view.uid);
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
-        self.unlist_run(&view);
+        self.unlist_run(key, &view);
         Some(view)
     }
 

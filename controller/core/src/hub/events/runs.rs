@@ -14,17 +14,24 @@ use crate::{
 impl Hub {
     pub(super) fn list_run(&mut self, key: &WorkflowKey, view: &WorkflowView) {
         if let (Some(parent), Some(claim)) = (&view.run_of, &view.claim) {
+            // Nothing is owned across namespaces: this is a copy that nobody has reviewed.
+            let of = self.by_uid.get(&parent.uid);
+            if of.is_some_and(|of| of.namespace != key.namespace) {
+                return;
+            }
             let runs = self.runs.entry(parent.uid.clone()).or_default();
             runs.insert(claim.cluster.clone(), key.clone());
         }
     }
 
-    pub(super) fn unlist_run(&mut self, view: &WorkflowView) {
+    pub(super) fn unlist_run(&mut self, key: &WorkflowKey, view: &WorkflowView) {
         let (Some(parent), Some(claim)) = (&view.run_of, &view.claim) else {
             return;
         };
         if let Some(runs) = self.runs.get_mut(&parent.uid) {
-            runs.remove(&claim.cluster);
+            if runs.get(&claim.cluster) == Some(key) {
+                runs.remove(&claim.cluster);
+            }
             if runs.is_empty() {
                 self.runs.remove(&parent.uid);
             }

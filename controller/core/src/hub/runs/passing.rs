@@ -33,12 +33,12 @@ impl Hub {
             shut_down(&mut spec, &wanted);
         }
         note(&mut annotations, &wanted);
-        let patch = JsonPatch::guarded(run.uid.as_str(), &run.resource_version)
-            .set("/metadata/annotations", json!(annotations));
+        let guard = JsonPatch::guarded(run.uid.as_str(), &run.resource_version);
+        let noted = guard.set("/metadata/annotations", json!(annotations));
         let fields = ["suspend", "shutdown"]
             .into_iter()
             .filter(|_| run.spec.is_object());
-        let patch = fields.fold(patch, |patch, field| {
+        let patch = fields.fold(noted, |patch, field| {
             let path = format!("/spec/{field}");
             match (before.get(field), spec.get(field)) {
                 (one, other) if one == other => patch,

@@ -76,7 +76,8 @@ impl Hub {
             })
             .into_iter()
             .chain([self.dispatched_to_all(key, view, &record)]);
-        let status = status(view, phase, &runs, left, conditions.collect());
+        let conditions: Vec<_> = conditions.collect();
+        let status = status(view, phase, &runs, left, &conditions);
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let patch = self.metadata(view, claim, phase, None, &annotations);
         let patch = add_status(patch, view, status);
@@ -166,7 +167,7 @@ fn status(
     phase: &str,
     runs: &[Counted<'_>],
     left: usize,
-    conditions: Vec<WorkflowCondition>,
+    conditions: &[WorkflowCondition],
 ) -> Value {
     let mut status = view.initial_status.clone();
     let has_ended = workflow::is_final(phase);
