@@ -4,8 +4,9 @@ use argosy_api::{names, workflow};
 use serde_json::Value;
 
 use crate::{
-    api_server::{Kind, is_deleting, text},
-    ledger::{attempt, claimed_attempt, is_for_all, is_ours, is_own, noted, parent_of, phase},
+    api_server::{Kind, text},
+    ledger::{attempt, claimed_attempt, is_ours, is_own, noted, phase},
+    runs::{self, is_for_all},
     script::UserStep,
     servers::{CLUSTERS, annotation, label},
     world::World,
@@ -38,7 +39,7 @@ pub(crate) fn at_rest(world: &World) {
         }
         let starts = world.servers.ledger.starts.get(uid);
         if is_for_all(&object) {
-            check_sum(world, &object);
+            runs::check_sum(world, &object);
             continue;
         }
         if is_ours(&object) {
@@ -75,56 +76,6 @@ fn check_remembered(world: &World, object: &Value, uid: &str) {
         assert!(
             workflow::is_final(phase(object)),
             "its cluster remembers that it has ended: {record:#}, and it does not say so: {object:#}"
-        );
-    }
-}
-
-/// What runs on every cluster is the sum of its runs, and asks of them what is asked of it.
-fn check_sum(world: &World, object: &Value) {
-    let uid = text(object, "/metadata/uid");
-    let workflows = world.workflows();
-    let runs = workflows
-        .iter()
-        .filter(|run| parent_of(run).as_deref() == Some(uid));
-    let runs: Vec<&Value> = runs.collect();
-    let record = noted(object, names::RUNS_ON_ANNOTATION)["runs"].clone();
-    let has_ended = workflow::is_final(phase(object)) || !text(object, "/spec/shutdown").is_empty();
-    if label(object, names::KUBESTELLAR_CLUSTER_LABEL) == "every" && !has_ended {
-        let has_all = CLUSTERS.iter().all(|cluster| record.get(*cluster).is_some());
-        assert!(has_all, "it has no run on some cluster: {object:#}");
-    }
-    let mut phases = Vec::new();
-    for (cluster, noted) in record.as_object().into_iter().flatten() {
-        let run = runs.iter().find(|run| {
-            label(run, names::CLUSTER_LABEL) == cluster && run["metadata"]["uid"] == noted["uid"]
-        });
-        phases.extend(run.map_or_else(|| noted["phase"].as_str(), |run| Some(phase(run))));
-    }
-    let is_any = |phase: &str| phases.contains(&phase);
-    let sum = match () {
-        // Whatever there was is gone, or there never was anything.
-        () if phases.is_empty() => phase(object),
-        () if phases.iter().any(|phase| !workflow::is_final(phase)) => {
-            if phases.iter().all(|phase| *phase == "Pending") {
-                "Pending"
-            } else {
-                "Running"
-            }
-        }
-        () if is_any("Error") => "Error",
-        () if is_any("Failed") => "Failed",
-        () => "Succeeded",
-    };
-    assert_eq!(phase(object), sum, "not the sum of {phases:?}: {object:#}");
-    for run in runs {
-        assert!(
-            record.get(label(run, names::CLUSTER_LABEL)).is_some(),
-            "the record lacks {run:#}: {object:#}"
-        );
-        let is_open = !workflow::is_final(phase(run)) && !is_deleting(run);
-        assert!(
-            !is_open || text(object, "/spec/shutdown").is_empty(),
-            "it was ended, and this run was not: {run:#}"
         );
     }
 }

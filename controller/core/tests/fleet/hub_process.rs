@@ -4,7 +4,7 @@
 
 use argosy_api::{Workflow, names};
 use argosy_core::{
-    Change, ClusterName, Failure, OriginUid, Reconcile,
+    Change, ClusterName, Failure, OriginUid, Reconcile, WorkflowKey,
     hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
     runs::is_run_of,
 };
@@ -96,13 +96,7 @@ impl Process for Hub {
                 })
             }
             HubAction::CreateRun { parent, run, .. } => create_run(wds, parent, run),
-            HubAction::DeleteRun { key, uid } => {
-                let deleted = wds.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid.as_str()));
-                Ok(found(deleted)?.flatten().map_or_else(
-                    || HubInput::RunGone(key.clone(), uid.clone()),
-                    |run| HubInput::Workflow(apply(run)),
-                ))
-            }
+            HubAction::DeleteRun { key, uid } => delete_run(wds, key, uid),
             HubAction::ClusterConditions {
                 name,
                 conditions,
@@ -167,6 +161,14 @@ fn create_run(wds: &mut ApiServer, parent: &OriginUid, run: &Workflow) -> Result
         created => created,
     };
     Ok(HubInput::Workflow(apply(created?)))
+}
+
+fn delete_run(wds: &mut ApiServer, key: &WorkflowKey, uid: &OriginUid) -> Result<HubInput, Failure> {
+    let deleted = wds.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid.as_str()));
+    Ok(found(deleted)?.flatten().map_or_else(
+        || HubInput::RunGone(key.clone(), uid.clone()),
+        |run| HubInput::Workflow(apply(run)),
+    ))
 }
 
 fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{ApiServer, Kind, is_deleting, text},
     faults::is_foreign,
+    runs::parent_of,
     servers::{CLUSTERS, LEASE, LOST_AFTER, annotation, label},
 };
 
@@ -18,7 +19,7 @@ pub(crate) type VerbKey = (String, u64, u64);
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// UIDs of the runs that were created, by UID of their Workflow and cluster.
-    runs: BTreeMap<(String, String), BTreeSet<String>>,
+    pub(crate) runs: BTreeMap<(String, String), BTreeSet<String>>,
     /// The run of a Workflow that was started on a cluster.
     started_runs: BTreeMap<(String, String), String>,
     /// Creations on WECs by origin: cluster and attempt.
@@ -84,22 +85,6 @@ pub(crate) fn noted(object: &Value, key: &str) -> Value {
 
 pub(crate) fn phase(object: &Value) -> &str {
     text(object, "/status/phase")
-}
-
-/// The UID of the Workflow that this is a run of, if it is one.
-pub(crate) fn parent_of(object: &Value) -> Option<String> {
-    let claim = noted(object, names::CLAIM_ANNOTATION);
-    let parent = claim["runOf"].as_str().filter(|_| is_own(&claim, object))?;
-    Some(parent.to_owned())
-}
-
-pub(crate) fn is_run(object: &Value) -> bool {
-    parent_of(object).is_some()
-}
-
-/// Whether it is claimed for every cluster.
-pub(crate) fn is_for_all(object: &Value) -> bool {
-    is_ours(object) && label(object, names::CLUSTER_LABEL) == names::EVERY_CLUSTER
 }
 
 fn is_held(object: &Value) -> bool {
@@ -270,23 +255,6 @@ impl Ledger {
             }
         }
         self.wds_checked = wds.log.len();
-    }
-
-    /// A Workflow has one run on each cluster, whatever becomes of it; and nothing of itself is sent anywhere.
-    fn note_run(&mut self, uid: &str, object: &Value) {
-        if let Some(parent) = parent_of(object) {
-            let place = (parent, label(object, names::CLUSTER_LABEL).to_owned());
-            let runs = self.runs.entry(place).or_default();
-            runs.insert(uid.to_owned());
-            assert!(
-                self.was_restored || runs.len() == 1,
-                "a second run was created: {object:#}"
-            );
-        }
-        assert!(
-            self.was_restored || !is_for_all(object) || !self.starts.contains_key(uid),
-            "it runs on every cluster, and was itself started: {object:#}"
-        );
     }
 
     /// A Workflow is claimed anew because its cluster is lost, which it must be.

@@ -20,6 +20,7 @@ mod gate;
 mod hub_process;
 mod kept;
 mod ledger;
+mod runs;
 mod script;
 mod servers;
 mod strategy;

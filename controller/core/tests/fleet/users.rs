@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{Kind, is_deleting, text},
     gate::Writer,
-    ledger::{is_claimed, is_run, phase},
+    ledger::{is_claimed, phase},
+    runs::is_run,
     script::{Draft, UserStep},
     servers::{annotation, label},
     world::World,
