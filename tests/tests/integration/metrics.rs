@@ -72,7 +72,8 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
     let stage = Stage::own_guarded("metrics", "30d").await?;
     let scene = Scene::on(Arc::clone(&stage), "metrics").await?;
     let member = scene.pull().await?;
-    scene.round_trip("first", &member).await?;
+    // To its last write, so that none of it is counted.
+    run(&scene, &member, &["first".to_owned()]).await?;
     let names: Vec<String> = (0..RUNS).map(|number| format!("run-{number}")).collect();
     let before = [writes(&stage.controller).await?, writes(member.agent()?).await?];
     run(&scene, &member, &names).await?;
