@@ -63,7 +63,7 @@ pub(super) fn claiming(view: &WorkflowView, claim: &Claim) -> JsonPatch {
 
 /// Takes off `spec.suspend`, the ticket by which a Workflow is picked up: where the hold is guarded, it is a verb from then on.
 pub(super) fn without_ticket(patch: JsonPatch, view: &WorkflowView) -> JsonPatch {
-    if view.keeps_suspend || view.spec.get("suspend").is_none() {
+    if view.keeps_suspend || view.suspend.is_none() {
         patch
     } else {
         patch.remove("/spec/suspend")

@@ -105,7 +105,7 @@ impl Hub {
                 "labels": view.labels,
                 "annotations": view.annotations,
             },
-            "spec": &*view.spec,
+            "spec": view.spec.value(),
         });
         self.transforms
             .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);

@@ -2,7 +2,7 @@
 //!
 //! Taken from the object once, when it is learnt.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -15,6 +15,7 @@ use crate::{
     control::{Control, Verbs, passed_on},
     digest::Digest,
     held::{initial_status, keeps_suspend},
+    packed::Packed,
     placement::Placement,
     runs::Record,
 };
@@ -28,7 +29,9 @@ pub(super) struct WorkflowView {
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) finalizers: Vec<String>,
     pub(super) is_deleting: bool,
-    pub(super) spec: Arc<Value>,
+    pub(super) spec: Packed,
+    /// `spec.suspend`, whatever it is.
+    pub(super) suspend: Option<Value>,
     pub(super) claim: Option<Claim>,
     /// The webhook has held it since its creation and it is not claimed yet.
     pub(super) is_held: bool,
@@ -153,7 +156,8 @@ impl WorkflowView {
             annotations: metadata.annotations.unwrap_or_default(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
-            spec: Arc::new(object.spec),
+            spec: Packed::new(&object.spec),
+            suspend: object.spec.get("suspend").cloned(),
             claim,
             is_held,
             keeps_suspend,
@@ -193,10 +197,7 @@ impl WorkflowView {
 
     /// Whether `spec.suspend` asks for the Workflow to be held.
     pub(super) fn is_suspended(&self) -> bool {
-        self.spec
-            .get("suspend")
-            .and_then(Value::as_bool)
-            .unwrap_or_default()
+        self.suspend == Some(Value::Bool(true))
     }
 
     /// What keeps the Workflow from running on the control cluster, if anything does.

@@ -100,7 +100,7 @@ impl Hub {
             status,
             takes_ticket: _,
         } = born(&metadata, Some(&initial), Some(&first));
-        let mut spec = (*view.spec).clone();
+        let mut spec = view.spec.value();
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("suspend");
             fields.remove("shutdown");

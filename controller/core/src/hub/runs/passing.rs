@@ -22,7 +22,8 @@ impl Hub {
         let mut runs = self.runs_of(view);
         let (_, key, run) = runs.find(|(_, _, run)| is_open(run))?;
         let mut annotations = run.annotations.clone();
-        let before = run.spec.as_object().cloned().unwrap_or_default();
+        let content = run.spec.value();
+        let before = content.as_object().cloned().unwrap_or_default();
         let mut spec = before.clone();
         // Whatever its user has asked of the run alone stays until something else is asked of all.
         if wanted.suspend != run.passed_on.suspend {
@@ -37,7 +38,7 @@ impl Hub {
         let noted = guard.set("/metadata/annotations", json!(annotations));
         let fields = ["suspend", "shutdown"]
             .into_iter()
-            .filter(|_| run.spec.is_object());
+            .filter(|_| content.is_object());
         let patch = fields.fold(noted, |patch, field| {
             let path = format!("/spec/{field}");
             match (before.get(field), spec.get(field)) {
