@@ -19,6 +19,7 @@ mod notice;
 mod placement;
 mod policy;
 mod runs;
+mod shown;
 mod taints;
 mod unclaimed;
 mod work;

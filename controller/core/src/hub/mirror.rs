@@ -18,22 +18,18 @@ use super::{
     Hub, HubAction, Report,
     action::Purpose,
     claiming::{claimed_annotations, claimed_finalizers, held_labels},
+    shown::{Lost, add_status},
     workflow_view::{WorkflowView, is_ours},
 };
 use crate::{
     WorkflowKey,
     claim::Claim,
-    digest::Digest,
     held::{PENDING, dispatched, unreported_status},
-    packed::Packed,
     patch::JsonPatch,
 };
 
 /// The phase of a run that will never go on, because its object is gone.
 pub(super) const ERROR: &str = "Error";
-
-/// Fields of the status of a run whose last report is lost.
-type Lost = serde_json::Map<String, Value>;
 
 impl Hub {
     /// The patch that makes a claimed Workflow look as it should, or `None` if it does.
@@ -47,13 +43,13 @@ impl Hub {
             wants_status && is_whole && !is_retried && !is_past(view, claim, report)
         };
         let shown = report.filter(is_shown);
-        let status = shown.map(|report| self.shown_status(view, claim, report));
+        let status = shown.map(|report| self.shown(view, claim, report));
         let lost = self
             .lost(view, claim)
             .filter(|_| wants_status && !view.is_final() && !is_retried);
         let has_started = self.has_started(view, claim);
         let phase = match &status {
-            Some(status) => workflow::phase(Some(status)),
+            Some(status) => status.phase(),
             None => match lost.as_ref().and_then(|lost| lost.get("phase")?.as_str()) {
                 Some(phase) => phase,
                 None if view.status.phase.is_empty() || !has_started => PENDING,
@@ -72,7 +68,7 @@ impl Hub {
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let patch = self.metadata(view, claim, phase, shown, &annotations);
         let patch = match status {
-            Some(status) => add_status(patch, view, status),
+            Some(status) => status.add_to(patch, view),
             // Whatever stands there is the control cluster's own, from before the claim.
             None if !has_started && lost.is_none() => {
                 let conditions = self.conditions(view, claim, false);
@@ -133,57 +129,6 @@ impl Hub {
         (report.attempt == claim.attempt).then_some(report)
     }
 
-    fn shown_status(&self, view: &WorkflowView, claim: &Claim, report: &Report) -> Value {
-        let mut status = report.status.as_ref().map(Packed::value).unwrap_or_default();
-        let mut extra = Vec::new();
-        let Some(fields) = status.as_object_mut() else {
-            return json!({ "phase": PENDING, "conditions": self.conditions(view, claim, false) });
-        };
-        fields.remove("synchronization");
-        let offloaded = fields
-            .get("offloadNodeStatusVersion")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if !offloaded.is_empty() {
-            fields.remove("offloadNodeStatusVersion");
-            let message =
-                "the nodes of this Workflow lie in the cluster's SQL database and cannot be shown here";
-            extra.push(WorkflowCondition::new(
-                types::STATUS_COMPLETE,
-                false,
-                reason::NODES_OFFLOADED,
-                message,
-            ));
-        }
-        let phase = fields.entry("phase").or_insert_with(|| json!(PENDING));
-        if phase.as_str().is_none_or(str::is_empty) {
-            *phase = json!(PENDING);
-        }
-        let lost = self
-            .lost(view, claim)
-            .filter(|_| !phase.as_str().is_some_and(workflow::is_final));
-        fields.extend(lost.into_iter().flatten());
-        let ended = fields
-            .get("phase")
-            .and_then(Value::as_str)
-            .is_some_and(workflow::is_final);
-        let reported = fields.remove("conditions");
-        let mut conditions: Vec<Value> = match reported {
-            Some(Value::Array(conditions)) => {
-                conditions.into_iter().filter(|known| !is_ours(known)).collect()
-            }
-            _ => Vec::new(),
-        };
-        conditions.extend(
-            self.conditions(view, claim, ended)
-                .into_iter()
-                .chain(extra)
-                .map(|ours| json!(ours)),
-        );
-        fields.insert("conditions".to_owned(), Value::Array(conditions));
-        status
-    }
-
     /// Without a status to show, only our own conditions and the first and last phase are written.
     fn add_conditions(
         &self,
@@ -201,7 +146,7 @@ impl Hub {
     }
 
     /// The fields of the status of a run whose object is gone, and whose last report never came or was lost.
-    fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
+    pub(super) fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
         let report = self.report(view, claim);
         if let Some(report) = report.filter(|report| report.is_remembered) {
             return report.status.as_ref()?.read();
@@ -231,7 +176,12 @@ impl Hub {
     }
 
     /// What Argosy says about a claimed Workflow.
-    fn conditions(&self, view: &WorkflowView, claim: &Claim, ended: bool) -> Vec<WorkflowCondition> {
+    pub(super) fn conditions(
+        &self,
+        view: &WorkflowView,
+        claim: &Claim,
+        ended: bool,
+    ) -> Vec<WorkflowCondition> {
         let mut conditions = Vec::new();
         if !ended {
             conditions.extend(self.reachability(view, claim));
@@ -288,7 +238,11 @@ impl Hub {
 /// Whether the end that stands there is newer than the report: an ITS was put back to a backup from before it. Where nothing
 /// guards the hold, somebody else may have written that end.
 fn is_past(view: &WorkflowView, claim: &Claim, report: &Report) -> bool {
-    claim.is_guarded && claim.has_started && view.is_final() && report.outcome.is_none() && !report.is_final
+    claim.is_guarded
+        && claim.has_started
+        && view.is_final()
+        && report.outcome.is_none()
+        && !workflow::is_final(&report.phase)
 }
 
 fn moving(view: &WorkflowView, claim: &Claim) -> String {
@@ -300,20 +254,6 @@ fn moving(view: &WorkflowView, claim: &Claim) -> String {
         "waits until {} confirms that it never started there; {onward}",
         claim.cluster
     )
-}
-
-/// Sets the status unless it is there already, or the API server has made what is there out of it before.
-pub(super) fn add_status(patch: JsonPatch, view: &WorkflowView, status: Value) -> JsonPatch {
-    let wanted = Digest::of(&status);
-    let is_known = view.status.digest == Some(wanted)
-        || view
-            .wrote
-            .is_some_and(|wrote| Some(wrote) == view.status.digest.map(|there| (wanted, there)));
-    if is_known {
-        patch
-    } else {
-        patch.set("/status", status)
-    }
 }
 
 /// Sets our conditions beside Argo's, unless they stand there already.

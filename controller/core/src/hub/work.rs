@@ -10,7 +10,9 @@ use argosy_api::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{ClusterName, OriginUid, claim::attempt_of, lost, mailbox, packed::Packed};
+use serde_json::Value;
+
+use crate::{ClusterName, OriginUid, claim::attempt_of, digest::Digest, lost, mailbox, packed::Packed};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -47,8 +49,11 @@ pub(super) struct Report {
     pub(super) resource_version: String,
     pub(super) attempt: u64,
     pub(super) status: Option<Packed>,
-    /// Whether the run has ended by the phase in it.
-    pub(super) is_final: bool,
+    pub(super) digest: Digest,
+    /// The phase in it; empty where there is none.
+    pub(super) phase: String,
+    /// Its nodes lie in a database of the cluster.
+    pub(super) is_offloaded: bool,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) outcome: Option<Outcome>,
@@ -121,7 +126,9 @@ impl Report {
         Self {
             resource_version: status.metadata.resource_version.unwrap_or_default(),
             attempt: reported.attempt,
-            is_final: workflow::is_final(workflow::phase(status.status.as_ref())),
+            digest: Digest::of(status.status.as_ref().unwrap_or_default()),
+            phase: workflow::phase(status.status.as_ref()).to_owned(),
+            is_offloaded: is_offloaded(status.status.as_ref()),
             status: status.status.as_ref().map(Packed::new),
             labels: reported.labels,
             annotations: reported.annotations,
@@ -131,4 +138,11 @@ impl Report {
             overtaken: reported.overtaken,
         }
     }
+}
+
+fn is_offloaded(status: Option<&Value>) -> bool {
+    let version = status.and_then(|status| status.get("offloadNodeStatusVersion"));
+    version
+        .and_then(Value::as_str)
+        .is_some_and(|version| !version.is_empty())
 }

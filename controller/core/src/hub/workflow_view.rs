@@ -2,7 +2,7 @@
 //!
 //! Taken from the object once, when it is learnt.
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -51,6 +51,8 @@ pub(super) struct WorkflowView {
     /// The status that we last wrote and what the API server made of it, which differs where the WDS's CRD prunes
     /// fields that the cluster's Argo knows. Such a difference is not written again.
     pub(super) wrote: Option<(Digest, Digest)>,
+    /// What was found to be shown by the status that stands there, and that.
+    pub(super) settled: Cell<Option<(Digest, Digest)>>,
     /// What the last attempt to put its ManifestWork into a mailbox failed with.
     pub(super) send_failure: Option<SendFailure>,
     /// A mailbox that may hold its ManifestWork although none is known: a creation was not answered, or a re-list, which
@@ -168,6 +170,7 @@ impl WorkflowView {
             status: Status::new(object.status.as_ref()),
             placement: Placement::default(),
             wrote: None,
+            settled: Cell::new(None),
             send_failure: None,
             unsure_of: None,
             run_of,
@@ -185,6 +188,7 @@ impl WorkflowView {
             return;
         }
         self.wrote = known.wrote;
+        self.settled.set(known.settled.get());
         self.unsure_of.clone_from(&known.unsure_of);
         self.run_failures.clone_from(&known.run_failures);
         // Whoever takes it off the object does not make anything run again.

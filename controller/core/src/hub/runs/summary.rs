@@ -16,10 +16,7 @@ use crate::{
     control::Verbs,
     held::PENDING,
     hub::{
-        Hub, HubAction,
-        action::Purpose,
-        claiming::claimed_annotations,
-        mirror::{ERROR, add_status},
+        Hub, HubAction, action::Purpose, claiming::claimed_annotations, mirror::ERROR, shown::add_status,
         workflow_view::WorkflowView,
     },
     patch::JsonPatch,
