@@ -50,6 +50,36 @@ fn what_was_mirrored_is_not_mirrored_again() {
 }
 
 #[test]
+fn a_status_that_is_shown_is_written_again_when_it_or_the_report_changes() {
+    let mut fleet = running(json!({ "phase": "Running" }));
+    let patch = fleet.patch(Purpose::Mirror);
+    let shown = json!({ "metadata": written_metadata(&patch), "status": patch.value_at("/status").unwrap() });
+    let there = with(claimed("cluster1", 1), shown.clone());
+    fleet.workflow(there.clone());
+    fleet.rests();
+    let changed = with(
+        shown.clone(),
+        json!({ "status": { "phase": "Running", "message": "by hand" } }),
+    );
+    fleet.workflow(with(claimed("cluster1", 1), changed));
+    assert_eq!(
+        fleet.patch(Purpose::Mirror).value_at("/status"),
+        Some(&shown["status"])
+    );
+    fleet.workflow(there);
+    fleet.rests();
+    fleet.report(report(
+        "cluster1",
+        1,
+        json!({ "phase": "Running", "progress": "1/2" }),
+    ));
+    let progress = |patch: JsonPatch| patch.value_at("/status").unwrap()["progress"].clone();
+    assert_eq!(progress(fleet.patch(Purpose::Mirror)), "1/2");
+    fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
+    fleet.rests();
+}
+
+#[test]
 fn a_status_that_the_api_server_prunes_is_not_written_for_ever() {
     let mut fleet = running(json!({ "phase": "Running", "fieldOfANewerArgo": 1 }));
     let patch = fleet.patch(Purpose::Mirror);
