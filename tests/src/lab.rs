@@ -12,6 +12,7 @@ pub mod mailbox;
 pub mod objects;
 pub mod ocm;
 pub mod process;
+pub mod proxy;
 pub mod scene;
 pub mod server;
 pub mod stage;

@@ -121,6 +121,16 @@ impl Binary {
         Ok(binary)
     }
 
+    /// Number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Address of its metrics.
+    pub fn metrics_address(&self) -> String {
+        format!("{}/metrics", self.address)
+    }
+
     /// Ends it with SIGKILL.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()
@@ -157,7 +167,7 @@ impl Binary {
 
     /// Its metrics, as text.
     pub async fn metrics(&self) -> Result<String> {
-        let answer = client()?.get(format!("{}/metrics", self.address)).send().await?;
+        let answer = client()?.get(self.metrics_address()).send().await?;
         Ok(answer.error_for_status()?.text().await?)
     }
 

@@ -72,6 +72,11 @@ impl Process {
         Ok(Self { launch, child })
     }
 
+    /// Its number, by which the kernel tells what it uses.
+    pub fn pid(&self) -> u32 {
+        self.child().id()
+    }
+
     /// Ends it with SIGKILL and waits until it is gone.
     pub fn kill(&self) -> Result<()> {
         let mut child = self.child();

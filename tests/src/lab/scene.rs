@@ -70,14 +70,31 @@ impl Scene {
 
     /// As [`Scene::pull`], with another name and lease.
     pub async fn join_pull(&self, suffix: &str, lease_seconds: u64) -> Result<Member> {
-        let mut member = self.join(suffix, &self.stage.servers.wecs[0]).await?;
+        let kubeconfig = self.stage.servers.wecs[0].kubeconfig();
+        self.join_pull_through(suffix, kubeconfig, lease_seconds).await
+    }
+
+    /// As [`Scene::join_pull`], where the agent reaches the cluster with `kubeconfig`.
+    pub async fn join_pull_through(
+        &self,
+        suffix: &str,
+        kubeconfig: &Path,
+        lease_seconds: u64,
+    ) -> Result<Member> {
+        let mut member = self.join_through(suffix, kubeconfig).await?;
         self.start_agent(&mut member, lease_seconds).await?;
         Ok(member)
     }
 
     /// A cluster on the second WEC server whose agent the controller hosts, with mailbox and policy.
     pub async fn push(&self) -> Result<Member> {
-        let member = self.join("push", &self.stage.servers.wecs[1]).await?;
+        let kubeconfig = self.stage.servers.wecs[1].kubeconfig();
+        self.join_push_through("push", kubeconfig).await
+    }
+
+    /// As [`Scene::push`], with another name, where the controller reaches the cluster with `kubeconfig`.
+    pub async fn join_push_through(&self, suffix: &str, kubeconfig: &Path) -> Result<Member> {
+        let member = self.join_through(suffix, kubeconfig).await?;
         let secret = objects::kubeconfig_secret(&member.cluster, fs::read(&member.kubeconfig)?);
         create(
             &Api::namespaced(self.control.clone(), objects::CONTROLLER_NAMESPACE),
@@ -96,7 +113,11 @@ impl Scene {
 
     /// A cluster with mailbox and policy, but without an agent.
     pub async fn join(&self, suffix: &str, server: &Server) -> Result<Member> {
-        let member = self.register(suffix, server.kubeconfig()).await?;
+        self.join_through(suffix, server.kubeconfig()).await
+    }
+
+    async fn join_through(&self, suffix: &str, kubeconfig: &Path) -> Result<Member> {
+        let member = self.register(suffix, kubeconfig).await?;
         create_namespace(&self.control, &member.cluster).await?;
         Ok(member)
     }

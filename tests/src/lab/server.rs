@@ -69,6 +69,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Ends it at once.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()

@@ -84,6 +84,11 @@ impl Stage {
         Self::start_with(servers, name, None).await
     }
 
+    /// As [`Stage::start`], with a webhook.
+    pub async fn start_guarded(servers: Arc<Servers>, name: &str) -> Result<Self> {
+        Self::start_with(servers, name, Some(&WebhookSettings::new(LONG)?)).await
+    }
+
     /// As [`Stage::own`], with a webhook, over an etcd of its own, which may be put back to an earlier state.
     pub async fn own_store(name: &str) -> Result<(Arc<Self>, Store)> {
         let store = Store::start(Durability::Unsynced)?;

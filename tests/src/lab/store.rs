@@ -30,7 +30,16 @@ pub enum Durability {
     Unsynced,
 }
 
+/// What its data may grow to, in bytes. Between two compactions ten thousand Workflows write more than the 2 GiB that it is by
+/// default.
+const QUOTA: &str = "8589934592";
+
 impl Store {
+    /// Number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Starts an etcd. API servers wait for it by themselves.
     pub fn start(durability: Durability) -> Result<Self> {
         let folder = folder::create("etcd")?;
@@ -43,6 +52,7 @@ impl Store {
             .flag("--listen-peer-urls", &peer)
             .flag("--initial-advertise-peer-urls", &peer)
             .flag("--initial-cluster", format!("default={peer}"))
+            .flag("--quota-backend-bytes", QUOTA)
             .flag("--log-level", "warn");
         let launch = match durability {
             Durability::Synced => launch,
@@ -68,6 +78,12 @@ impl Store {
         self.process.kill()?;
         copy(&self.folder.join("backup"), &self.folder.join("data"))?;
         self.process.start_again()
+    }
+
+    /// Ends it and removes its data, which may be large. What has used it must have ended.
+    pub fn discard(&self) -> Result<()> {
+        self.process.kill()?;
+        Ok(fs::remove_dir_all(self.folder.join("data"))?)
     }
 
     /// What an API server calls it.
