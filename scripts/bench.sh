@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# How long one Workflow takes from the control cluster to its cluster, and a status back.
+# How long Workflows take from the control cluster to their clusters, and statuses back, and what that costs.
 #
-#   scripts/bench.sh [--count N] [--target MS]   on servers of its own, beside the floor of this machine
-#   scripts/bench.sh --fleet [--count N]         on the fleet that is up, with its real Argo
+#   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on servers of its own, beside the floor of this machine
+#   scripts/bench.sh --fleet [--count N] [--target MS]             on the fleet that is up, with its real Argo
 #
-# Ends with 1 if a median of Argosy is above the target (30 ms).
+# Ends with 1 if a target is missed; with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,8 +37,8 @@ case " $* " in
 esac
 target=${CARGO_TARGET_DIR:-target}
 echo 'building'
-# The same command as in the installation, so that neither undoes the other's work. What measures need not be fast: it
-# looks at both ends with the same code.
+# The same command as in the installation, so that neither undoes the other's work.
 cargo build --quiet --release --locked --package argosy --bins
-cargo build --quiet --locked --package argosy-tests --bin bench
-ARGOSY_BINARIES=$target/release exec "$target/debug/bench" "$@"
+# What measures shares the machine with what is measured, and the floor is part of it: a slow one would flatter Argosy.
+cargo build --quiet --release --locked --package argosy-tests --bin bench
+ARGOSY_BINARIES=$target/release exec "$target/release/bench" "$@"

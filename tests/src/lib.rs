@@ -2,6 +2,7 @@
 //!
 //! Owns how a test reaches what it tests. Asserts nothing; that is done in `tests/`.
 
+pub mod bench;
 pub mod chaos;
 pub mod fleet;
 pub mod lab;

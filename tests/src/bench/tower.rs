@@ -19,7 +19,7 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What was seen, and when.
-pub(crate) struct Tower {
+pub(super) struct Tower {
     sightings: mpsc::UnboundedReceiver<(Instant, Sighting)>,
     _watch: JoinSet<()>,
 }
@@ -32,7 +32,7 @@ enum Sighting {
 
 impl Tower {
     /// Watches and waits until the watch has begun.
-    pub(crate) async fn build(api: Api<Workflow>) -> Result<Self> {
+    pub(super) async fn build(api: Api<Workflow>) -> Result<Self> {
         let (sender, sightings) = mpsc::unbounded_channel();
         let mut watch = JoinSet::new();
         watch.spawn(look_out(api, sender));
@@ -48,7 +48,7 @@ impl Tower {
     }
 
     /// When `test` first held for the Workflow `name`, from the last call on.
-    pub(crate) async fn saw(
+    pub(super) async fn saw(
         &mut self,
         name: &str,
         what: &str,
@@ -62,7 +62,7 @@ impl Tower {
     }
 
     /// When the Workflow `name` was gone.
-    pub(crate) async fn saw_gone(&mut self, name: &str) -> Result<Instant> {
+    pub(super) async fn saw_gone(&mut self, name: &str) -> Result<Instant> {
         let is_it = |sighting: &Sighting| matches!(sighting, Sighting::Gone(gone) if gone == name);
         self.next(is_it).await.with_context(|| format!("{name} is gone"))
     }

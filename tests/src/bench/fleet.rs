@@ -5,27 +5,27 @@ use std::{env, path::Path};
 
 use anyhow::{Context, Result};
 use argosy_api::Workflow;
-use argosy_tests::lab::{
-    objects::{self, create, phase},
-    server::client_of,
-};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
 
-use crate::{samples::Row, tower::Tower};
+use super::{samples::Row, tower::Tower};
+use crate::lab::{
+    objects::{self, create, phase},
+    server::client_of,
+};
 
 const NAMESPACE: &str = "argo";
 const CLUSTER: &str = "cluster1";
 
 /// Measures `count` Workflows.
-pub(crate) async fn measure(count: usize) -> Result<Vec<Row>> {
+pub(super) async fn measure(count: usize) -> Result<Vec<Row>> {
     let control = workflows("KUBECONFIG_CONTROL").await?;
     let wec = workflows("KUBECONFIG_CLUSTER1").await?;
-    let mut down = Row::new("create on the control cluster to object on cluster1", true);
-    let mut up = Row::new("status on cluster1 to the control cluster", true);
+    let mut down = Row::new("create on the control cluster to object on cluster1");
+    let mut up = Row::new("status on cluster1 to the control cluster");
     let mut ends = Ends {
         control_tower: Tower::build(control.clone()).await?,
         wec_tower: Tower::build(wec.clone()).await?,
@@ -60,7 +60,7 @@ impl Ends {
             .saw(name, "it is on the control cluster", |_| true)
             .await?;
         let end = self.wec_tower.saw(name, "it is on cluster1", |_| true).await?;
-        down.add(end - begin);
+        down.samples.add(end - begin);
 
         let begin = self
             .wec_tower
@@ -70,7 +70,7 @@ impl Ends {
             .control_tower
             .saw(name, "it is shown waiting", is_waiting)
             .await?;
-        up.add(end - begin);
+        up.samples.add(end - begin);
 
         let terminate = Patch::Merge(json!({ "spec": { "shutdown": "Terminate" } }));
         self.wec.patch(name, &PatchParams::default(), &terminate).await?;
@@ -82,7 +82,7 @@ impl Ends {
             .control_tower
             .saw(name, "it is shown failed", has_failed)
             .await?;
-        up.add(end - begin);
+        up.samples.add(end - begin);
         Ok(())
     }
 }

@@ -1,0 +1,167 @@
+//! The benchmark: how long Workflows take to their clusters, and statuses back, and what that costs, beside the floor: a
+//! program that copies with one request each way.
+//!
+//! Real API servers, etcd that syncs every write, the real binaries, no kubelets; Argo is played. All times are taken in this
+//! process, from watches of all spaces. What each row means is said in `docs/benchmarks/README.md`. Not here: what the index of
+//! the controller costs by itself (`cargo bench -p argosy-core`).
+
+mod exposition;
+mod fleet;
+mod floor;
+mod gauge;
+mod ground;
+mod journal;
+mod load;
+mod machine;
+mod measurement;
+mod options;
+mod player;
+mod requests;
+mod rows;
+mod samples;
+mod sight;
+mod table;
+mod tower;
+mod usage;
+mod verdict;
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+pub use self::options::Options;
+use self::{
+    ground::{Ground, Lane},
+    machine::Machine,
+    player::Script,
+    rows::{Found, hang, live, many, single, single::Plan},
+    verdict::Verdict,
+};
+
+/// Measures, prints what it finds, and says whether every target was met.
+pub async fn run(options: &Options) -> Result<bool> {
+    if options.fleet {
+        return on_fleet(options).await;
+    }
+    let output = options.output()?;
+    fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
+    let machine = Machine::look()?;
+    say(&machine.line());
+    let mut found = Found::default();
+    let rows = options.rows()?;
+    let lanes = options.argosy()?;
+    on_two(options, &rows, &lanes, &mut found).await?;
+    write(&output, &machine, &found)?;
+    for lane in lanes {
+        for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h')) {
+            on_many(options, *row, lane, &mut found).await?;
+            write(&output, &machine, &found)?;
+        }
+    }
+    let verdicts = write(&output, &machine, &found)?;
+    say(table::judged(&verdicts).trim_end());
+    say(&format!("results: {}", output.display()));
+    Ok(verdicts.iter().all(Verdict::is_met))
+}
+
+/// The rows over two clusters, which share one ground: what has ended costs those that come after nothing.
+async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Found) -> Result<()> {
+    let rows: Vec<char> = rows
+        .iter()
+        .filter(|row| matches!(row, 'a'..='e'))
+        .copied()
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let lanes: Vec<_> = [Lane::Floor].iter().chain(lanes).map(|lane| (*lane, 2)).collect();
+    let ground = Ground::build(&lanes, false).await?;
+    single::warm_up(&ground).await?;
+    for row in rows {
+        let plan = |count, statuses, nodes| Plan {
+            row,
+            count,
+            script: Script {
+                statuses,
+                nodes,
+                ends: true,
+            },
+        };
+        match row {
+            'a' => single::measure(&ground, plan(options.count(100, 25), 2, 10), "", found).await?,
+            'b' => many::measure(&ground, plan(options.count(200, 100), 1, 10), found).await?,
+            'c' => many::measure(&ground, plan(options.count(1000, 250), 1, 10), found).await?,
+            'd' => many::measure(&ground, plan(options.count(1000, 250), 10, 10), found).await?,
+            _ => {
+                for nodes in [10, 100, 1000] {
+                    let plan = plan(options.count(25, 5), 1, nodes);
+                    single::measure(&ground, plan, &format!("{nodes} nodes"), found).await?;
+                }
+            }
+        }
+    }
+    ground.clear().await
+}
+
+/// The rows over many clusters: each with a ground of its own for each lane.
+async fn on_many(options: &Options, row: char, lane: Lane, found: &mut Found) -> Result<()> {
+    let script = Script {
+        statuses: 1,
+        nodes: 10,
+        ends: true,
+    };
+    let places = if row == 'g' { 50 } else { 10 };
+    let ground = match row {
+        'g' => Ground::build(&[(Lane::Floor, places), (lane, places)], false).await?,
+        _ => Ground::build(&[(lane, places)], row == 'h').await?,
+    };
+    single::warm_up(&ground).await?;
+    let there = ground.line(lane)?;
+    match row {
+        'f' => {
+            let count = options.count(10_000, 500);
+            live::measure(&ground, there, count, options.count(50, 20), found).await?;
+        }
+        'g' => {
+            let count = options.count(1000, 250);
+            many::measure(&ground, Plan { row, count, script }, found).await?;
+        }
+        _ => hang::measure(&ground, there, options.count(400, 100), found).await?,
+    }
+    ground.clear().await
+}
+
+async fn on_fleet(options: &Options) -> Result<bool> {
+    let rows = fleet::measure(options.count).await?;
+    say(samples::table(&rows).trim_end());
+    let slow = rows
+        .iter()
+        .filter(|row| row.samples.percentile(50) > options.target);
+    let slow: Vec<&str> = slow.map(|row| row.name).collect();
+    if slow.is_empty() {
+        say(&format!("medians of Argosy are within {} ms", options.target));
+        return Ok(true);
+    }
+    say(&format!(
+        "above {} ms at the median: {}",
+        options.target,
+        slow.join(", ")
+    ));
+    Ok(false)
+}
+
+/// Writes what was found so far, so that a run that breaks off has not been for nothing.
+fn write(output: &Path, machine: &Machine, found: &Found) -> Result<Vec<Verdict>> {
+    let verdicts = verdict::verdicts(&found.0);
+    let all = json!({ "machine": machine, "measurements": found.0, "verdicts": verdicts });
+    let path = output.join("results.json");
+    fs::write(&path, serde_json::to_string_pretty(&all)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(verdicts)
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn say(text: &str) {
+    println!("{text}");
+}

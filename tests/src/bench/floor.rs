@@ -1,0 +1,117 @@
+//! The floor: what copying costs on this machine with one request each way, whatever is between. It promises nothing that
+//! Argosy promises; it only shows how much of a time is not Argosy's. It has as many requests under way as Argosy has.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use argosy_api::Workflow;
+use futures::{StreamExt, pin_mut};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    core::ObjectMeta,
+    runtime::watcher::{self, Event, watcher},
+};
+use serde_json::json;
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+
+/// Label of what the floor copies; its value is the number of the WEC server.
+pub(super) const LABEL: &str = "floor.argosy-bench/server";
+
+/// Requests under way at the same time, each way.
+const IN_FLIGHT: usize = 64;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Copies both ways between `control` and `wecs` until the tasks are dropped.
+pub(super) fn start(tasks: &mut JoinSet<()>, control: &Client, wecs: &[Client]) {
+    let all = |client: &Client| Api::<Workflow>::all(client.clone());
+    let down: BTreeMap<String, Client> = (0..)
+        .map(|at: usize| at.to_string())
+        .zip(wecs.iter().cloned())
+        .collect();
+    tasks.spawn(copy(all(control), move |workflow| {
+        let target = workflow
+            .labels()
+            .get(LABEL)
+            .and_then(|server| down.get(server))
+            .cloned();
+        async move {
+            if let (Some(target), None) = (target, &workflow.status) {
+                create(&target, &workflow).await;
+            }
+        }
+    }));
+    for wec in wecs {
+        let control = control.clone();
+        tasks.spawn(copy(all(wec), move |workflow| {
+            let control = control.clone();
+            async move { report(&control, &workflow).await }
+        }));
+    }
+}
+
+/// Carries out `one` for every change: those of one Workflow one after the other, of others side by side.
+async fn copy<F: Future<Output = ()> + Send>(
+    from: Api<Workflow>,
+    one: impl Fn(Workflow) -> F + Clone + Send + 'static,
+) {
+    let mut lanes = JoinSet::new();
+    let senders: Vec<_> = (0..IN_FLIGHT)
+        .map(|_| {
+            let (sender, mut changes) = mpsc::unbounded_channel();
+            let one = one.clone();
+            lanes.spawn(async move {
+                while let Some(workflow) = changes.recv().await {
+                    one(workflow).await;
+                }
+            });
+            sender
+        })
+        .collect();
+    // In turn, so that no lane has more than its share.
+    let mut lane_of: HashMap<String, usize> = HashMap::new();
+    let events = watcher(from, watcher::Config::default().labels(LABEL));
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let Ok(Event::Apply(workflow)) = event else {
+            continue;
+        };
+        let next = lane_of.len() % IN_FLIGHT;
+        let lane = *lane_of.entry(workflow.name_any()).or_insert(next);
+        if let Some(sender) = senders.get(lane) {
+            // Ends with the lanes only.
+            let _ = sender.send(workflow);
+        }
+    }
+}
+
+async fn create(target: &Client, workflow: &Workflow) {
+    let namespace = workflow.namespace().unwrap_or_default();
+    let api: Api<Workflow> = Api::namespaced(target.clone(), &namespace);
+    let mut copy = workflow.clone();
+    copy.metadata = ObjectMeta {
+        name: Some(workflow.name_any()),
+        labels: workflow.metadata.labels.clone(),
+        ..ObjectMeta::default()
+    };
+    // A name that is taken was copied on an earlier change; any other failure shows as one that never arrives.
+    let _ = timeout(PATIENCE, api.create(&PostParams::default(), &copy)).await;
+}
+
+async fn report(control: &Client, workflow: &Workflow) {
+    let Some(status) = &workflow.status else { return };
+    let namespace = workflow.namespace().unwrap_or_default();
+    let api: Api<Workflow> = Api::namespaced(control.clone(), &namespace);
+    let patch = Patch::Merge(json!({ "status": status }));
+    let (name, params) = (workflow.name_any(), PatchParams::default());
+    let sent = api.patch(&name, &params, &patch);
+    let _ = timeout(PATIENCE, sent).await;
+}
+
+/// Gives a Workflow to the floor, and to nobody else.
+pub(super) fn claim(workflow: &mut Workflow, server: usize) {
+    workflow.metadata.labels = Some([(LABEL.to_owned(), server.to_string())].into());
+}

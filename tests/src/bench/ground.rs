@@ -1,0 +1,290 @@
+//! What is measured on: real API servers, a controller with its webhook, and for each way of copying the places that
+//! Workflows go to. No kubelets.
+//!
+//! There are two WEC servers; members beyond them are agents with a cluster name, a mailbox and a namespace of their own on one
+//! of the two. The floor has namespaces of its own.
+
+use std::sync::Arc;
+
+use crate::lab::{
+    Member, Scene, Stage,
+    admission::until_held,
+    objects::{self, create_namespace},
+    proxy::Proxy,
+    server::Server,
+    stage::Servers,
+    store::Durability,
+};
+use anyhow::{Context, Result};
+use argosy_api::Workflow;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+use tokio::{
+    task::JoinSet,
+    time::{Duration, Instant},
+};
+
+use super::{
+    floor,
+    gauge::Asked,
+    journal::{Journal, tell},
+    sight::{self, Door, Sight},
+};
+
+/// Who copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    /// [`floor`].
+    Floor,
+    /// Argosy, the agent in a process of its own.
+    Pull,
+    /// Argosy, the agent hosted by the controller.
+    Push,
+}
+
+impl Lane {
+    /// Short and usable in names.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+}
+
+/// Where some of a lane's Workflows go.
+pub(super) struct Station {
+    /// Namespace of its Workflows on both ends.
+    pub(super) namespace: String,
+    /// Number of its WEC server.
+    pub(super) server: usize,
+    /// Name of the ManagedCluster; the floor has none.
+    pub(super) cluster: Option<String>,
+    /// Keeps its agent alive.
+    member: Option<Member>,
+}
+
+/// A lane with its places.
+pub(super) struct Line {
+    /// Who copies.
+    pub(super) lane: Lane,
+    /// To where.
+    pub(super) stations: Vec<Station>,
+}
+
+/// Everything that is measured on.
+pub(super) struct Ground {
+    /// The servers and the controller.
+    pub(super) stage: Arc<Stage>,
+    /// What was seen.
+    pub(super) journal: Arc<Journal>,
+    /// The load's client of the control cluster.
+    pub(super) control: Client,
+    /// The player's clients of the WEC servers.
+    pub(super) wecs: Vec<Client>,
+    /// Where arrivals are told.
+    pub(super) door: Door,
+    /// The lanes.
+    pub(super) lines: Vec<Line>,
+    /// The way to the first cluster of a lane, where that is to hang.
+    pub(super) proxy: Option<Proxy>,
+    tasks: JoinSet<()>,
+}
+
+/// Agents that are started at the same time.
+const JOINING: usize = 4;
+
+impl Ground {
+    /// Starts everything: lanes with so many places each. With `hangs`, the way to the first cluster can be made to hang.
+    pub(super) async fn build(lanes: &[(Lane, usize)], hangs: bool) -> Result<Self> {
+        let begin = Instant::now();
+        let servers = Arc::new(Servers::start(Durability::Synced).await?);
+        let stage = Arc::new(Stage::start_guarded(servers.clone(), "bench").await?);
+        let proxy = if hangs {
+            Some(Proxy::open(server(&servers, 0)?.kubeconfig()).await?)
+        } else {
+            None
+        };
+        let mut wecs = Vec::new();
+        for wec in &servers.wecs {
+            wecs.push(wec.client().await?);
+        }
+        let mut ground = Self {
+            journal: Arc::new(Journal::new()),
+            control: stage.control.client().await?,
+            wecs,
+            door: Door::default(),
+            lines: Vec::new(),
+            tasks: JoinSet::new(),
+            proxy,
+            stage,
+        };
+        for (lane, places) in lanes {
+            let line = ground.open(*lane, *places).await?;
+            ground.lines.push(line);
+        }
+        ground.look().await?;
+        ground.asked().until_quiet(Duration::from_secs(20)).await?;
+        tell(&format!("ready after {:.0} s", begin.elapsed().as_secs_f64()));
+        Ok(ground)
+    }
+
+    /// The lane's places.
+    pub(super) fn line(&self, lane: Lane) -> Result<&Line> {
+        let found = self.lines.iter().find(|line| line.lane == lane);
+        found.with_context(|| format!("there is no {} here", lane.name()))
+    }
+
+    /// Whom to ask what it costs.
+    pub(super) fn asked(&self) -> Asked {
+        let agents: Vec<_> = self.lines.iter().flat_map(Line::agents).collect();
+        let Stage {
+            servers: below,
+            control,
+            controller,
+            ..
+        } = self.stage.as_ref();
+        let mut asked = Asked {
+            servers: self.wecs.iter().chain([&self.control]).cloned().collect(),
+            ..Asked::default()
+        };
+        let api_servers = below.wecs.iter().chain([control]).map(Server::pid);
+        let processes = [
+            ("controller", vec![controller.pid()]),
+            ("agents", agents.iter().map(|agent| agent.pid()).collect()),
+            ("API servers", api_servers.collect()),
+            ("etcd", vec![below.store.pid()]),
+            ("benchmark", vec![std::process::id()]),
+        ];
+        asked.pids.extend(processes);
+        asked.metrics.insert("controller", vec![controller.metrics_address()]);
+        if !agents.is_empty() {
+            let addresses = agents.iter().map(|agent| agent.metrics_address()).collect();
+            asked.metrics.insert("agents", addresses);
+        }
+        asked
+    }
+
+    /// Ends everything and removes what it has stored.
+    pub(super) async fn clear(self) -> Result<()> {
+        let Self {
+            stage,
+            lines,
+            mut tasks,
+            ..
+        } = self;
+        tasks.shutdown().await;
+        let servers = stage.servers.clone();
+        drop((lines, stage));
+        servers.store.discard()
+    }
+
+    async fn open(&self, lane: Lane, places: usize) -> Result<Line> {
+        let stations: Vec<Station> = stream::iter(0..places)
+            .map(|number| self.station(lane, number))
+            .buffered(JOINING)
+            .try_collect()
+            .await?;
+        Ok(Line { lane, stations })
+    }
+
+    async fn station(&self, lane: Lane, number: usize) -> Result<Station> {
+        let server = number % self.wecs.len();
+        let namespace = format!("{}-{number}", lane.name());
+        if lane == Lane::Floor {
+            for client in self.wecs.iter().chain([&self.control]) {
+                create_namespace(client, &namespace).await?;
+            }
+            return Ok(Station {
+                namespace,
+                server,
+                cluster: None,
+                member: None,
+            });
+        }
+        let scene = Scene::on(self.stage.clone(), &namespace).await?;
+        let direct = self::server(&self.stage.servers, server)?.kubeconfig();
+        let kubeconfig = match &self.proxy {
+            Some(proxy) if number == 0 => proxy.kubeconfig(),
+            _ => direct,
+        };
+        let member = match lane {
+            Lane::Push => scene.join_push_through("wec", kubeconfig).await?,
+            _ => scene.join_pull_through("wec", kubeconfig, LEASE_SECONDS).await?,
+        };
+        until_held(&scene, &member).await?;
+        Ok(Station {
+            namespace,
+            server,
+            cluster: Some(member.cluster.clone()),
+            member: Some(member),
+        })
+    }
+
+    /// Starts the watches and the floor.
+    async fn look(&mut self) -> Result<()> {
+        let control = &self.stage.control;
+        let mut sights = vec![
+            (control, Sight::Control),
+            (control, Sight::Works),
+            (control, Sight::Reports),
+        ];
+        for (number, wec) in self.stage.servers.wecs.iter().enumerate() {
+            sights.push((wec, Sight::Cluster(number)));
+            sights.push((wec, Sight::Records));
+        }
+        for (server, what) in sights {
+            let client = server.client().await?;
+            sight::watch(
+                &mut self.tasks,
+                client,
+                what,
+                self.journal.clone(),
+                self.door.clone(),
+            )
+            .await?;
+        }
+        if self.lines.iter().any(|line| line.lane == Lane::Floor) {
+            let mut wecs = Vec::new();
+            for wec in &self.stage.servers.wecs {
+                wecs.push(wec.client().await?);
+            }
+            floor::start(&mut self.tasks, &control.client().await?, &wecs);
+        }
+        Ok(())
+    }
+}
+
+/// Seconds of a lease, as they are by default.
+const LEASE_SECONDS: u64 = 30;
+
+impl Line {
+    /// The place of the Workflow of that number: all in turn.
+    pub(super) fn station(&self, number: usize) -> Result<&Station> {
+        let at = number % self.stations.len().max(1);
+        self.stations.get(at).context("a lane has places")
+    }
+
+    fn agents(&self) -> impl Iterator<Item = &crate::lab::binaries::Binary> {
+        let members = self.stations.iter().filter_map(|station| station.member.as_ref());
+        // A hosted one has no process.
+        members.filter_map(|member| member.agent().ok())
+    }
+}
+
+impl Station {
+    /// A Workflow that goes there.
+    pub(super) fn workflow(&self, name: &str) -> Workflow {
+        let mut workflow = objects::workflow(name, self.cluster.as_deref().unwrap_or_default());
+        workflow.metadata.namespace = Some(self.namespace.clone());
+        if self.cluster.is_none() {
+            floor::claim(&mut workflow, self.server);
+        }
+        workflow
+    }
+}
+
+fn server(servers: &Servers, number: usize) -> Result<&Server> {
+    servers.wecs.get(number).context("there are two WEC servers")
+}

@@ -1,0 +1,132 @@
+//! Creates Workflows, one at a time or many at once, and waits for what becomes of them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{
+    Client,
+    api::{PostParams, Request},
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::{
+    ground::{Ground, Lane, Line, Station},
+    journal::{Mark, Place},
+    player::{self, Script},
+};
+
+/// Requests under way at the same time.
+const IN_FLIGHT: usize = 64;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Creates a Workflow at `station`.
+pub(super) async fn create(ground: &Ground, station: &Station, name: &str) -> Result<()> {
+    let body = serde_json::to_vec(&station.workflow(name))?;
+    ground.journal.note(name, Mark::Asked, Instant::now());
+    let sent = send(&ground.control, &station.namespace, body);
+    timeout(PATIENCE, sent)
+        .await?
+        .with_context(|| format!("cannot create {name}"))
+}
+
+async fn send(control: &Client, namespace: &str, body: Vec<u8>) -> Result<()> {
+    let path = format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows");
+    let request = Request::new(path).create(&PostParams::default(), body)?;
+    control.request_text(request).await?;
+    Ok(())
+}
+
+/// The names of `count` Workflows of a measurement.
+pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}-{number}")).collect()
+}
+
+/// Sends one Workflow, and each of its statuses back when the one before is there.
+pub(super) async fn one(
+    ground: &Ground,
+    line: &Line,
+    number: usize,
+    name: &str,
+    script: Script,
+) -> Result<()> {
+    let station = line.station(number)?;
+    create(ground, station, name).await?;
+    let journal = &ground.journal;
+    journal
+        .until_one(name, "on its cluster", |trip| trip.at(Mark::Applied).is_some())
+        .await?;
+    let wec = ground
+        .wecs
+        .get(station.server)
+        .context("a station has a server")?;
+    for status in 1..=script.statuses {
+        player::write(wec, &station.namespace, name, script, status).await?;
+        journal
+            .until_one(name, "shown on the control cluster", |trip| {
+                trip.status_at(status, Place::Control).is_some()
+            })
+            .await?;
+    }
+    if script.ends && line.lane != Lane::Floor {
+        // What comes after the last status must not fall into the next one's time.
+        journal
+            .until_one(name, "let go", |trip| trip.at(Mark::LetGo).is_some())
+            .await?;
+    }
+    Ok(())
+}
+
+/// Sends all of `names` at once and waits until each has its last status on the control cluster.
+pub(super) async fn many(
+    ground: &Ground,
+    line: &Line,
+    prefix: &str,
+    names: &[String],
+    script: Script,
+) -> Result<()> {
+    let mut player = JoinSet::new();
+    let arrivals = ground.door.open();
+    // With a dash, for `c-pull-1` is not `c-pull-10`.
+    player.spawn(player::play(
+        ground.wecs.clone(),
+        arrivals,
+        format!("{prefix}-"),
+        script,
+    ));
+    let patience = patience(names.len(), script);
+    stream::iter(names.iter().enumerate())
+        .map(async |(number, name)| create(ground, line.station(number)?, name).await)
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect::<()>()
+        .await?;
+    let journal = &ground.journal;
+    journal
+        .until(names, "on their clusters", patience, |trip| {
+            trip.at(Mark::Applied).is_some()
+        })
+        .await?;
+    journal
+        .until(names, "shown with their last status", patience, |trip| {
+            trip.status_at(script.statuses, Place::Control).is_some()
+        })
+        .await?;
+    if script.ends && line.lane != Lane::Floor {
+        journal
+            .until(names, "let go", patience, |trip| trip.at(Mark::LetGo).is_some())
+            .await?;
+    }
+    Ok(())
+}
+
+/// How long so many may take; nobody waits for something that stands still.
+fn patience(count: usize, script: Script) -> Duration {
+    let writes = u32::try_from(count)
+        .unwrap_or(u32::MAX)
+        .saturating_mul(10 + script.statuses);
+    Duration::from_mins(2) + Duration::from_millis(15).saturating_mul(writes)
+}

@@ -1,0 +1,229 @@
+//! What was measured of one lane in one row: times by stage, throughput, and what it has cost for each Workflow.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{
+    gauge::Reading,
+    ground::Lane,
+    journal::{Mark, Place, Trip},
+    player::Script,
+    requests::Counts,
+    samples::{Samples, Summary, number},
+    usage::Usage,
+};
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measurement {
+    /// Letter of the row.
+    pub(super) row: char,
+    /// `floor`, `pull` or `push`.
+    pub(super) lane: &'static str,
+    /// What else tells it from others of the row; may be empty.
+    pub(super) case: String,
+    /// How many Workflows.
+    pub(super) workflows: usize,
+    /// Statuses of each.
+    pub(super) statuses: u32,
+    /// Nodes of each status.
+    pub(super) nodes: usize,
+    /// Milliseconds from one state to the next.
+    pub(super) stages: BTreeMap<&'static str, Summary>,
+    /// Milliseconds of stages as controller and agents tell them.
+    pub(super) inside: BTreeMap<String, Summary>,
+    /// Seconds from the first request until each Workflow was on its cluster, in order, at most a hundred of them.
+    pub(super) applied: Vec<f64>,
+    /// The same until each was on the control cluster with its last status.
+    pub(super) reported: Vec<f64>,
+    /// Statuses that were shown on the control cluster, of each Workflow; those that newer ones overtook are not.
+    pub(super) statuses_shown: f64,
+    /// Writes through all API servers for each Workflow, whoever sent them.
+    pub(super) writes_each: f64,
+    /// The same by verb and resource.
+    pub(super) writes: Counts,
+    /// Requests of controller and agents for each Workflow, by verb and resource; nothing of those that tell nothing.
+    pub(super) requests: BTreeMap<&'static str, Counts>,
+    /// What processes have used. Processor time is for all Workflows.
+    pub(super) usage: BTreeMap<&'static str, Usage>,
+    /// What else the row is about.
+    pub(super) figures: BTreeMap<&'static str, f64>,
+}
+
+/// From the request that creates to the object on its cluster.
+pub(super) const ASKED_TO_APPLIED: &str = "request to cluster";
+/// From the object on the control cluster to the one on its cluster.
+pub(super) const DOWN: &str = "control to cluster";
+/// From a status on the cluster to the control cluster.
+pub(super) const UP: &str = "status back";
+/// From the request that creates to the last status on the control cluster.
+pub(super) const WHOLE: &str = "request to last status";
+
+/// The stages one after the other.
+pub(super) const DOWN_STAGES: [(&str, Mark, Mark); 6] = [
+    ("1 request to control", Mark::Asked, Mark::Created),
+    ("2 to claim", Mark::Created, Mark::Claimed),
+    ("3 to ManifestWork", Mark::Claimed, Mark::Sent),
+    ("4 to object on cluster", Mark::Sent, Mark::Applied),
+    (DOWN, Mark::Created, Mark::Applied),
+    (ASKED_TO_APPLIED, Mark::Asked, Mark::Applied),
+];
+pub(super) const UP_STAGES: [(&str, Place, Place); 3] = [
+    ("5 status to WorkStatus", Place::Cluster, Place::Mailbox),
+    ("6 to control", Place::Mailbox, Place::Control),
+    (UP, Place::Cluster, Place::Control),
+];
+
+impl Measurement {
+    /// Of `trips`, which have cost `reading`.
+    pub(super) fn new(row: char, lane: Lane, script: Script, trips: &[Trip], reading: &Reading) -> Self {
+        let each = 1.0 / number(trips.len()).max(1.0);
+        let share = |counts: &Counts| -> Counts {
+            let counts = counts.iter();
+            counts.map(|(what, count)| (what.clone(), count * each)).collect()
+        };
+        let told = reading.told.iter();
+        let shown = trips
+            .iter()
+            .map(|trip| trip.statuses_between(Place::Cluster, Place::Control).count());
+        Self {
+            row,
+            lane: lane.name(),
+            case: String::new(),
+            workflows: trips.len(),
+            statuses: script.statuses,
+            nodes: script.nodes,
+            stages: stages(script, trips),
+            inside: inside(reading),
+            applied: curve(trips, |trip| trip.at(Mark::Applied)),
+            reported: curve(trips, |trip| trip.status_at(script.statuses, Place::Control)),
+            statuses_shown: number(shown.sum()) * each,
+            writes_each: reading.writes.values().sum::<f64>() * each,
+            writes: share(&reading.writes),
+            requests: told.map(|(who, told)| (*who, share(&told.requests))).collect(),
+            usage: reading.usage.clone(),
+            figures: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with what tells it from others of its row.
+    pub(super) fn called(mut self, case: impl Into<String>) -> Self {
+        self.case = case.into();
+        self
+    }
+
+    /// A percentile of a stage, in milliseconds.
+    pub(super) fn time(&self, stage: &str, of: impl Fn(&Summary) -> f64) -> Option<f64> {
+        self.stages.get(stage).map(of)
+    }
+
+    /// Workflows per second, from the first request to the last status.
+    pub(super) fn per_second(&self) -> Option<f64> {
+        let seconds = self.reported.last().filter(|seconds| **seconds > 0.0)?;
+        Some(number(self.workflows) / seconds)
+    }
+}
+
+fn stages(script: Script, trips: &[Trip]) -> BTreeMap<&'static str, Summary> {
+    let whole = |trip: &Trip| {
+        let end = trip.status_at(script.statuses, Place::Control)?;
+        Some(end.saturating_duration_since(trip.at(Mark::Asked)?))
+    };
+    let down = DOWN_STAGES.iter().map(|(name, from, to)| {
+        let times = trips.iter().filter_map(|trip| trip.between(*from, *to));
+        (*name, times.collect::<Samples>())
+    });
+    let up = UP_STAGES.iter().map(|(name, from, to)| {
+        let times = trips.iter().flat_map(|trip| trip.statuses_between(*from, *to));
+        (*name, times.collect::<Samples>())
+    });
+    let whole = [(WHOLE, trips.iter().filter_map(whole).collect::<Samples>())];
+    down.chain(up)
+        .chain(whole)
+        .filter_map(|(name, samples)| Some((name, samples.summary()?)))
+        .collect()
+}
+
+fn inside(reading: &Reading) -> BTreeMap<String, Summary> {
+    let stages = reading.told.iter().flat_map(|(who, told)| {
+        let stages = told.stages.iter();
+        stages.filter_map(move |(stage, times)| Some((format!("{who}: {stage}"), times.summary()?)))
+    });
+    stages.collect()
+}
+
+/// Points of a curve at most.
+const POINTS: usize = 100;
+
+fn curve(trips: &[Trip], at: impl Fn(&Trip) -> Option<Instant>) -> Vec<f64> {
+    let Some(begin) = trips.iter().filter_map(|trip| trip.at(Mark::Asked)).min() else {
+        return Vec::new();
+    };
+    let mut times: Vec<Duration> = trips
+        .iter()
+        .filter_map(|trip| Some(at(trip)?.saturating_duration_since(begin)))
+        .collect();
+    times.sort_unstable();
+    let step = times.len().div_ceil(POINTS).max(1);
+    // The last one stays.
+    let mut points: Vec<f64> = times
+        .iter()
+        .rev()
+        .step_by(step)
+        .map(Duration::as_secs_f64)
+        .collect();
+    points.reverse();
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::journal::Journal;
+
+    #[test]
+    fn what_was_seen_becomes_stages_curves_and_shares() {
+        let journal = Journal::new();
+        let begin = Instant::now();
+        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
+        let names = ["a".to_owned(), "b".to_owned()];
+        for (name, late) in [("a", 0), ("b", 1000)] {
+            journal.note(name, Mark::Asked, at(0));
+            journal.note(name, Mark::Created, at(10));
+            journal.note(name, Mark::Applied, at(30 + late));
+            journal.note_status(name, 1, Place::Cluster, at(40 + late));
+            journal.note_status(name, 1, Place::Control, at(45 + late));
+        }
+        let reading = Reading {
+            writes: [
+                ("POST workflows".to_owned(), 4.0),
+                ("PATCH workflows".to_owned(), 4.0),
+            ]
+            .into(),
+            ..Reading::default()
+        };
+        let script = Script {
+            statuses: 1,
+            nodes: 1,
+            ends: true,
+        };
+        let found = Measurement::new('a', Lane::Floor, script, &journal.trips_of(&names), &reading);
+        let p50 = |stage| found.time(stage, |times| times.p50).map(f64::round);
+        assert_eq!(
+            [
+                p50(DOWN),
+                p50(ASKED_TO_APPLIED),
+                p50(UP),
+                p50(WHOLE),
+                p50("2 to claim")
+            ],
+            [Some(20.0), Some(30.0), Some(5.0), Some(45.0), None]
+        );
+        assert_eq!(found.reported, [0.045, 1.045]);
+        let shares = [found.writes_each, found.statuses_shown].map(|share| format!("{share:.1}"));
+        assert_eq!(shares, ["4.0", "1.0"]);
+        assert_eq!(found.per_second().map(|rate| (rate * 1.045).round()), Some(2.0));
+    }
+}

@@ -1,0 +1,132 @@
+//! What is to be measured, and how much of it.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+
+use super::ground::Lane;
+
+/// Measures Workflows from the control cluster to their clusters, and their statuses back, beside what copying costs on the
+/// same API servers.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+pub struct Options {
+    /// At most three minutes: rows a, b, c and e with fewer Workflows
+    #[arg(long)]
+    pub quick: bool,
+    /// Letters of the rows, by default all: a one at a time, b 200 at once, c 1,000 at once, d with 10 statuses each, e with
+    /// large statuses, f 10,000 live, g over 50 clusters, h one cluster hangs
+    #[arg(long, value_delimiter = ',')]
+    pub rows: Vec<char>,
+    /// Which ways of copying are measured beside the floor: pull, push
+    #[arg(long, value_delimiter = ',', default_values_t = ["pull".to_owned(), "push".to_owned()])]
+    pub modes: Vec<String>,
+    /// Percent of the Workflows of each row that are sent
+    #[arg(long, default_value_t = 100)]
+    pub share: usize,
+    /// Folder of results.json and the plots; by default docs/benchmarks, for a part of the rows or Workflows target/bench
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Measure on the fleet that KUBECONFIG_CONTROL and KUBECONFIG_CLUSTER1 name (source .fleet/env)
+    #[arg(long)]
+    pub fleet: bool,
+    /// On a fleet: Workflows that are sent, one after the other
+    #[arg(long, default_value_t = 100, requires = "fleet")]
+    pub count: usize,
+    /// On a fleet: milliseconds that the medians may take at most; more ends with 1
+    #[arg(long, default_value_t = 30.0, requires = "fleet")]
+    pub target: f64,
+}
+
+/// Every row.
+pub(super) const ROWS: [char; 8] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+/// Those of the quick form.
+const QUICK: [char; 4] = ['a', 'b', 'c', 'e'];
+
+impl Options {
+    /// The rows, in their order.
+    pub(super) fn rows(&self) -> Result<Vec<char>> {
+        let wanted: &[char] = match (self.rows.as_slice(), self.quick) {
+            ([], true) => &QUICK,
+            ([], false) => &ROWS,
+            (named, _) => named,
+        };
+        for row in wanted {
+            ensure!(ROWS.contains(row), "there is no row {row}; there are a to h");
+        }
+        Ok(ROWS.iter().filter(|row| wanted.contains(row)).copied().collect())
+    }
+
+    /// The ways of copying beside the floor.
+    pub(super) fn argosy(&self) -> Result<Vec<Lane>> {
+        for mode in &self.modes {
+            ensure!(
+                matches!(mode.as_str(), "pull" | "push"),
+                "there is no mode {mode}; there are pull and push"
+            );
+        }
+        let lanes = [Lane::Pull, Lane::Push];
+        Ok(lanes
+            .into_iter()
+            .filter(|lane| self.modes.iter().any(|mode| mode == lane.name()))
+            .collect())
+    }
+
+    /// How many Workflows are sent where the whole row has `full` and the quick form `quick`.
+    pub(super) fn count(&self, full: usize, quick: usize) -> usize {
+        let count = if self.quick { quick } else { full };
+        (count * self.share / 100).max(1)
+    }
+
+    /// Where the results go. Only a run of everything may replace those that are published.
+    pub(super) fn output(&self) -> Result<PathBuf> {
+        let is_whole = !self.quick && self.share == 100 && self.rows()? == ROWS && self.argosy()?.len() == 2;
+        let default = if is_whole {
+            "docs/benchmarks"
+        } else {
+            "target/bench"
+        };
+        Ok(self.output.clone().unwrap_or_else(|| default.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn options(line: &str) -> Options {
+        Options::try_parse_from(line.split(' ')).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn rows_come_in_their_order_and_must_exist() {
+        assert_eq!(options("bench --rows c,a").rows().unwrap(), ['a', 'c']);
+        assert_eq!(options("bench --quick").rows().unwrap(), QUICK);
+        assert_eq!(options("bench").rows().unwrap(), ROWS);
+        assert!(options("bench --rows z").rows().is_err());
+        assert!(options("bench --modes floor").argosy().is_err());
+    }
+
+    #[test]
+    fn only_a_whole_run_replaces_what_is_published() {
+        let output = |line| options(line).output().unwrap();
+        assert_eq!(output("bench"), PathBuf::from("docs/benchmarks"));
+        for part in [
+            "bench --quick",
+            "bench --rows a",
+            "bench --share 10",
+            "bench --modes pull",
+        ] {
+            assert_eq!(output(part), PathBuf::from("target/bench"), "{part}");
+        }
+        assert_eq!(output("bench --quick --output x"), PathBuf::from("x"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Many Workflows that go on (f): what one more costs then, compared with what it costs beside ten; and a restart of the
+//! controller at the moment that a Workflow is created.
+
+use anyhow::Result;
+use tokio::time::{Duration, Instant};
+
+use super::{Found, many, single::Plan};
+use crate::bench::{
+    ground::{Ground, Line},
+    journal::{Mark, Place},
+    load::{create, names, one},
+    measurement::Measurement,
+    player::{self, Script},
+    samples::number,
+};
+
+/// What live ones report.
+const LIVE: Script = Script {
+    statuses: 2,
+    nodes: 10,
+    ends: false,
+};
+/// What one more reports.
+const MORE: Script = Script {
+    statuses: 1,
+    nodes: 10,
+    ends: true,
+};
+/// Bound when one more is measured first.
+const FEW: usize = 10;
+
+/// Binds `count` in one lane, and measures before and after with `samples` more.
+pub(in crate::bench) async fn measure(
+    ground: &Ground,
+    line: &Line,
+    count: usize,
+    samples: usize,
+    found: &mut Found,
+) -> Result<()> {
+    let plan = |count| Plan {
+        row: 'f',
+        count,
+        script: LIVE,
+    };
+    many::send(ground, line, plan(FEW), "few").await?;
+    found.add(one_more(ground, line, samples, FEW).await?);
+    let bound = many::send(ground, line, plan(count), "live").await?;
+    found.add(bound.called(format!("{count} live")));
+    found.add(one_more(ground, line, samples, count).await?);
+    found.add(restart(ground, line, count).await?);
+    Ok(())
+}
+
+/// One after the other, while `bound` are live.
+async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) -> Result<Measurement> {
+    let names = names(&format!("f-{}-more{bound}", line.lane.name()), samples);
+    let asked = ground.asked();
+    let begun = asked.begin().await?;
+    for (at, name) in names.iter().enumerate() {
+        one(ground, line, at, name, MORE).await?;
+    }
+    asked.until_quiet(Duration::from_secs(30)).await?;
+    let reading = asked.end(&begun).await?;
+    let trips = ground.journal.trips_of(&names);
+    let measurement = Measurement::new('f', line.lane, MORE, &trips, &reading);
+    Ok(Measurement {
+        applied: Vec::new(),
+        reported: Vec::new(),
+        ..measurement
+    }
+    .called(format!("one more, {bound} bound")))
+}
+
+/// Kills the controller, starts it again, and creates a Workflow while it is away.
+async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measurement> {
+    let name = format!("f-{}-restart", line.lane.name());
+    let station = line.station(1)?;
+    let controller = &ground.stage.controller;
+    let begun = ground.asked().begin().await?;
+    let killed = Instant::now();
+    controller.kill()?;
+    let (started, created) = tokio::join!(controller.start_again(), create(ground, station, &name));
+    started?;
+    created?;
+    let ready = killed.elapsed();
+    let names = [name.clone()];
+    let patience = Duration::from_mins(3);
+    let journal = &ground.journal;
+    journal
+        .until(&names, "on its cluster", patience, |trip| {
+            trip.at(Mark::Applied).is_some()
+        })
+        .await?;
+    if let Some(wec) = ground.wecs.get(station.server) {
+        player::write(wec, &station.namespace, &name, MORE, 1).await?;
+    }
+    journal
+        .until(&names, "let go", patience, |trip| {
+            trip.at(Mark::LetGo).is_some() && trip.status_at(1, Place::Control).is_some()
+        })
+        .await?;
+    // The process is another one than before.
+    let asked = ground.asked();
+    asked.until_quiet(Duration::from_mins(1)).await?;
+    let reading = asked.end(&begun).await?;
+    let trip = journal.trip(&name);
+    let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)
+        .called(format!("restart, {bound} bound"));
+    // The counters have begun anew with the process.
+    measurement.requests.clear();
+    measurement.inside.clear();
+    let waited = trip.between(Mark::Asked, Mark::Applied).unwrap_or_default();
+    // Each write that changes something is seen once; what is written of others, or changes nothing, is needless. Bindings
+    // name what their policy selects, which is one more.
+    let about_it = |what: &str| !what.contains("binding");
+    let written: f64 = reading
+        .writes
+        .iter()
+        .filter(|(what, _)| about_it(what))
+        .map(|(_, count)| count)
+        .sum();
+    let seen = number(trip.changes);
+    let figures = &mut measurement.figures;
+    figures.insert("seconds until ready", ready.as_secs_f64());
+    figures.insert("seconds to its cluster", waited.as_secs_f64());
+    figures.insert("needless writes", (written - seen).max(0.0));
+    let bindings = |what: &&String| !about_it(what);
+    let summaries = reading.writes.iter().filter(|(what, _)| bindings(what));
+    figures.insert("writes of Bindings", summaries.map(|(_, count)| count).sum());
+    Ok(measurement)
+}

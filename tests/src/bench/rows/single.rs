@@ -1,0 +1,79 @@
+//! One Workflow at a time: (a), and (e) with statuses of many nodes. The lanes take turns, so that whatever else happens on the
+//! machine happens to all of them.
+
+use anyhow::Result;
+use tokio::time::Duration;
+
+use super::Found;
+use crate::bench::{
+    gauge::Reading,
+    ground::{Ground, Line},
+    load::{names, one},
+    measurement::Measurement,
+    player::Script,
+};
+
+/// How a row is sent.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Plan {
+    /// Letter of the row.
+    pub(in crate::bench) row: char,
+    /// Workflows of each lane.
+    pub(in crate::bench) count: usize,
+    /// What each of them reports.
+    pub(in crate::bench) script: Script,
+}
+
+/// Workflows of one lane before it is the next one's turn.
+const TURN: usize = 25;
+
+/// Opens connections and warms caches; is not counted.
+pub(in crate::bench) async fn warm_up(ground: &Ground) -> Result<()> {
+    let script = Script {
+        statuses: 1,
+        nodes: 10,
+        ends: true,
+    };
+    for line in &ground.lines {
+        for number in 0..line.stations.len().max(3) {
+            let name = format!("warm-{}-{number}", line.lane.name());
+            one(ground, line, number, &name, script).await?;
+        }
+    }
+    ground.asked().until_quiet(Duration::from_secs(20)).await
+}
+
+/// Sends `plan` in each lane.
+pub(in crate::bench) async fn measure(
+    ground: &Ground,
+    plan: Plan,
+    case: &str,
+    found: &mut Found,
+) -> Result<()> {
+    let mut readings = vec![Reading::default(); ground.lines.len()];
+    let prefix = |line: &Line| format!("{}{}-{}", plan.row, plan.script.nodes, line.lane.name());
+    for begin in (0..plan.count).step_by(TURN) {
+        for (line, reading) in ground.lines.iter().zip(&mut readings) {
+            let asked = ground.asked();
+            let begun = asked.begin().await?;
+            for number in begin..plan.count.min(begin + TURN) {
+                let name = format!("{}-{number}", prefix(line));
+                one(ground, line, number, &name, plan.script).await?;
+            }
+            asked.until_quiet(Duration::from_secs(20)).await?;
+            reading.add(&asked.end(&begun).await?);
+        }
+    }
+    for (line, reading) in ground.lines.iter().zip(&readings) {
+        let trips = ground.journal.trips_of(&names(&prefix(line), plan.count));
+        let measurement = Measurement::new(plan.row, line.lane, plan.script, &trips, reading);
+        // One after the other there is no throughput.
+        let measurement = Measurement {
+            applied: Vec::new(),
+            reported: Vec::new(),
+            ..measurement
+        };
+        found.add(measurement.called(case));
+    }
+    Ok(())
+}

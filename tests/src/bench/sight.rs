@@ -1,0 +1,303 @@
+//! Watches of all spaces that note in the journal what they see. They read of an object only what tells where it stands,
+//! because they have to share two cores with what they measure.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use argosy_api::{names, workflow};
+use futures::{TryStreamExt, pin_mut};
+use kube::{
+    Client,
+    api::{Request, WatchEvent, WatchParams},
+};
+use serde::Deserialize;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::journal::{Journal, Mark, Place};
+
+/// What is read of an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Glimpse {
+    metadata: Metadata,
+    spec: Spec,
+    #[serde(deserialize_with = "lenient")]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    uid: String,
+    namespace: String,
+    resource_version: String,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    source_ref: SourceRef,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SourceRef {
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: String,
+    progress: String,
+}
+
+/// `null` is no status.
+fn lenient<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Status, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// A kind of object in a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Workflows of the control cluster.
+    Control,
+    /// ManifestWorks.
+    Works,
+    /// WorkStatuses.
+    Reports,
+    /// Workflows of the WEC server of that number.
+    Cluster(usize),
+    /// Records of a WEC server.
+    Records,
+}
+
+/// A Workflow that was just created on a WEC server, for who plays Argo there.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    /// Number of the server.
+    pub(super) server: usize,
+    /// Its namespace.
+    pub(super) namespace: String,
+    /// Its name.
+    pub(super) name: String,
+}
+
+/// Where those who arrive are passed on to who plays Argo, if anybody does. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Door(Arc<Mutex<Option<mpsc::UnboundedSender<Arrival>>>>);
+
+impl Door {
+    /// From now on they are told here, and nowhere else.
+    pub(super) fn open(&self) -> mpsc::UnboundedReceiver<Arrival> {
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        arrivals
+    }
+
+    fn pass(&self, arrival: Arrival) {
+        if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Nobody plays any more.
+            let _ = sender.send(arrival);
+        }
+    }
+}
+
+/// Begins to watch. Returns when the watch has begun.
+pub(super) async fn watch(
+    tasks: &mut JoinSet<()>,
+    client: Client,
+    sight: Sight,
+    journal: Arc<Journal>,
+    door: Door,
+) -> Result<()> {
+    let (sender, mut begun) = mpsc::channel(1);
+    tasks.spawn(async move {
+        let mut version = "0".to_owned();
+        // It ends every few minutes, and goes on where it was.
+        loop {
+            let looked = look(&client, sight, &mut version, &sender, |glimpse, is_new| {
+                note(&journal, sight, glimpse);
+                if let (Sight::Cluster(server), true) = (sight, is_new) {
+                    door.pass(Arrival {
+                        server,
+                        namespace: glimpse.metadata.namespace.clone(),
+                        name: glimpse.metadata.name.clone(),
+                    });
+                }
+            });
+            if let Err(error) = looked.await {
+                super::journal::tell(&format!("the watch of {sight:?} begins anew: {error:#}"));
+                "0".clone_into(&mut version);
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    });
+    timeout(Duration::from_secs(30), begun.recv())
+        .await?
+        .with_context(|| format!("the watch of {sight:?} has ended"))
+}
+
+async fn look(
+    client: &Client,
+    sight: Sight,
+    version: &mut String,
+    begun: &mpsc::Sender<()>,
+    mut see: impl FnMut(&Glimpse, bool),
+) -> Result<()> {
+    let params = WatchParams::default().timeout(280);
+    let request = Request::new(path(sight)).watch(&params, version)?;
+    let opening = client.request_events::<Glimpse>(request);
+    let events = timeout(Duration::from_secs(30), opening).await??;
+    // Full where nobody waits any more.
+    let _ = begun.try_send(());
+    pin_mut!(events);
+    // Longer than the server keeps a watch open.
+    while let Some(event) = timeout(Duration::from_mins(5), events.try_next()).await?? {
+        let (glimpse, is_new) = match event {
+            WatchEvent::Added(glimpse) => (glimpse, true),
+            WatchEvent::Modified(glimpse) | WatchEvent::Deleted(glimpse) => (glimpse, false),
+            WatchEvent::Bookmark(bookmark) => {
+                *version = bookmark.metadata.resource_version;
+                continue;
+            }
+            WatchEvent::Error(status) => anyhow::bail!("{}", status.message),
+        };
+        see(&glimpse, is_new);
+        version.clone_from(&glimpse.metadata.resource_version);
+    }
+    Ok(())
+}
+
+fn path(sight: Sight) -> &'static str {
+    match sight {
+        Sight::Control | Sight::Cluster(_) => "/apis/argoproj.io/v1alpha1/workflows",
+        Sight::Works => "/apis/work.open-cluster-management.io/v1/manifestworks",
+        Sight::Reports => "/apis/control.kubestellar.io/v1alpha1/workstatuses",
+        Sight::Records => "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
+    }
+}
+
+fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
+    let at = Instant::now();
+    let Metadata {
+        name,
+        uid,
+        labels,
+        annotations,
+        finalizers,
+        ..
+    } = &glimpse.metadata;
+    let status = number_of(&glimpse.status);
+    match sight {
+        Sight::Control => {
+            journal.note(name, Mark::Created, at);
+            journal.note_uid(uid, name);
+            if annotations.contains_key(names::CLAIM_ANNOTATION) {
+                journal.note(name, Mark::Claimed, at);
+            }
+            note_status(journal, name, status, Place::Control, at);
+        }
+        Sight::Cluster(_) => {
+            journal.note(name, Mark::Applied, at);
+            note_status(journal, name, status, Place::Cluster, at);
+            if workflow::is_final(&glimpse.status.phase) && finalizers.is_empty() {
+                journal.note(name, Mark::LetGo, at);
+            }
+        }
+        Sight::Works => {
+            if let Some(origin) = annotations.get(names::ORIGIN_NAME_ANNOTATION) {
+                journal.note(origin, Mark::Sent, at);
+                journal.note_change(origin);
+            }
+            return;
+        }
+        Sight::Reports => {
+            let origin = &glimpse.spec.source_ref.name;
+            note_status(journal, origin, status, Place::Mailbox, at);
+            journal.note_change(origin);
+            return;
+        }
+        Sight::Records => {
+            // Only counted.
+            let origin = labels.get(names::ORIGIN_UID_LABEL).map_or("", String::as_str);
+            journal.note_change_by_uid(origin);
+            return;
+        }
+    }
+    journal.note_change(name);
+}
+
+fn note_status(journal: &Journal, name: &str, status: Option<u32>, place: Place, at: Instant) {
+    if let Some(status) = status {
+        journal.note_status(name, status, place, at);
+    }
+}
+
+/// The number of a status that [`super::player`] has written: it stands in the progress, which Argosy passes on.
+fn number_of(status: &Status) -> Option<u32> {
+    let (number, _) = status.progress.split_once('/')?;
+    number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn glimpse(object: serde_json::Value) -> Glimpse {
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn each_space_sets_its_own_marks() {
+        let journal = Journal::new();
+        let held = json!({
+            "metadata": { "name": "a", "annotations": { names::CLAIM_ANNOTATION: "{}" } },
+            "spec": { "entrypoint": "main" }, "status": { "phase": "Pending" },
+        });
+        note(&journal, Sight::Control, &glimpse(held));
+        let work = json!({
+            "metadata": { "name": "argosy-1", "annotations": { names::ORIGIN_NAME_ANNOTATION: "a" } },
+            "status": null,
+        });
+        note(&journal, Sight::Works, &glimpse(work));
+        let ended = json!({
+            "metadata": { "name": "a", "finalizers": [names::AGENT_FINALIZER] },
+            "status": { "phase": "Succeeded", "progress": "2/2", "nodes": { "a": {} } },
+        });
+        note(&journal, Sight::Cluster(0), &glimpse(ended.clone()));
+        let trip = journal.trip("a");
+        for mark in [Mark::Created, Mark::Claimed, Mark::Sent, Mark::Applied] {
+            assert!(trip.at(mark).is_some(), "{mark:?}");
+        }
+        assert!(trip.at(Mark::LetGo).is_none(), "the agent holds it");
+        assert!(trip.status_at(2, Place::Cluster).is_some());
+        assert!(trip.status_at(2, Place::Control).is_none());
+        assert_eq!(trip.changes, 3);
+
+        let report = json!({
+            "metadata": { "name": "argosy-1" }, "spec": { "sourceRef": { "name": "a" } },
+            "status": { "progress": "2/2" },
+        });
+        note(&journal, Sight::Reports, &glimpse(report));
+        assert!(journal.trip("a").status_at(2, Place::Mailbox).is_some());
+        let mut let_go = ended;
+        let_go["metadata"]["finalizers"] = json!([]);
+        note(&journal, Sight::Cluster(0), &glimpse(let_go));
+        assert!(journal.trip("a").at(Mark::LetGo).is_some());
+    }
+}

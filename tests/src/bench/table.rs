@@ -1,0 +1,176 @@
+//! Measurements and verdicts as text.
+
+use std::fmt::Write;
+
+use super::{
+    measurement::{DOWN_STAGES, Measurement, UP_STAGES, WHOLE},
+    requests::Counts,
+    samples::Summary,
+    verdict::Verdict,
+};
+
+/// What a row is about.
+pub(super) fn title(row: char) -> &'static str {
+    match row {
+        'a' => "one at a time",
+        'b' => "a few hundred at once",
+        'c' => "many at once, 1 status each",
+        'd' => "many at once, 10 statuses each",
+        'e' => "one at a time, large statuses",
+        'f' => "many live",
+        'g' => "many at once over many clusters",
+        _ => "one of several clusters hangs",
+    }
+}
+
+/// A measurement, some lines.
+pub(super) fn lines(found: &Measurement) -> String {
+    let mut text = format!("({}) {}: {}", found.row, title(found.row), found.lane);
+    if !found.case.is_empty() {
+        let _ = write!(text, ", {}", found.case);
+    }
+    let _ = writeln!(
+        text,
+        " ({} Workflows, {} statuses of {} nodes)",
+        found.workflows, found.statuses, found.nodes
+    );
+    let _ = writeln!(
+        text,
+        "    {:34}{:>8}{:>9}{:>9}{:>9}{:>9}",
+        "ms", "n", "p50", "p90", "p99", "max"
+    );
+    let names = DOWN_STAGES
+        .iter()
+        .map(|(name, ..)| *name)
+        .chain(UP_STAGES.iter().map(|(name, ..)| *name))
+        .chain([WHOLE]);
+    for name in names {
+        if let Some(times) = found.stages.get(name) {
+            text.push_str(&times_line(name, times));
+        }
+    }
+    for (name, times) in &found.inside {
+        text.push_str(&times_line(name, times));
+    }
+    text.push_str(&costs(found));
+    text
+}
+
+fn times_line(name: &str, times: &Summary) -> String {
+    format!(
+        "    {name:34}{:>8}{:>9.1}{:>9.1}{:>9.1}{:>9.1}\n",
+        times.count, times.p50, times.p90, times.p99, times.max
+    )
+}
+
+fn costs(found: &Measurement) -> String {
+    let mut text = String::new();
+    if let (Some(rate), Some(applied), Some(reported)) =
+        (found.per_second(), found.applied.last(), found.reported.last())
+    {
+        let _ = writeln!(
+            text,
+            "    all applied after {applied:.2} s, reported after {reported:.2} s: {rate:.0} a second; {:.2} statuses of each shown",
+            found.statuses_shown
+        );
+    }
+    let _ = writeln!(
+        text,
+        "    writes of each: {:.2} ({})",
+        found.writes_each,
+        counts(&found.writes)
+    );
+    for who in ["controller", "agents"] {
+        // Of the floor, nothing is asked; and a hosted agent is part of the controller.
+        if found.lane != "floor" && (who == "controller" || found.lane == "pull") {
+            let told = found.requests.get(who).map_or("-".to_owned(), counts);
+            let _ = writeln!(text, "    requests of each, {who}: {told}");
+        }
+    }
+    let usage = found.usage.iter();
+    let usage: Vec<String> = usage
+        .filter(|(_, usage)| usage.resident_mib > 0.0)
+        .map(|(who, usage)| {
+            format!(
+                "{who} {:.2} s, {:.0} MiB (peak {:.0})",
+                usage.cpu_seconds, usage.resident_mib, usage.peak_mib
+            )
+        })
+        .collect();
+    let _ = writeln!(
+        text,
+        "    processor time, memory of the largest: {}",
+        usage.join("; ")
+    );
+    for (what, value) in &found.figures {
+        let _ = writeln!(text, "    {what}: {value:.2}");
+    }
+    text
+}
+
+/// Those that come up once for a hundred Workflows or more often.
+fn counts(counts: &Counts) -> String {
+    let mut shown: Vec<(&String, &f64)> = counts.iter().filter(|(_, count)| **count >= 0.01).collect();
+    shown.sort_by(|one, other| other.1.total_cmp(one.1));
+    let shown: Vec<String> = shown
+        .iter()
+        .map(|(what, count)| format!("{count:.2} {what}"))
+        .collect();
+    shown.join(", ")
+}
+
+/// The verdicts, one a line.
+pub(super) fn judged(verdicts: &[Verdict]) -> String {
+    let mut text = String::new();
+    for verdict in verdicts {
+        let word = if verdict.is_met() { "met   " } else { "MISSED" };
+        let _ = writeln!(
+            text,
+            "{word}  {:82}{:>8.2} {} (at most {})",
+            verdict.target, verdict.found, verdict.unit, verdict.limit
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{gauge::Reading, ground::Lane, player::Script};
+
+    #[test]
+    fn a_measurement_shows_what_was_counted_and_what_was_not() {
+        let script = Script {
+            statuses: 1,
+            nodes: 10,
+            ends: true,
+        };
+        let mut found = Measurement::new('c', Lane::Pull, script, &[], &Reading::default()).called("x");
+        found.writes = [("POST workflows".to_owned(), 2.0), ("PUT rare".to_owned(), 0.001)].into();
+        found.writes_each = 2.0;
+        found
+            .requests
+            .insert("agents", [("get nodes".to_owned(), 0.5)].into());
+        let text = lines(&found);
+        for line in [
+            "(c) many at once, 1 status each: pull, x (0 Workflows, 1 statuses of 10 nodes)",
+            "    writes of each: 2.00 (2.00 POST workflows)",
+            "    requests of each, controller: -",
+            "    requests of each, agents: 0.50 get nodes",
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_missed_stands_out() {
+        let verdict = |found| Verdict {
+            target: "t".to_owned(),
+            found,
+            limit: 3.0,
+            unit: "x",
+        };
+        let text = judged(&[verdict(2.0), verdict(4.0)]);
+        assert!(text.starts_with("met") && text.contains("\nMISSED"), "{text}");
+    }
+}

@@ -1,0 +1,243 @@
+//! Whether the targets are met. They are ratios to the floor of the same run wherever time is concerned, because a machine that
+//! is twice as slow is no fault of Argosy's.
+
+use serde::Serialize;
+
+use super::{
+    measurement::{DOWN, Measurement, UP},
+    samples::Summary,
+};
+
+/// A target and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Verdict {
+    /// What is promised.
+    pub(super) target: String,
+    /// What was found.
+    pub(super) found: f64,
+    /// What it may be at most.
+    pub(super) limit: f64,
+    /// What both are counted in.
+    pub(super) unit: &'static str,
+}
+
+impl Verdict {
+    /// Whether the target is met.
+    pub(super) fn is_met(&self) -> bool {
+        self.found <= self.limit
+    }
+}
+
+/// The targets that `found` tells of.
+pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for lane in ["pull", "push"] {
+        let of = |row: char, lane: &str, case: &str| {
+            let is_it = |one: &&Measurement| one.row == row && one.lane == lane && one.case.starts_with(case);
+            found.iter().find(is_it)
+        };
+        verdicts.extend(one_at_a_time(lane, of('a', lane, ""), of('a', "floor", "")));
+        verdicts.extend(at_once(lane, of('c', lane, ""), of('c', "floor", "")));
+        let live = found.iter().filter(|one| one.row == 'f' && one.lane == lane);
+        verdicts.extend(many_live(lane, &live.collect::<Vec<_>>()));
+        let (without, with) = (of('h', lane, "others, none"), of('h', lane, "others, one"));
+        verdicts.extend(hanging(lane, without, with));
+    }
+    verdicts
+}
+
+/// Which percentile.
+type Pick = fn(&Summary) -> f64;
+
+fn ratio(one: &Measurement, other: &Measurement, stage: &str, of: Pick) -> Option<f64> {
+    Some(one.time(stage, of)? / one_above_nothing(other.time(stage, of)?))
+}
+
+/// A time that is so short that watches have seen both ends at once.
+fn one_above_nothing(milliseconds: f64) -> f64 {
+    milliseconds.max(0.1)
+}
+
+fn times(target: String, limit: f64, found: Option<f64>) -> Option<Verdict> {
+    Some(Verdict {
+        target,
+        found: found?,
+        limit,
+        unit: "x",
+    })
+}
+
+fn one_at_a_time(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measurement>) -> Vec<Verdict> {
+    let (Some(argosy), Some(floor)) = (argosy, floor) else {
+        return Vec::new();
+    };
+    let percentiles: [(&str, Pick, f64); 2] =
+        [("p50", |times| times.p50, 3.0), ("p99", |times| times.p99, 5.0)];
+    let ways = [("down", DOWN), ("up", UP)];
+    let all = ways.into_iter().flat_map(|(way, stage)| {
+        percentiles.into_iter().filter_map(move |(name, of, limit)| {
+            let target = format!("{lane}, one at a time, {way}, {name}: times the floor's");
+            times(target, limit, ratio(argosy, floor, stage, of))
+        })
+    });
+    all.collect()
+}
+
+fn at_once(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measurement>) -> Vec<Verdict> {
+    let Some(argosy) = argosy else { return Vec::new() };
+    let count = argosy.workflows;
+    let slower = floor.and_then(|floor| Some(argosy.reported.last()? / floor.reported.last()?));
+    let target = format!("{lane}, {count} at once, until all are reported: times the floor's");
+    let writes = Verdict {
+        target: format!("{lane}, {count} at once: writes for a Workflow"),
+        found: (argosy.writes_each * 100.0).round() / 100.0,
+        limit: 12.0,
+        unit: "writes",
+    };
+    times(target, 3.0, slower).into_iter().chain([writes]).collect()
+}
+
+fn many_live(lane: &str, found: &[&Measurement]) -> Vec<Verdict> {
+    let case = |begin: &'static str| found.iter().filter(move |one| one.case.starts_with(begin));
+    let mut more = case("one more");
+    let mut verdicts = Vec::new();
+    if let (Some(few), Some(many)) = (more.next(), more.next()) {
+        for (way, stage) in [("down", DOWN), ("up", UP)] {
+            let target = format!("{lane}, {}, {way}, p50: times that of {}", many.case, few.case);
+            verdicts.extend(times(target, 1.2, ratio(many, few, stage, |times| times.p50)));
+        }
+    }
+    for live in found.iter().filter(|one| one.case.ends_with(" live")) {
+        for (who, limit) in [("controller", 150.0), ("agents", 60.0)] {
+            // A hosted agent is part of the controller.
+            let used = live.usage.get(who).filter(|usage| usage.resident_mib > 0.0);
+            verdicts.extend(used.map(|usage| Verdict {
+                target: format!("{lane}, {}: resident memory, {who}", live.case),
+                found: usage.resident_mib.round(),
+                limit,
+                unit: "MiB",
+            }));
+        }
+    }
+    for restart in case("restart") {
+        let limits = [
+            ("seconds to its cluster", 15.0, "s"),
+            ("needless writes", 0.0, "writes"),
+        ];
+        for (figure, limit, unit) in limits {
+            let found = restart.figures.get(figure);
+            verdicts.extend(found.map(|found| Verdict {
+                target: format!("{lane}, {}: {figure}", restart.case),
+                found: (found * 100.0).round() / 100.0,
+                limit,
+                unit,
+            }));
+        }
+    }
+    verdicts
+}
+
+fn hanging(lane: &str, without: Option<&Measurement>, with: Option<&Measurement>) -> Option<Verdict> {
+    let slower = ratio(with?, without?, super::measurement::WHOLE, |times| times.p99);
+    times(
+        format!("{lane}, one cluster hangs: the others' p99, times that without"),
+        1.1,
+        slower,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::bench::{gauge::Reading, ground::Lane, measurement::WHOLE, player::Script, usage::Usage};
+
+    fn measurement(row: char, lane: Lane, case: &str, milliseconds: f64) -> Measurement {
+        let script = Script {
+            statuses: 1,
+            nodes: 10,
+            ends: true,
+        };
+        let summary = Summary {
+            count: 1,
+            p50: milliseconds,
+            p90: milliseconds,
+            p99: milliseconds,
+            max: milliseconds,
+        };
+        Measurement {
+            stages: [(DOWN, summary), (UP, summary), (WHOLE, summary)].into(),
+            reported: vec![milliseconds],
+            ..Measurement::new(row, lane, script, &[], &Reading::default()).called(case)
+        }
+    }
+
+    fn missed(found: &[Measurement]) -> Vec<String> {
+        let missed = verdicts(found).into_iter().filter(|verdict| !verdict.is_met());
+        missed.map(|verdict| verdict.target).collect()
+    }
+
+    #[test]
+    fn one_at_a_time_is_compared_with_the_floor_of_the_same_run() {
+        let floor = measurement('a', Lane::Floor, "", 2.0);
+        let found = [floor.clone(), measurement('a', Lane::Pull, "", 6.0)];
+        assert_eq!(verdicts(&found).len(), 4);
+        assert_eq!(missed(&found), [] as [&str; 0]);
+        let found = [floor, measurement('a', Lane::Pull, "", 8.0)];
+        let both_medians =
+            ["down, p50", "up, p50"].map(|way| format!("pull, one at a time, {way}: times the floor's"));
+        assert_eq!(missed(&found), both_medians);
+    }
+
+    #[test]
+    fn many_at_once_may_take_three_times_as_long_and_twelve_writes() {
+        let floor = measurement('c', Lane::Floor, "", 1.0);
+        let mut push = measurement('c', Lane::Push, "", 3.0);
+        push.writes_each = 12.0;
+        assert_eq!(missed(&[floor.clone(), push.clone()]), [] as [&str; 0]);
+        push.writes_each = 12.5;
+        push.reported = vec![3.5];
+        assert_eq!(missed(&[floor, push]).len(), 2);
+    }
+
+    #[test]
+    fn ten_thousand_live_are_compared_with_ten_and_bounded_in_memory() {
+        let usage = |resident_mib| Usage {
+            resident_mib,
+            ..Usage::default()
+        };
+        let mut live = measurement('f', Lane::Pull, "10000 live", 1.0);
+        live.usage = BTreeMap::from([("controller", usage(149.0)), ("agents", usage(61.0))]);
+        let mut restart = measurement('f', Lane::Pull, "restart, 10000 bound", 1.0);
+        restart.figures = BTreeMap::from([("seconds to its cluster", 14.0), ("needless writes", 1.0)]);
+        let found = [
+            measurement('f', Lane::Pull, "one more, 10 bound", 10.0),
+            live,
+            measurement('f', Lane::Pull, "one more, 10000 bound", 13.0),
+            restart,
+        ];
+        assert_eq!(
+            missed(&found),
+            [
+                "pull, one more, 10000 bound, down, p50: times that of one more, 10 bound",
+                "pull, one more, 10000 bound, up, p50: times that of one more, 10 bound",
+                "pull, 10000 live: resident memory, agents",
+                "pull, restart, 10000 bound: needless writes",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_hangs_may_cost_the_others_a_tenth() {
+        let without = measurement('h', Lane::Push, "others, none hangs", 100.0);
+        let with = |milliseconds| measurement('h', Lane::Push, "others, one hangs", milliseconds);
+        assert_eq!(missed(&[without.clone(), with(109.0)]), [] as [&str; 0]);
+        assert_eq!(missed(&[without, with(111.0)]).len(), 1);
+    }
+
+    #[test]
+    fn of_rows_that_did_not_run_nothing_is_said() {
+        assert_eq!(verdicts(&[measurement('a', Lane::Pull, "", 6.0)]), []);
+    }
+}
