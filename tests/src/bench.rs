@@ -16,10 +16,12 @@ mod machine;
 mod measurement;
 mod options;
 mod player;
+mod plots;
 mod requests;
 mod rows;
 mod samples;
 mod sight;
+mod svg;
 mod table;
 mod tower;
 mod usage;
@@ -51,18 +53,21 @@ pub async fn run(options: &Options) -> Result<bool> {
     let mut found = Found::default();
     let rows = options.rows()?;
     let lanes = options.argosy()?;
-    on_two(options, &rows, &lanes, &mut found).await?;
+    let outcome = on_two(options, &rows, &lanes, &mut found).await;
+    found.note(outcome, "rows over two clusters");
     write(&output, &machine, &found)?;
-    for lane in lanes {
-        for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h')) {
-            on_many(options, *row, lane, &mut found).await?;
+    for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h')) {
+        for lane in &lanes {
+            let outcome = on_many(options, *row, *lane, &mut found).await;
+            found.note(outcome, &format!("row {row}, {}", lane.name()));
             write(&output, &machine, &found)?;
         }
     }
     let verdicts = write(&output, &machine, &found)?;
+    plots::draw(&output, &machine, &found.measurements)?;
     say(table::judged(&verdicts).trim_end());
     say(&format!("results: {}", output.display()));
-    Ok(verdicts.iter().all(Verdict::is_met))
+    Ok(found.failures.is_empty() && verdicts.iter().all(Verdict::is_met))
 }
 
 /// The rows over two clusters, which share one ground: what has ended costs those that come after nothing.
@@ -77,8 +82,14 @@ async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Fo
     }
     let lanes: Vec<_> = [Lane::Floor].iter().chain(lanes).map(|lane| (*lane, 2)).collect();
     let ground = Ground::build(&lanes, false).await?;
-    single::warm_up(&ground).await?;
-    for row in rows {
+    let outcome = on_ground(options, &ground, &rows, found).await;
+    ground.clear().await?;
+    outcome
+}
+
+async fn on_ground(options: &Options, ground: &Ground, rows: &[char], found: &mut Found) -> Result<()> {
+    single::warm_up(ground).await?;
+    for row in rows.iter().copied() {
         let plan = |count, statuses, nodes| Plan {
             row,
             count,
@@ -89,47 +100,66 @@ async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Fo
             },
         };
         match row {
-            'a' => single::measure(&ground, plan(options.count(100, 25), 2, 10), "", found).await?,
-            'b' => many::measure(&ground, plan(options.count(200, 100), 1, 10), found).await?,
-            'c' => many::measure(&ground, plan(options.count(1000, 250), 1, 10), found).await?,
-            'd' => many::measure(&ground, plan(options.count(1000, 250), 10, 10), found).await?,
+            'a' => single::measure(ground, plan(options.count(100, 25), 2, 10), "", found).await?,
+            'b' => many::measure(ground, plan(options.count(200, 100), 1, 10), found).await?,
+            'c' => many::measure(ground, plan(options.count(1000, 250), 1, 10), found).await?,
+            'd' => many::measure(ground, plan(options.count(1000, 250), 10, 10), found).await?,
             _ => {
                 for nodes in [10, 100, 1000] {
                     let plan = plan(options.count(25, 5), 1, nodes);
-                    single::measure(&ground, plan, &format!("{nodes} nodes"), found).await?;
+                    single::measure(ground, plan, &format!("{nodes} nodes"), found).await?;
                 }
             }
         }
     }
-    ground.clear().await
+    Ok(())
 }
 
 /// The rows over many clusters: each with a ground of its own for each lane.
 async fn on_many(options: &Options, row: char, lane: Lane, found: &mut Found) -> Result<()> {
-    let script = Script {
-        statuses: 1,
-        nodes: 10,
-        ends: true,
-    };
     let places = if row == 'g' { 50 } else { 10 };
     let ground = match row {
         'g' => Ground::build(&[(Lane::Floor, places), (lane, places)], false).await?,
         _ => Ground::build(&[(lane, places)], row == 'h').await?,
     };
-    single::warm_up(&ground).await?;
+    let outcome = over_many(options, row, &ground, lane, found).await;
+    ground.clear().await?;
+    outcome
+}
+
+/// One status of ten nodes, which is the last.
+const SCRIPT: Script = Script {
+    statuses: 1,
+    nodes: 10,
+    ends: true,
+};
+
+async fn over_many(
+    options: &Options,
+    row: char,
+    ground: &Ground,
+    lane: Lane,
+    found: &mut Found,
+) -> Result<()> {
+    single::warm_up(ground).await?;
     let there = ground.line(lane)?;
     match row {
         'f' => {
             let count = options.count(10_000, 500);
-            live::measure(&ground, there, count, options.count(50, 20), found).await?;
+            live::measure(ground, there, count, options.count(50, 20), found).await?;
         }
         'g' => {
             let count = options.count(1000, 250);
-            many::measure(&ground, Plan { row, count, script }, found).await?;
+            let plan = Plan {
+                row,
+                count,
+                script: SCRIPT,
+            };
+            many::measure(ground, plan, found).await?;
         }
-        _ => hang::measure(&ground, there, options.count(400, 100), found).await?,
+        _ => hang::measure(ground, there, options.count(400, 100), found).await?,
     }
-    ground.clear().await
+    Ok(())
 }
 
 async fn on_fleet(options: &Options) -> Result<bool> {
@@ -153,8 +183,8 @@ async fn on_fleet(options: &Options) -> Result<bool> {
 
 /// Writes what was found so far, so that a run that breaks off has not been for nothing.
 fn write(output: &Path, machine: &Machine, found: &Found) -> Result<Vec<Verdict>> {
-    let verdicts = verdict::verdicts(&found.0);
-    let all = json!({ "machine": machine, "measurements": found.0, "verdicts": verdicts });
+    let verdicts = verdict::verdicts(&found.measurements);
+    let all = json!({ "machine": machine, "measurements": found.measurements, "verdicts": verdicts, "failures": found.failures });
     let path = output.join("results.json");
     fs::write(&path, serde_json::to_string_pretty(&all)?)
         .with_context(|| format!("cannot write {}", path.display()))?;

@@ -9,7 +9,7 @@ use std::{
 use argosy_api::Workflow;
 use futures::{StreamExt, pin_mut};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Error, ResourceExt,
     api::{Patch, PatchParams, PostParams},
     core::ObjectMeta,
     runtime::watcher::{self, Event, watcher},
@@ -22,6 +22,9 @@ pub(super) const LABEL: &str = "floor.argosy-bench/server";
 
 /// Requests under way at the same time, each way.
 const IN_FLIGHT: usize = 64;
+
+/// Tries of one request; one that fails for good shows as a Workflow that never arrives.
+const TRIES: usize = 5;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -97,8 +100,13 @@ async fn create(target: &Client, workflow: &Workflow) {
         labels: workflow.metadata.labels.clone(),
         ..ObjectMeta::default()
     };
-    // A name that is taken was copied on an earlier change; any other failure shows as one that never arrives.
-    let _ = timeout(PATIENCE, api.create(&PostParams::default(), &copy)).await;
+    for _ in 0..TRIES {
+        let created = timeout(PATIENCE, api.create(&PostParams::default(), &copy)).await;
+        // A name that is taken was copied on an earlier change.
+        if matches!(created, Ok(Ok(_) | Err(Error::Api(_)))) {
+            return;
+        }
+    }
 }
 
 async fn report(control: &Client, workflow: &Workflow) {
@@ -107,8 +115,14 @@ async fn report(control: &Client, workflow: &Workflow) {
     let api: Api<Workflow> = Api::namespaced(control.clone(), &namespace);
     let patch = Patch::Merge(json!({ "status": status }));
     let (name, params) = (workflow.name_any(), PatchParams::default());
-    let sent = api.patch(&name, &params, &patch);
-    let _ = timeout(PATIENCE, sent).await;
+    for _ in 0..TRIES {
+        if matches!(
+            timeout(PATIENCE, api.patch(&name, &params, &patch)).await,
+            Ok(Ok(_))
+        ) {
+            return;
+        }
+    }
 }
 
 /// Gives a Workflow to the floor, and to nobody else.

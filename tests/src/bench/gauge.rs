@@ -75,13 +75,18 @@ impl Asked {
         })
     }
 
-    /// Waits until nothing is written any more.
+    /// Waits until nothing is written any more that Workflows cause, Bindings aside.
     pub(super) async fn until_quiet(&self, patience: Duration) -> Result<()> {
+        self.until_quiet_for(QUIET, patience).await
+    }
+
+    /// Waits until nothing is written for so long.
+    pub(super) async fn until_quiet_for(&self, quiet: Duration, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
         let mut before = writes(&self.servers).await?;
         loop {
             // That nothing happens cannot be watched.
-            sleep(QUIET).await;
+            sleep(quiet).await;
             let now = writes(&self.servers).await?;
             if now == before || Instant::now() > deadline {
                 return Ok(());

@@ -229,6 +229,8 @@ impl Ground {
             (control, Sight::Control),
             (control, Sight::Works),
             (control, Sight::Reports),
+            (control, Sight::Policies),
+            (control, Sight::Bindings),
         ];
         for (number, wec) in self.stage.servers.wecs.iter().enumerate() {
             sights.push((wec, Sight::Cluster(number)));

@@ -24,19 +24,34 @@ const IN_FLIGHT: usize = 64;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Tries of one creation: on a machine that is too busy, a connection may not come about in time.
+const TRIES: usize = 5;
+
 /// Creates a Workflow at `station`.
 pub(super) async fn create(ground: &Ground, station: &Station, name: &str) -> Result<()> {
     let body = serde_json::to_vec(&station.workflow(name))?;
     ground.journal.note(name, Mark::Asked, Instant::now());
-    let sent = send(&ground.control, &station.namespace, body);
-    timeout(PATIENCE, sent)
-        .await?
+    let mut last = None;
+    for _ in 0..TRIES {
+        let sent = send(&ground.control, &station.namespace, body.clone());
+        match timeout(PATIENCE, sent).await {
+            Ok(Ok(())) => return Ok(()),
+            // An earlier try has come through after all.
+            Ok(Err(kube::Error::Api(status))) if last.is_some() && status.reason == "AlreadyExists" => {
+                return Ok(());
+            }
+            Ok(Err(error)) => last = Some(anyhow::Error::from(error)),
+            Err(late) => last = Some(late.into()),
+        }
+    }
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("never tried")))
         .with_context(|| format!("cannot create {name}"))
 }
 
-async fn send(control: &Client, namespace: &str, body: Vec<u8>) -> Result<()> {
+async fn send(control: &Client, namespace: &str, body: Vec<u8>) -> kube::Result<()> {
     let path = format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows");
-    let request = Request::new(path).create(&PostParams::default(), body)?;
+    let request = Request::new(path).create(&PostParams::default(), body);
+    let request = request.map_err(kube::Error::BuildRequest)?;
     control.request_text(request).await?;
     Ok(())
 }

@@ -82,6 +82,10 @@ pub(super) enum Sight {
     Cluster(usize),
     /// Records of a WEC server.
     Records,
+    /// Policies, whose status counts what they select.
+    Policies,
+    /// Bindings, which name it.
+    Bindings,
 }
 
 /// A Workflow that was just created on a WEC server, for who plays Argo there.
@@ -186,6 +190,8 @@ fn path(sight: Sight) -> &'static str {
         Sight::Control | Sight::Cluster(_) => "/apis/argoproj.io/v1alpha1/workflows",
         Sight::Works => "/apis/work.open-cluster-management.io/v1/manifestworks",
         Sight::Reports => "/apis/control.kubestellar.io/v1alpha1/workstatuses",
+        Sight::Policies => "/apis/control.kubestellar.io/v1alpha1/bindingpolicies",
+        Sight::Bindings => "/apis/control.kubestellar.io/v1alpha1/bindings",
         Sight::Records => "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
     }
 }
@@ -209,6 +215,7 @@ fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
                 journal.note(name, Mark::Claimed, at);
             }
             note_status(journal, name, status, Place::Control, at);
+            journal.note_change(name);
         }
         Sight::Cluster(_) => {
             journal.note(name, Mark::Applied, at);
@@ -216,28 +223,31 @@ fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
             if workflow::is_final(&glimpse.status.phase) && finalizers.is_empty() {
                 journal.note(name, Mark::LetGo, at);
             }
+            journal.note_change(name);
         }
         Sight::Works => {
             if let Some(origin) = annotations.get(names::ORIGIN_NAME_ANNOTATION) {
                 journal.note(origin, Mark::Sent, at);
                 journal.note_change(origin);
             }
-            return;
         }
         Sight::Reports => {
             let origin = &glimpse.spec.source_ref.name;
             note_status(journal, origin, status, Place::Mailbox, at);
             journal.note_change(origin);
-            return;
         }
+        Sight::Policies | Sight::Bindings => journal.note_change(&policy(name)),
         Sight::Records => {
             // Only counted.
             let origin = labels.get(names::ORIGIN_UID_LABEL).map_or("", String::as_str);
             journal.note_change_by_uid(origin);
-            return;
         }
     }
-    journal.note_change(name);
+}
+
+/// The name under which changes of what is said of a policy are counted.
+pub(super) fn policy(name: &str) -> String {
+    format!("policy {name}")
 }
 
 fn note_status(journal: &Journal, name: &str, status: Option<u32>, place: Place, at: Instant) {

@@ -12,6 +12,7 @@ use crate::bench::{
     measurement::Measurement,
     player::{self, Script},
     samples::number,
+    sight,
 };
 
 /// What live ones report.
@@ -28,6 +29,9 @@ const MORE: Script = Script {
 };
 /// Bound when one more is measured first.
 const FEW: usize = 10;
+
+/// Bindings are written every five seconds at most. What is still to be said must not be taken for needless.
+const BINDINGS: Duration = Duration::from_secs(7);
 
 /// Binds `count` in one lane, and measures before and after with `samples` more.
 pub(in crate::bench) async fn measure(
@@ -76,6 +80,12 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     let name = format!("f-{}-restart", line.lane.name());
     let station = line.station(1)?;
     let controller = &ground.stage.controller;
+    ground
+        .asked()
+        .until_quiet_for(BINDINGS, Duration::from_mins(2))
+        .await?;
+    let policy = sight::policy(station.cluster.as_deref().unwrap_or_default());
+    let said_before = ground.journal.trip(&policy).changes;
     let begun = ground.asked().begin().await?;
     let killed = Instant::now();
     controller.kill()?;
@@ -101,7 +111,7 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
         .await?;
     // The process is another one than before.
     let asked = ground.asked();
-    asked.until_quiet(Duration::from_mins(1)).await?;
+    asked.until_quiet_for(BINDINGS, Duration::from_mins(2)).await?;
     let reading = asked.end(&begun).await?;
     let trip = journal.trip(&name);
     let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)
@@ -110,22 +120,12 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     measurement.requests.clear();
     measurement.inside.clear();
     let waited = trip.between(Mark::Asked, Mark::Applied).unwrap_or_default();
-    // Each write that changes something is seen once; what is written of others, or changes nothing, is needless. Bindings
-    // name what their policy selects, which is one more.
-    let about_it = |what: &str| !what.contains("binding");
-    let written: f64 = reading
-        .writes
-        .iter()
-        .filter(|(what, _)| about_it(what))
-        .map(|(_, count)| count)
-        .sum();
-    let seen = number(trip.changes);
+    // Each write that changes something is seen once; what is written of others, or changes nothing, is needless.
+    let seen = trip.changes + journal.trip(&policy).changes - said_before;
+    let written: f64 = reading.writes.values().sum();
     let figures = &mut measurement.figures;
     figures.insert("seconds until ready", ready.as_secs_f64());
     figures.insert("seconds to its cluster", waited.as_secs_f64());
-    figures.insert("needless writes", (written - seen).max(0.0));
-    let bindings = |what: &&String| !about_it(what);
-    let summaries = reading.writes.iter().filter(|(what, _)| bindings(what));
-    figures.insert("writes of Bindings", summaries.map(|(_, count)| count).sum());
+    figures.insert("needless writes", (written - number(seen)).max(0.0));
     Ok(measurement)
 }
