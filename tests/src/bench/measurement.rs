@@ -114,6 +114,24 @@ impl Measurement {
         self
     }
 
+    /// The same without throughput, where Workflows were not sent at once.
+    pub(super) fn without_throughput(mut self) -> Self {
+        self.applied.clear();
+        self.reported.clear();
+        self
+    }
+
+    /// The same, where what was counted was caused by `workflows`, of which those measured are a part.
+    pub(super) fn with_costs_of(mut self, workflows: usize) -> Self {
+        let factor = number(self.workflows) / number(workflows).max(1.0);
+        self.writes_each *= factor;
+        let requests = self.requests.values_mut().flat_map(BTreeMap::values_mut);
+        for count in self.writes.values_mut().chain(requests) {
+            *count *= factor;
+        }
+        self
+    }
+
     /// A percentile of a stage, in milliseconds.
     pub(super) fn time(&self, stage: &str, of: impl Fn(&Summary) -> f64) -> Option<f64> {
         self.stages.get(stage).map(of)
@@ -225,5 +243,11 @@ mod tests {
         let shares = [found.writes_each, found.statuses_shown].map(|share| format!("{share:.1}"));
         assert_eq!(shares, ["4.0", "1.0"]);
         assert_eq!(found.per_second().map(|rate| (rate * 1.045).round()), Some(2.0));
+        let part = found.with_costs_of(4).without_throughput();
+        assert_eq!(
+            format!("{:.1} {:?}", part.writes_each, part.writes.values()),
+            "2.0 [1.0, 1.0]"
+        );
+        assert_eq!(part.per_second(), None);
     }
 }

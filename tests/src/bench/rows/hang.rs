@@ -75,7 +75,14 @@ pub(in crate::bench) async fn measure(
     }
     for ((others, reading), case) in all.iter().zip(["others, none hangs", "others, one hangs"]) {
         let trips = ground.journal.trips_of(others);
-        found.add(Measurement::new('h', line.lane, SCRIPT, &trips, reading).called(case));
+        let measured = Measurement::new('h', line.lane, SCRIPT, &trips, reading);
+        // Those of the cluster that hangs cost something, too.
+        found.add(
+            measured
+                .called(case)
+                .without_throughput()
+                .with_costs_of(count * TURNS),
+        );
     }
     Ok(())
 }

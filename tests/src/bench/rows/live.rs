@@ -66,13 +66,10 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
     asked.until_quiet(Duration::from_secs(30)).await?;
     let reading = asked.end(&begun).await?;
     let trips = ground.journal.trips_of(&names);
-    let measurement = Measurement::new('f', line.lane, MORE, &trips, &reading);
-    Ok(Measurement {
-        applied: Vec::new(),
-        reported: Vec::new(),
-        ..measurement
-    }
-    .called(format!("one more, {bound} bound")))
+    let measured = Measurement::new('f', line.lane, MORE, &trips, &reading);
+    Ok(measured
+        .without_throughput()
+        .called(format!("one more, {bound} bound")))
 }
 
 /// Kills the controller, starts it again, and creates a Workflow while it is away.
@@ -115,6 +112,7 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     let reading = asked.end(&begun).await?;
     let trip = journal.trip(&name);
     let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)
+        .without_throughput()
         .called(format!("restart, {bound} bound"));
     // The counters have begun anew with the process.
     measurement.requests.clear();

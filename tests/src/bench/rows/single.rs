@@ -66,14 +66,8 @@ pub(in crate::bench) async fn measure(
     }
     for (line, reading) in ground.lines.iter().zip(&readings) {
         let trips = ground.journal.trips_of(&names(&prefix(line), plan.count));
-        let measurement = Measurement::new(plan.row, line.lane, plan.script, &trips, reading);
-        // One after the other there is no throughput.
-        let measurement = Measurement {
-            applied: Vec::new(),
-            reported: Vec::new(),
-            ..measurement
-        };
-        found.add(measurement.called(case));
+        let measured = Measurement::new(plan.row, line.lane, plan.script, &trips, reading);
+        found.add(measured.without_throughput().called(case));
     }
     Ok(())
 }
