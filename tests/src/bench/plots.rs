@@ -12,7 +12,7 @@ use super::{
     table::title,
 };
 
-/// The lanes, in the order of their colours.
+/// The lanes, in the order in which they are drawn.
 const LANES: [&str; 3] = ["floor", "pull", "push"];
 
 /// Draws all plots into the folder `output`.

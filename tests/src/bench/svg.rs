@@ -15,7 +15,7 @@ pub(super) struct Chart {
     pub(super) data: Data,
 }
 
-/// The data of a chart. Every series has a name and a place in the order of colours.
+/// The data of a chart, in series with names.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
     /// Names of groups, and for each series a bar in each group; one that was not measured is left out.
@@ -31,8 +31,14 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 840.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 340.0;
-/// Grey, blue, orange: told apart by those who do not see red and green as different.
-const COLOURS: [&str; 4] = ["#8a8f98", "#1f6feb", "#d97706", "#7c3aed"];
+/// The same for one series in every chart. Grey, blue and orange: told apart by those who do not see red and green as different.
+fn colour(series: &str) -> &'static str {
+    match series {
+        "floor" => "#8a8f98",
+        "pull" => "#1f6feb",
+        _ => "#d97706",
+    }
+}
 
 impl Chart {
     /// The chart as a document.
@@ -52,7 +58,7 @@ impl Chart {
             &mut text,
             (LEFT, HEIGHT - 12.0),
             "start",
-            "font-size=\"9\" fill=\"#666\"",
+            "font-size=\"8\" fill=\"#666\"",
             &self.caption,
         );
         self.legend(&mut text);
@@ -95,7 +101,8 @@ impl Chart {
             Data::Lines(_, series) => series.iter().map(|(name, _)| name).collect(),
         };
         let mut x = LEFT;
-        for (name, colour) in names.into_iter().zip(COLOURS) {
+        for name in names {
+            let colour = colour(name);
             let _ = writeln!(
                 text,
                 "<rect x=\"{x:.1}\" y=\"40\" width=\"10\" height=\"10\" fill=\"{colour}\"/>"
@@ -112,7 +119,8 @@ fn bars(text: &mut String, groups: &[String], series: &[(String, Vec<Option<f64>
     for (at, group) in groups.iter().enumerate() {
         let left = LEFT + slot * (count(at) + 0.1);
         line_of_text(text, (left + slot * 0.4, BOTTOM + 18.0), "middle", "", group);
-        for (number, ((_, values), colour)) in series.iter().zip(COLOURS).enumerate() {
+        for (number, (name, values)) in series.iter().enumerate() {
+            let colour = colour(name);
             let Some(value) = values.get(at).copied().flatten() else {
                 continue;
             };
@@ -142,7 +150,8 @@ fn lines(text: &mut String, unit: &str, series: &[(String, Vec<(f64, f64)>)], to
         line_of_text(text, (across(value), BOTTOM + 18.0), "middle", "", &plain(value));
     }
     line_of_text(text, (RIGHT, BOTTOM + 36.0), "end", "", unit);
-    for ((_, points), colour) in series.iter().zip(COLOURS) {
+    for (name, points) in series {
+        let colour = colour(name);
         let points = points.iter();
         let places: Vec<String> = points
             .map(|(x, y)| format!("{:.1},{:.1}", across(*x), height(*y, top)))
