@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     engine::{self, Execute},
     metrics::Metrics,
-    outcome::{call, deleting, found},
+    outcome::{call, deleting_version, found},
     supervise::supervise,
     watch::{follow, selecting},
 };
@@ -52,7 +52,8 @@ struct Executor {
 impl Execute<Expiry> for Executor {
     async fn execute(&self, key: &ExpiryKey, action: &Expire) -> Result<ExpiryInput, Failure> {
         let works: Api<ManifestWork> = Api::namespaced(self.its.clone(), key.cluster.as_str());
-        let deleted = call(works.delete(key.work.as_str(), &deleting(&action.uid))).await;
+        let params = deleting_version(&action.uid, &action.resource_version);
+        let deleted = call(works.delete(key.work.as_str(), &params)).await;
         Ok(match found(deleted)? {
             Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
                 ExpiryInput::Work(Change::Apply(Box::new(work)))

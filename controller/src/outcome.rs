@@ -125,6 +125,15 @@ pub fn deleting(uid: &str) -> DeleteParams {
     DeleteParams::background().preconditions(preconditions)
 }
 
+/// The same, of exactly the version that it was decided on.
+pub fn deleting_version(uid: &str, resource_version: &str) -> DeleteParams {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
+    };
+    DeleteParams::background().preconditions(preconditions)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -53,6 +53,8 @@ pub enum ExpiryInput {
 pub struct Expire {
     /// Its UID, so that no other is deleted.
     pub uid: String,
+    /// The version that is to be deleted: in another, it may have more time, or may not be complete.
+    pub resource_version: String,
 }
 
 impl crate::Action for Expire {
@@ -70,8 +72,8 @@ impl fmt::Display for Expire {
 /// The index.
 #[derive(Debug, Default)]
 pub struct Expiry {
-    /// UID of each ManifestWork that ends, and when.
-    ends: HashMap<ExpiryKey, (String, Timestamp)>,
+    /// The end of each ManifestWork that ends, and when that is.
+    ends: HashMap<ExpiryKey, (Expire, Timestamp)>,
 }
 
 /// When a ManifestWork is to be deleted, if it is. The time of the condition is the agent's, so it is its clock that counts.
@@ -110,8 +112,11 @@ impl Expiry {
         let Some(end) = end_of(work) else {
             return self.forget(key);
         };
-        let uid = work.uid().unwrap_or_default();
-        self.ends.insert(key.clone(), (uid, end));
+        let expire = Expire {
+            uid: work.uid().unwrap_or_default(),
+            resource_version: work.resource_version().unwrap_or_default(),
+        };
+        self.ends.insert(key.clone(), (expire, end));
         [key].into()
     }
 
@@ -132,7 +137,7 @@ impl Reconcile for Expiry {
         self.learn(input)
     }
 
-    /// What a watch tells late, of a time before the deletion, only has it deleted again.
+    /// What a watch tells late, of a time before the deletion, only has that tried again, in vain.
     fn answered(&mut self, _: &ExpiryKey, input: ExpiryInput, _: Timestamp) -> BTreeSet<ExpiryKey> {
         self.learn(input)
     }
@@ -147,7 +152,7 @@ impl Reconcile for Expiry {
         match self.ends.get(key) {
             None => Decision::rest(),
             Some((_, end)) if *end > now => Decision::wait_until(*end),
-            Some((uid, _)) => Expire { uid: uid.clone() }.into(),
+            Some((expire, _)) => expire.clone().into(),
         }
     }
 }
@@ -166,7 +171,7 @@ mod tests {
     /// Complete since second 100, with a time of 60 seconds to live.
     fn complete(more: Value) -> Value {
         let work = json!({
-            "metadata": { "namespace": "cluster1", "name": "w", "uid": "u" },
+            "metadata": { "namespace": "cluster1", "name": "w", "uid": "u", "resourceVersion": "7" },
             "spec": { "deleteOption": { "propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 60 } },
             "status": { "conditions": [{
                 "type": "Complete", "status": "True", "reason": "ConditionRulesAggregated", "message": "",
@@ -183,13 +188,20 @@ mod tests {
         }
     }
 
+    fn version(resource_version: &str) -> Expire {
+        Expire {
+            uid: "u".to_owned(),
+            resource_version: resource_version.to_owned(),
+        }
+    }
+
     fn ttl(seconds: &Value) -> Value {
         json!({ "spec": { "deleteOption": { "ttlSecondsAfterFinished": seconds } } })
     }
 
     #[test]
     fn it_ends_when_its_time_is_over_that_begins_when_it_is_complete() {
-        let expire = || Decision::from(Expire { uid: "u".to_owned() });
+        let expire = || Decision::from(version("7"));
         let condition = |type_: &str, status: &str| {
             json!({ "status": { "conditions": [{
                 "type": type_, "status": status, "reason": "x", "message": "", "lastTransitionTime": at(100).to_string(),
@@ -221,6 +233,30 @@ mod tests {
             index.apply(ExpiryInput::Work(Change::Reset(vec![work])), at(now));
             assert_eq!(index.decide(&key(), at(now)), expected, "{more} at {now}");
         }
+    }
+
+    #[test]
+    fn what_is_deleted_is_the_version_that_was_told_last() {
+        let mut index = Expiry::default();
+        for resource_version in ["7", "12"] {
+            let more = json!({ "metadata": { "resourceVersion": resource_version } });
+            let work = ExpiryInput::Work(Change::Apply(Box::new(read(complete(more)))));
+            assert_eq!(index.apply(work, at(160)), [key()].into());
+            assert_eq!(
+                index.decide(&key(), at(160)).action,
+                Some(version(resource_version))
+            );
+            index.failed(&key(), &version(resource_version), &Failure::Conflict);
+        }
+        let longer = with(
+            ttl(&json!(600)),
+            json!({ "metadata": { "resourceVersion": "13" } }),
+        );
+        index.apply(
+            ExpiryInput::Work(Change::Apply(Box::new(read(complete(longer))))),
+            at(160),
+        );
+        assert_eq!(index.decide(&key(), at(160)), Decision::wait_until(at(700)));
     }
 
     #[test]

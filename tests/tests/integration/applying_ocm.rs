@@ -112,6 +112,48 @@ async fn until_there(jobs: &Api<Job>) -> Result<Api<Job>> {
     Ok(jobs.clone())
 }
 
+/// No agent serves the mailbox, so all that is written there is the test's. A deletion that was decided before the user wrote is on
+/// its way while he does.
+#[tokio::test]
+async fn a_manifest_work_that_its_user_keeps_as_its_time_ends_stays() -> Result<()> {
+    let scene = Scene::new("applying-keeping").await?;
+    let member = scene.join("quiet", &scene.stage.servers.wecs[0]).await?;
+    let works = member.works();
+    let complete = json!({ "status": { "conditions": [{
+        "type": "Complete", "status": "True", "reason": "ConditionRulesAggregated", "message": "",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    }] } });
+    let end = async |name: &str| -> Result<()> {
+        let mut work = theirs(name, &[config_map(&scene.namespace, name, "1")])?;
+        let option = json!({ "propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 0 });
+        work.spec.delete_option = serde_json::from_value(option)?;
+        send(&works, &work).await?;
+        works
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(&complete))
+            .await?;
+        Ok(())
+    };
+    let keeping =
+        Patch::Merge(json!({ "spec": { "deleteOption": { "ttlSecondsAfterFinished": 3_600 } } }));
+    let mut kept = Vec::new();
+    for number in 0..40 {
+        let name = format!("keeping-{number}");
+        end(&name).await?;
+        match works.patch(&name, &PatchParams::default(), &keeping).await {
+            Ok(_) => kept.push(name),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    end("keeping-last").await?;
+    until_gone(&works, "keeping-last", "its time is over").await?;
+    assert!(!kept.is_empty(), "every one went before it could be kept");
+    for name in kept {
+        assert!(works.get_opt(&name).await?.is_some(), "{name} was deleted");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
     let scene = Scene::new("applying-looking").await?;
