@@ -161,8 +161,8 @@ pub struct Applier {
     troubles: HashMap<(WorkName, ObjectKey), Trouble>,
     /// What condition rules made of an object as it was last, as long as a ManifestWork and its rules are the same.
     evaluated: HashMap<(WorkName, ObjectKey), Evaluated>,
-    /// Whose executor was found to be allowed to read which object.
-    readers: HashSet<(WorkName, ObjectKey)>,
+    /// Whose executor was found to be allowed to read which object, and when last.
+    readers: HashMap<(WorkName, ObjectKey), Timestamp>,
     /// What a ManifestWork or its record names.
     named: HashMap<WorkName, Named>,
     /// Who names an object, a kind, a version of a group.
@@ -191,7 +191,7 @@ impl Applier {
             applied: HashMap::new(),
             troubles: HashMap::new(),
             evaluated: HashMap::new(),
-            readers: HashSet::new(),
+            readers: HashMap::new(),
             named: HashMap::new(),
             users: HashMap::new(),
             kinds: BTreeMap::new(),

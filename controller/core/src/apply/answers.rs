@@ -21,7 +21,11 @@ impl Applier {
             ApplyInput::Reviewed(key, object) => {
                 let slot = (work.clone(), key.clone());
                 self.troubles.remove(&slot);
-                self.readers.insert(slot);
+                self.readers.insert(slot, now);
+                if self.is_followed(&key) {
+                    // Its watch may have told of something newer meanwhile.
+                    return self.users_of(&key);
+                }
                 self.see(work, key, object.map(|object| Object::new(*object)), now)
             }
             ApplyInput::Applied(application, object) => self.learn_applied(work, &application, *object, now),

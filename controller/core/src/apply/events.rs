@@ -104,7 +104,7 @@ impl Applier {
         if is_changed {
             // What was refused may not be any more.
             self.troubles.retain(|(of, _), _| *of != name);
-            self.readers.retain(|(of, _)| *of != name);
+            self.readers.retain(|(of, _), _| *of != name);
         }
         let is_new_or_ending = known.is_none_or(|known| known.is_deleting != work.is_deleting);
         self.works.insert(name.clone(), work);
@@ -119,7 +119,7 @@ impl Applier {
         let neighbours = self.neighbours(name);
         self.works.remove(name);
         self.troubles.retain(|(of, _), _| of != name);
-        self.readers.retain(|(of, _)| of != name);
+        self.readers.retain(|(of, _), _| of != name);
         self.evaluated.retain(|(of, _), _| of != name);
         let mut dirty = self.name_again([name.clone()].into());
         dirty.extend(neighbours);

@@ -95,20 +95,11 @@ impl Applier {
         {
             return progress;
         }
-        let look = || ApplyAction::Look {
-            key: key.clone(),
-            executor: work.executor.clone(),
-        };
         if !self.may_tell(name, work, &key) {
-            return Progress::act(look());
+            return Progress::act(look(work, &key));
         }
         if work.how(&key) == How::ReadOnly {
-            let step = match self.read(&key, now) {
-                _ if self.is_followed(&key) => Step::Rest,
-                Step::Act(_) => Step::Act(Box::new(look())),
-                waiting => waiting,
-            };
-            return Progress::new(step, Verdict::Complete);
+            return Progress::new(self.look_on(name, work, &key, now), Verdict::Complete);
         }
         if work.is_complete() || is_finished(work, item, &key) {
             return self.look_after(&key, now).of(work);
@@ -124,7 +115,28 @@ impl Applier {
     pub(super) fn may_tell(&self, name: &WorkName, work: &Work, key: &ObjectKey) -> bool {
         let has_rules = !work.feedback_rules(key).is_empty() || !work.condition_rules(key).is_empty();
         let tells = has_rules || work.wants_status || work.how(key) == How::ReadOnly;
-        work.executor.is_none() || !tells || self.readers.contains(&(name.clone(), key.clone()))
+        work.executor.is_none() || !tells || self.readers.contains_key(&(name.clone(), key.clone()))
+    }
+
+    /// An object that is only looked at is read unless its watch tells of it, and always in time to ask whether the executor may
+    /// still read it.
+    fn look_on(&self, name: &WorkName, work: &Work, key: &ObjectKey, now: Timestamp) -> Step {
+        let reading = if self.is_followed(key) {
+            Step::Rest
+        } else {
+            self.read(key, now)
+        };
+        let reviewed = self.readers.get(&(name.clone(), key.clone()));
+        let review_at = reviewed
+            .filter(|_| work.executor.is_some())
+            .map(|at| at.saturating_add(pace::REVIEW).unwrap_or(Timestamp::MAX));
+        match (reading, review_at) {
+            (Step::Act(_), _) => Step::Act(Box::new(look(work, key))),
+            (_, Some(at)) if at <= now => Step::Act(Box::new(look(work, key))),
+            (Step::Wait(read_at), Some(at)) => Step::Wait(read_at.min(at)),
+            (Step::Rest, Some(at)) => Step::Wait(at),
+            (step, None) => step,
+        }
     }
 
     fn discover(&self, item: &Item, now: Timestamp) -> Progress {
@@ -309,6 +321,14 @@ impl Applier {
                 && applied.sent == Digest::of(&application.object)
         });
         (is_current && is_owned) || is_settled
+    }
+}
+
+/// Reads an object in the name of the executor, if there is one.
+fn look(work: &Work, key: &ObjectKey) -> ApplyAction {
+    ApplyAction::Look {
+        key: key.clone(),
+        executor: work.executor.clone(),
     }
 }
 

@@ -18,6 +18,9 @@ pub(super) const RETRY: Pace = Pace::of(SignedDuration::from_millis(250), Signed
 /// Before an object that cannot be watched is read again.
 pub(super) const READING: Pace = Pace::of(SignedDuration::from_secs(1), SignedDuration::from_secs(60));
 
+/// Before it is asked again whether an executor may still read what is told in its name.
+pub(super) const REVIEW: SignedDuration = SignedDuration::from_secs(60);
+
 /// Between two corrections of an object that somebody else keeps changing back.
 pub(super) const CORRECTION: Pace = Pace::of(SignedDuration::from_millis(500), SignedDuration::from_secs(30));
 

@@ -37,6 +37,8 @@ struct World {
     watched: BTreeSet<Resource>,
     /// What was done, in order.
     done: Vec<String>,
+    /// The ServiceAccount that may read ConfigMaps.
+    reader: &'static str,
 }
 
 fn key(plural: &str, name: &str) -> ObjectKey {
@@ -101,6 +103,7 @@ impl World {
             left: BTreeMap::new(),
             watched: BTreeSet::new(),
             done: Vec::new(),
+            reader: "reader",
         };
         for (name, work) in works {
             world.put_work(name, work.clone());

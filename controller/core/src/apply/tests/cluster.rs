@@ -10,7 +10,7 @@ impl World {
                 ApplyInput::Served(api, served)
             }
             ApplyAction::Look { key, executor } => match executor {
-                Some(account) if account.name != "reader" => {
+                Some(account) if account.name != self.reader => {
                     let message = format!("the executor {} is not allowed to get {key}", account.name);
                     ApplyInput::Failed(key, Failure::Refused(message))
                 }

@@ -3,7 +3,11 @@
 use super::*;
 
 fn looking() -> World {
-    let config = json!({ "spec": { "manifestConfigs": [{
+    looking_as(&Value::Null)
+}
+
+fn looking_as(executor: &Value) -> World {
+    let config = json!({ "spec": { "executor": executor, "manifestConfigs": [{
         "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
         "updateStrategy": { "type": "ReadOnly" },
         "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": [{ "name": "a", "path": ".data.a" }] }],
@@ -57,6 +61,43 @@ fn it_is_told_what_becomes_of_it_and_it_is_not_read() {
     world.settle("w");
     assert_eq!(world.says("w", Some(0), "Available").0, "False");
     assert_eq!(world.decide("w").recheck_at, None);
+}
+
+#[test]
+fn an_executor_is_asked_for_its_permission_every_minute_whatever_the_watch_tells() {
+    let account = json!({ "namespace": "x", "name": "reader" });
+    let mut world =
+        looking_as(&json!({ "subject": { "type": "ServiceAccount", "serviceAccount": account } }));
+    world.single(Change::Reset(Vec::new()));
+    assert_eq!(world.settle("w"), [""; 0]);
+    // It changes all the time, so no reading would ever be due.
+    for version in 500..559 {
+        world.later(1);
+        let object = World::version_of(&version.to_string(), version);
+        world.single(Change::Apply(Box::new(object)));
+        assert_eq!(
+            world.settle("w"),
+            ["write the ManifestWork's status"],
+            "{version}"
+        );
+    }
+    world.later(1);
+    // What is read is older than what its watch has told.
+    assert_eq!(world.settle("w"), ["look for configmaps shop/c"]);
+    assert_eq!(world.told(), "558");
+    world.reader = "nobody";
+    let asked_at = world.decide("w").recheck_at.unwrap();
+    assert_eq!(asked_at.duration_since(world.now).as_secs(), 60);
+    world.now = asked_at;
+    let done = world.settle("w");
+    assert_eq!(
+        done,
+        ["look for configmaps shop/c", "write the ManifestWork's status"]
+    );
+    let (applied, _, message) = world.says("w", Some(0), "Applied");
+    assert_eq!(applied, "False");
+    assert!(message.contains("is not allowed to get"), "{message}");
+    assert_eq!(world.told(), Value::Null);
 }
 
 #[test]
