@@ -52,6 +52,10 @@ impl Downsync {
     ) -> Dirty {
         let mut dirty = Dirty::from([key.clone()]);
         if let (DownsyncKey::Object(origin), Failure::Refused(message)) = (key, failure) {
+            if self.is_leaving(origin) {
+                dirty.extend(self.give_up(origin));
+                return dirty;
+            }
             self.object_failures.insert(origin.clone(), message.clone());
             let object = self.objects.get(origin);
             dirty.extend(object.into_iter().flat_map(Object::policy_keys));

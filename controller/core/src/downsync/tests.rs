@@ -102,6 +102,8 @@ struct Spaces {
     pending: BTreeSet<DownsyncKey>,
     /// Clusters take their time to delete.
     is_slow: bool,
+    /// The WDS lets nobody read objects.
+    refuses_reads: bool,
 }
 
 impl Spaces {
@@ -123,6 +125,7 @@ impl Spaces {
             log: Vec::new(),
             pending: BTreeSet::new(),
             is_slow: false,
+            refuses_reads: false,
         };
         let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
         let clusters = ["cluster1", "cluster2"].map(|name| read(managed(name, json!({}))));
@@ -172,6 +175,11 @@ impl Spaces {
             let Some(action) = decision.action else { continue };
             self.index.began(&key);
             self.log.push(format!("{key}: {action}"));
+            if self.refuses_reads && matches!(action, DownsyncAction::Read(_)) {
+                let failure = Failure::Refused("it is forbidden".to_owned());
+                queue.extend(self.index.failed(&key, &action, &failure));
+                continue;
+            }
             let answer = self.carry_out(&action);
             queue.extend(self.index.answered(&key, answer, self.now));
             queue.push_back(key);

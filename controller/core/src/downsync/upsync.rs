@@ -187,7 +187,8 @@ pub(super) fn is_marked(object: &Object) -> bool {
     MARKS.iter().any(|mark| object.labels.contains_key(*mark))
 }
 
-fn marked(object: &Object, mark: Option<&str>) -> BTreeMap<String, String> {
+/// The labels that an object has with that mark of these, or with none.
+pub(super) fn marked(object: &Object, mark: Option<&str>) -> BTreeMap<String, String> {
     let mut labels = object.labels.clone();
     labels.retain(|label, _| !MARKS.contains(&label.as_str()));
     labels.extend(mark.map(|mark| (mark.to_owned(), "true".to_owned())));

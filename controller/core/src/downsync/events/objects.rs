@@ -12,7 +12,7 @@ use crate::{
         Downsync, DownsyncKey,
         kind::{Catalogue, Kind, KindName, object_stays},
         object::{Object, Presence},
-        upsync::is_marked,
+        upsync::{is_marked, marked},
     },
     placement::{Rules, Subject},
     reconcile::is_gone,
@@ -139,8 +139,7 @@ impl Downsync {
         let Some(object) = self.objects.get(origin) else {
             return self.delete_object(origin);
         };
-        let is_unread = object.presence == Presence::Leaving;
-        if !is_unread && !is_marked(object) && self.combined_known(origin).is_empty() {
+        if !self.is_leaving(origin) && !is_marked(object) && self.combined_known(origin).is_empty() {
             return self.delete_object(origin);
         }
         let mut dirty = self.keys_of(origin);
@@ -153,6 +152,12 @@ impl Downsync {
         dirty
     }
 
+    /// Whether an object is only read to be rid of what is ours, and was not read yet.
+    pub(super) fn is_leaving(&self, origin: &OriginUid) -> bool {
+        let object = self.objects.get(origin);
+        object.is_some_and(|object| object.presence == Presence::Leaving)
+    }
+
     /// A request found that an object is not there. Only its watch says that it is gone, where there is one.
     pub(super) fn miss_object(&mut self, origin: &OriginUid) -> Dirty {
         match self.objects.get_mut(origin) {
@@ -162,6 +167,15 @@ impl Downsync {
             }
             _ => self.delete_object(origin),
         }
+    }
+
+    /// An object that leaves may not be read. Nobody waits for it, and marks that it may have are left to whoever reads it next.
+    pub(super) fn give_up(&mut self, origin: &OriginUid) -> Dirty {
+        if let Some(object) = self.objects.get_mut(origin) {
+            object.presence = Presence::Left;
+            object.labels = marked(object, None);
+        }
+        self.forget_if_clean(origin)
     }
 
     /// Forgets an object that leaves once nothing of ours is on it.

@@ -137,6 +137,22 @@ fn what_was_deleted_meanwhile_is_read_once_and_forgotten() {
 }
 
 #[test]
+fn what_may_not_be_read_is_asked_for_once_and_forgotten() {
+    for are_kinds_first in [true, false] {
+        let mut spaces = reported();
+        spaces.policies.clear();
+        spaces.refuses_reads = true;
+        spaces.restart(are_kinds_first);
+        let reads = spaces.log.iter().filter(|line| line.contains("read")).count();
+        assert_eq!(reads, 1, "{:#?}", spaces.log);
+        assert!(spaces.sent().is_empty());
+        assert!(spaces.combined.is_empty());
+        assert!(spaces.index.objects.is_empty());
+        assert!(spaces.index.object_failures.is_empty());
+    }
+}
+
+#[test]
 fn what_is_still_selected_or_of_another_api_server_is_left_as_it_is() {
     let mut spaces = reported();
     let before = spaces.objects["d1"].clone();
