@@ -43,6 +43,7 @@ use catalogue::Catalogue;
 pub use catalogue::Served;
 pub use ids::{GroupVersion, ObjectKey, Resource};
 use naming::Named;
+pub use record::taking_over;
 pub use rules::{Evaluated, Evaluation};
 use views::{Object, Record, Told, Work};
 

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use argosy_api::ManifestWork;
+use anyhow::Result;
+use argosy_api::{AppliedManifestWork, ManifestWork, names};
 use argosy_tests::lab::{
     Member, Scene,
     mailbox::{change, condition, config_map, is_applied, says, send, tamper, theirs, value},
@@ -14,7 +14,7 @@ use argosy_tests::lab::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -202,6 +202,26 @@ async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
     Ok(())
 }
 
+/// A finalizer on a record that is neither OCM's agent's nor ours.
+const OTHERS_FINALIZER: &str = "example.com/others";
+
+/// The one record of a ManifestWork.
+async fn record_of(member: &Member, work: &str) -> Result<AppliedManifestWork> {
+    let records = member.records().list(&ListParams::default()).await?;
+    let of_work = records
+        .into_iter()
+        .filter(|record| record.spec.manifest_work_name == work);
+    let [record] = <[_; 1]>::try_from(of_work.collect::<Vec<_>>())
+        .map_err(|records| anyhow::anyhow!("{} records", records.len()))?;
+    Ok(record)
+}
+
+async fn finalize(records: &Api<AppliedManifestWork>, name: &str, finalizers: &[&str]) -> Result<()> {
+    let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+    records.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
     let scene = Scene::new("applying-taken").await?;
@@ -211,22 +231,17 @@ async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
     let maps = maps(&scene, &member);
     let both = ["kept", "dropped"].map(|name| config_map(&scene.namespace, name, "1"));
     let mut work = theirs("taken", &both)?;
-    work.metadata.finalizers = Some(vec![argosy_api::names::MANIFEST_WORK_FINALIZER.to_owned()]);
+    work.metadata.finalizers = Some(vec![names::MANIFEST_WORK_FINALIZER.to_owned()]);
     send(&member.works(), &work).await?;
     until(&member.works(), "taken", "OCM's agent has applied it", is_applied).await?;
-    let record = async || -> Result<Vec<String>> {
-        let records = member.records().list(&ListParams::default()).await?;
-        let of_work = records
-            .into_iter()
-            .filter(|record| record.spec.manifest_work_name == "taken");
-        let [record] = <[_; 1]>::try_from(of_work.collect::<Vec<_>>())
-            .map_err(|records| anyhow::anyhow!("{} records", records.len()))?;
-        let named = record.status.unwrap_or_default().applied_resources;
-        Ok(named.into_iter().map(|resource| resource.name).collect())
-    };
-    assert_eq!(record().await?.len(), 2);
+    let record = record_of(&member, "taken").await?;
+    assert_eq!(record.status.unwrap_or_default().applied_resources.len(), 2);
     ocm.check_running()?;
     drop(ocm);
+    let records = member.records();
+    let name = record_of(&member, "taken").await?.name_any();
+    let finalizers = [OTHERS_FINALIZER, names::APPLIED_MANIFEST_WORK_FINALIZER];
+    finalize(&records, &name, &finalizers).await?;
     let patch =
         json!({ "spec": { "workload": { "manifests": [config_map(&scene.namespace, "kept", "2")] } } });
     change(&member.works(), "taken", &patch).await?;
@@ -237,13 +252,6 @@ async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
     })
     .await?;
     until(&member.works(), "taken", "it is applied", is_applied).await?;
-    let records = member.records();
-    let list = records.list(&ListParams::default()).await?;
-    let name = list
-        .into_iter()
-        .find(|record| record.spec.manifest_work_name == "taken")
-        .and_then(|record| record.metadata.name)
-        .context("there is a record")?;
     until(
         &records,
         &name,
@@ -254,8 +262,18 @@ async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
         },
     )
     .await?;
+    let record = record_of(&member, "taken").await?;
+    assert_eq!(record.name_any(), name, "it was not taken over");
+    assert_eq!(record.finalizers(), finalizers);
+    assert!(record.labels().contains_key(names::CLUSTER_LABEL));
     member.works().delete("taken", &DeleteParams::default()).await?;
     until_gone(&member.works(), "taken", "it is let go").await?;
     assert!(maps.get_opt("kept").await?.is_none());
+    assert_eq!(
+        record_of(&member, "taken").await?.finalizers(),
+        [OTHERS_FINALIZER]
+    );
+    finalize(&records, &name, &[]).await?;
+    until_gone(&records, &name, "nobody holds it any more").await?;
     Ok(())
 }

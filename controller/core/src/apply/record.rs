@@ -7,6 +7,8 @@ use argosy_api::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedManifestWorkStatus,
     applied_manifest_work::AppliedResource, names,
 };
+use kube::ResourceExt;
+use serde_json::json;
 
 use super::{
     Applier, ApplyAction, ObjectKey,
@@ -160,6 +162,37 @@ impl Applier {
         });
         record
     }
+}
+
+/// Makes a record that is there already, because OCM's agent has left it, the one that is `wanted`: our label and finalizer next to
+/// all that others have put on it. `None` where it says, whatever its name, that it is of another hub or ManifestWork.
+pub fn taking_over(there: &AppliedManifestWork, wanted: &AppliedManifestWork) -> Option<JsonPatch> {
+    let of = |record: &AppliedManifestWork| {
+        let AppliedManifestWorkSpec {
+            hub_hash,
+            manifest_work_name,
+            ..
+        } = record.spec.clone();
+        (hub_hash, manifest_work_name)
+    };
+    if of(there) != of(wanted) {
+        return None;
+    }
+    let (uid, resource_version) = (there.metadata.uid.as_deref()?, there.resource_version()?);
+    let mut labels = there.labels().clone();
+    labels.extend(wanted.labels().clone());
+    let mut finalizers = there.finalizers().to_vec();
+    let missing = wanted
+        .finalizers()
+        .iter()
+        .filter(|wanted| !there.finalizers().contains(wanted));
+    finalizers.extend(missing.cloned());
+    let patch = JsonPatch::guarded(uid, &resource_version);
+    Some(
+        patch
+            .set("/metadata/labels", json!(labels))
+            .set("/metadata/finalizers", finalizers),
+    )
 }
 
 /// Whether two entries name the same object in the same version.

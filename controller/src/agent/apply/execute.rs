@@ -9,7 +9,10 @@ use argosy_api::{
 };
 use argosy_core::{
     Change, Failure, WorkName,
-    apply::{Application, Applier, ApplyAction, ApplyInput, Evaluation, GroupVersion, ObjectKey, Served},
+    apply::{
+        Application, Applier, ApplyAction, ApplyInput, Evaluation, GroupVersion, ObjectKey, Served,
+        taking_over,
+    },
     patch::JsonPatch,
 };
 use either::Either;
@@ -157,7 +160,21 @@ impl Executor {
         Ok(ApplyInput::Seen(key.clone(), found(patched)?.map(Box::new)))
     }
 
-    /// A record that OCM's agent has left is gone on with: it becomes ours, and what it names is learnt before anything is added.
+    /// A record that is there already is one that OCM's agent has left, if it is of this ManifestWork: it becomes ours, and what it
+    /// names is learnt before anything is added.
+    async fn take_over(&self, wanted: &AppliedManifestWork) -> Result<AppliedManifestWork, Failure> {
+        let name = wanted.name_any();
+        let there = call(self.records.get(&name)).await?;
+        let Some(patch) = taking_over(&there, wanted) else {
+            return Err(Failure::Foreign(format!(
+                "AppliedManifestWork {name} records ManifestWork {} of another hub, or another ManifestWork; it is left alone",
+                there.spec.manifest_work_name
+            )));
+        };
+        let patch = json_patch(&patch)?;
+        call(self.records.patch(&name, &patching(names::AGENT), &patch)).await
+    }
+
     async fn record(&self, record: &AppliedManifestWork) -> Result<ApplyInput, Failure> {
         let name = record.name_any();
         let written = match call(self.records.create(&creating(names::AGENT), record)).await {
@@ -165,12 +182,7 @@ impl Executor {
                 let status = Patch::Merge(json!({ "status": record.status }));
                 call(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?
             }
-            Err(Failure::Foreign(_)) => {
-                let marks = Patch::Merge(json!({ "metadata": {
-                    "labels": record.metadata.labels, "finalizers": record.metadata.finalizers,
-                } }));
-                call(self.records.patch(&name, &patching(names::AGENT), &marks)).await?
-            }
+            Err(Failure::Foreign(_)) => self.take_over(record).await?,
             Err(failure) => return Err(failure),
         };
         Ok(ApplyInput::Record(Change::Apply(Box::new(written))))

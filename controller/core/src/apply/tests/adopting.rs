@@ -1,6 +1,7 @@
 //! What was there before, and what is another's.
 
 use super::*;
+use crate::patch::JsonPatch;
 
 #[test]
 fn what_was_there_before_is_adopted_and_left_when_the_manifest_work_goes() {
@@ -123,7 +124,7 @@ fn after_ocm(delete_option: &Value) -> World {
         json!({ "version": "v1", "resource": "configmaps", "namespace": "shop", "name": name, "uid": "" })
     });
     let record = json!({
-        "metadata": { "name": "hub-w", "uid": "uid-record" },
+        "metadata": { "name": "hub-w", "uid": "uid-record", "resourceVersion": "9" },
         "spec": { "hubHash": "hub", "manifestWorkName": "w" },
         "status": { "appliedResources": named },
     });
@@ -151,6 +152,44 @@ fn what_ocms_agent_has_left_is_gone_on_with() {
     world.delete_work("w");
     world.settle("w");
     assert!(!world.objects.contains_key(&key("configmaps", "c")));
+}
+
+#[test]
+fn a_record_that_is_taken_over_keeps_what_others_have_put_on_it_and_another_is_left_alone() {
+    let ocms = names::APPLIED_MANIFEST_WORK_FINALIZER;
+    let record = |metadata: Value, hub: &str, work: &str| -> AppliedManifestWork {
+        let named = json!({ "metadata": { "name": "hub-w", "uid": "r", "resourceVersion": "9" } });
+        let spec = json!({ "spec": { "hubHash": hub, "manifestWorkName": work, "agentID": "whoever" } });
+        read(with(with(named, spec), json!({ "metadata": metadata })))
+    };
+    let ours = json!({ "labels": { names::CLUSTER_LABEL: "cluster1" }, "finalizers": [ocms] });
+    let wanted = record(ours, "hub", "w");
+    for (metadata, labels, finalizers) in [
+        (
+            json!({}),
+            json!({ names::CLUSTER_LABEL: "cluster1" }),
+            json!([ocms]),
+        ),
+        (
+            json!({ "labels": { "a": "b" }, "finalizers": ["example.com/x", ocms] }),
+            json!({ "a": "b", names::CLUSTER_LABEL: "cluster1" }),
+            json!(["example.com/x", ocms]),
+        ),
+        (
+            json!({ "labels": { names::CLUSTER_LABEL: "other" }, "finalizers": ["example.com/x"] }),
+            json!({ names::CLUSTER_LABEL: "cluster1" }),
+            json!(["example.com/x", ocms]),
+        ),
+    ] {
+        let there = record(metadata.clone(), "hub", "w");
+        let guarded = JsonPatch::guarded("r", "9")
+            .set("/metadata/labels", labels)
+            .set("/metadata/finalizers", finalizers);
+        assert_eq!(taking_over(&there, &wanted), Some(guarded), "{metadata}");
+    }
+    for (hub, work) in [("another", "w"), ("hub", "another")] {
+        assert_eq!(taking_over(&record(json!({}), hub, work), &wanted), None);
+    }
 }
 
 #[test]

@@ -48,8 +48,16 @@ impl World {
                 ApplyInput::Seen(key, Some(Box::new(read(object))))
             }
             ApplyAction::Record(record) => {
-                let left = self.left.remove(name).map(read);
-                let record = self.stamped(left.unwrap_or(*record));
+                let record = match self.left.remove(name) {
+                    Some(mut left) => {
+                        let patch = taking_over(&read(left.clone()), &record).unwrap();
+                        let patch: json_patch::Patch = read(patch.to_value());
+                        json_patch::patch(&mut left, &patch).unwrap();
+                        read(left)
+                    }
+                    None => *record,
+                };
+                let record = self.stamped(record);
                 ApplyInput::Record(Change::Apply(Box::new(record)))
             }
             ApplyAction::Rewrite { resources, .. } => {
