@@ -1,6 +1,7 @@
 //! Whose an object is that is there already: ours, another ManifestWork's, or nobody's, to be adopted.
 
 use argosy_api::{AppliedManifestWork, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource as _;
 
 use super::{Applier, ObjectKey, drift::applied_by, views::Object};
@@ -55,13 +56,14 @@ impl Applier {
     }
 
     /// Whether OCM's agent has applied an object from the ManifestWork `name`, and nobody since: the record, which that agent has
-    /// left, is its owner, and no other is.
+    /// left, is its owner, and no other record is. Owners of other kinds do not count, as for that agent itself
+    /// (`existOtherAppliedManifestWorkOwners`).
     pub(super) fn inherits(&self, name: &WorkName, there: &Object) -> bool {
         let Some(record) = self.records.get(name) else {
             return false;
         };
         let owners = there.metadata().owner_references.iter().flatten();
-        let mut records = owners.filter(|owner| owner.kind == AppliedManifestWork::kind(&()));
+        let mut records = owners.filter(|owner| is_record(owner));
         let is_only = records.next().is_some_and(|owner| owner.uid == record.uid) && records.next().is_none();
         is_only && there.holder().is_none() && !there.is_run()
     }
@@ -77,4 +79,10 @@ impl Applier {
         let is_here = cluster.is_none_or(|cluster| cluster == self.config.cluster.as_str());
         is_here && !there.is_run() && there.holder() == Some(name.as_str())
     }
+}
+
+/// Whether an owner is a record, of this hub or of another, in whatever version.
+fn is_record(owner: &OwnerReference) -> bool {
+    let group = owner.api_version.rsplit_once('/').map(|(group, _)| group);
+    owner.kind == AppliedManifestWork::kind(&()) && group == Some(&*AppliedManifestWork::group(&()))
 }

@@ -155,6 +155,34 @@ fn what_ocms_agent_has_left_is_gone_on_with() {
 }
 
 #[test]
+fn what_ocms_agent_has_left_stays_if_another_record_is_its_owner_too() {
+    let ocm = "work.open-cluster-management.io/v1";
+    for (api, kind, stays) in [
+        (ocm, "AppliedManifestWork", true),
+        (
+            "work.open-cluster-management.io/v1beta1",
+            "AppliedManifestWork",
+            true,
+        ),
+        ("example.com/v1", "AppliedManifestWork", false),
+        (ocm, "Other", false),
+        ("apps/v1", "Deployment", false),
+        ("v1", "ConfigMap", false),
+    ] {
+        let mut world = after_ocm(&json!({}));
+        let place = key("configmaps", "d");
+        let mut object = world.objects[&place].clone();
+        let owners = object["metadata"]["ownerReferences"].as_array_mut().unwrap();
+        owners.push(json!({ "apiVersion": api, "kind": kind, "name": "another", "uid": "uid-another" }));
+        world.put(&place, object);
+        world.settle("w");
+        let record = world.record("w").status.unwrap().applied_resources;
+        assert!(record.iter().all(|entry| entry.name != "d"), "{kind} of {api}");
+        assert_eq!(world.objects.contains_key(&place), stays, "{kind} of {api}");
+    }
+}
+
+#[test]
 fn a_record_that_is_taken_over_keeps_what_others_have_put_on_it_and_another_is_left_alone() {
     let ocms = names::APPLIED_MANIFEST_WORK_FINALIZER;
     let record = |metadata: Value, hub: &str, work: &str| -> AppliedManifestWork {
