@@ -2,8 +2,7 @@
 //!
 //! One task owns the index. At most one action per key is under way; actions of different keys run side by side up to
 //! a limit. A failed key waits with growing delay, but any news about it is looked at at once. A key that does not settle
-//! is held back. Not here: what an input
-//! means (`argosy-core`) or how an action is carried out ([`Execute`]).
+//! is held back. Not here: what an input means (`argosy-core`) or how an action is carried out ([`Execute`]).
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
@@ -35,8 +34,8 @@ const IN_FLIGHT: usize = 64;
 /// Inputs that are learnt before the next decisions.
 const BATCH: usize = 256;
 
-/// Actions in a row after which a key is slowed down. A retirement has five; a run whose status changes faster than it can
-/// be written may have many, and is then only held to one write per change.
+/// Actions in a row about one object after which a key is slowed down. A retirement has five; a run whose status changes
+/// faster than it can be written may have many, and is then only held to one write per change.
 const LONGEST_STREAK: u32 = 64;
 
 struct Engine<R: Reconcile, E> {
@@ -48,7 +47,7 @@ struct Engine<R: Reconcile, E> {
     running: HashMap<R::Key, UnderWay>,
     retries: HashMap<R::Key, ExponentialBackoff>,
     /// Actions in a row that succeeded and left something to do.
-    streaks: HashMap<R::Key, u32>,
+    streaks: HashMap<R::Key, Streak>,
     timers: BTreeSet<(Timestamp, R::Key)>,
     timer_of: HashMap<R::Key, Timestamp>,
     actions: JoinSet<Finished<R>>,
@@ -63,6 +62,24 @@ struct UnderWay {
     since: Instant,
     /// When something was first learnt about the key meanwhile.
     learnt: Option<Instant>,
+}
+
+/// Actions of a key in a row. Each of its objects counts for itself, so that many are no reason to slow down, and two of which
+/// each is undone in turn are.
+#[derive(Default)]
+struct Streak {
+    lengths: HashMap<Option<String>, u32>,
+    /// That of the object that was last acted on.
+    last: u32,
+}
+
+impl Streak {
+    fn grow(&mut self, about: Option<String>) -> u32 {
+        let length = self.lengths.entry(about).or_default();
+        *length += 1;
+        self.last = *length;
+        self.last
+    }
 }
 
 struct Finished<R: Reconcile> {
@@ -160,7 +177,7 @@ where
         let is_held_back = self
             .streaks
             .get(&key)
-            .is_some_and(|streak| *streak > LONGEST_STREAK);
+            .is_some_and(|streak| streak.last > LONGEST_STREAK);
         if is_held_back && self.timer_of.contains_key(&key) {
             // Only its timer lets it go on, not the echo of its own write.
             return;
@@ -218,7 +235,7 @@ where
                 for dirty in self.index.answered(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
-                self.go_on(key, learnt.unwrap_or(now));
+                self.go_on(key, action.about(), learnt.unwrap_or(now));
             }
             Err(failure) => {
                 report(&key, &failure);
@@ -240,12 +257,12 @@ where
 
     /// After a success the key is decided anew. One that never comes to rest, because its writes do not bring what was
     /// asked, is slowed down.
-    fn go_on(&mut self, key: R::Key, since: Instant) {
+    fn go_on(&mut self, key: R::Key, about: Option<String>, since: Instant) {
         let streak = self.streaks.entry(key.clone()).or_default();
-        *streak += 1;
-        if *streak > LONGEST_STREAK {
-            if *streak == LONGEST_STREAK + 1 {
-                tracing::warn!(%key, actions = *streak, "does not settle; is something undoing these writes?");
+        let length = streak.grow(about);
+        if length > LONGEST_STREAK {
+            if length == LONGEST_STREAK + 1 {
+                tracing::warn!(%key, actions = length, "does not settle; is something undoing these writes?");
             }
             self.queued.remove(&key);
             self.queue.retain(|queued| *queued != key);
@@ -332,3 +349,6 @@ fn report(key: &impl std::fmt::Display, failure: &Failure) {
         Failure::Unreachable(message) => tracing::warn!(%key, %message, "unreachable"),
     }
 }
+
+#[cfg(test)]
+mod tests;

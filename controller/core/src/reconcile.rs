@@ -41,6 +41,11 @@ pub trait Reconcile {
 pub trait Action: fmt::Debug + fmt::Display {
     /// What it does, one of few words: a label of metrics.
     fn stage(&self) -> &'static str;
+
+    /// The object that it is about, where a key has many: many actions in a row, each about another, undo nothing.
+    fn about(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What to do next about one key.

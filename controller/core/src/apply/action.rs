@@ -131,6 +131,26 @@ impl crate::Action for ApplyAction {
             Self::Status { .. } => "status",
         }
     }
+
+    /// A ManifestWork has any number of manifests.
+    fn about(&self) -> Option<String> {
+        match self {
+            Self::Discover(api) => Some(api.to_string()),
+            Self::Look { key, .. }
+            | Self::Evaluate { key, .. }
+            | Self::MakeNamespace { key, .. }
+            | Self::Delete { key, .. }
+            | Self::GiveUp { key, .. } => Some(key.to_string()),
+            Self::Apply(application) => Some(application.key.to_string()),
+            Self::Record(_)
+            | Self::Rewrite { .. }
+            | Self::DropRecord(_)
+            | Self::Tell { .. }
+            | Self::Untell
+            | Self::Hold(_)
+            | Self::Status { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for ApplyAction {

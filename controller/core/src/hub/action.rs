@@ -143,6 +143,20 @@ impl crate::Action for HubAction {
             Self::ClusterConditions { .. } | Self::ClusterTaints { .. } => "cluster_status",
         }
     }
+
+    /// A Workflow that runs on every cluster has a run on each.
+    fn about(&self) -> Option<String> {
+        match self {
+            Self::CreateRun { run, .. } => run.metadata.name.clone(),
+            Self::DeleteRun { key, .. }
+            | Self::PatchWorkflow {
+                key,
+                purpose: Purpose::PassOn,
+                ..
+            } => Some(key.name.to_string()),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for HubAction {

@@ -254,3 +254,24 @@ fn an_answer_that_is_older_than_the_end_of_the_object_brings_nothing_back() {
         ["look for configmaps shop/c", "apply configmaps shop/c"]
     );
 }
+
+#[test]
+fn a_manifest_work_does_no_more_about_one_object_however_many_it_has() {
+    for count in [2, 30] {
+        let manifests: Vec<_> = (0..count)
+            .map(|number| config_map(&format!("c{number}"), "1"))
+            .collect();
+        let mut world = World::new(&[("w", theirs(&manifests))]).with_namespace();
+        let mut numbers: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        world.watch();
+        while let Some(action) = world.decide("w").action {
+            *numbers.entry(crate::Action::about(&action)).or_default() += 1;
+            let input = world.carry_out("w", action);
+            world.answer("w", input);
+            world.watch();
+        }
+        assert_eq!(world.says("w", None, "Applied").0, "True");
+        assert!(numbers.len() > count, "{numbers:?}");
+        assert!(numbers.values().all(|number| *number <= 4), "{numbers:?}");
+    }
+}

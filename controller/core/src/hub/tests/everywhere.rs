@@ -120,6 +120,20 @@ fn phase(phase: &str) -> Value {
 }
 
 #[test]
+fn what_is_done_for_one_run_after_the_other_is_about_that_run() {
+    let (mut fleet, parent, _) = with_runs();
+    let about = |fleet: &Fleet| fleet.decide().and_then(|action| crate::Action::about(&action));
+    fleet.workflow(with(parent, json!({ "spec": { "suspend": true } })));
+    assert_eq!(about(&fleet), Some("w-cluster1".to_owned()));
+    let mut fleet = new_fleet(true);
+    fleet.workflow(self::parent(json!({})));
+    assert_eq!(about(&fleet), Some("w-cluster1".to_owned()));
+    let run = fleet.creates("cluster1");
+    fleet.workflow(with(run, json!({ "metadata": { "uid": "run-cluster1" } })));
+    assert_eq!(about(&fleet), Some("w-cluster2".to_owned()));
+}
+
+#[test]
 fn it_is_claimed_for_every_cluster_even_where_one_matches() {
     for clusters in [json!({}), json!({ "name": "cluster2" })] {
         let mut fleet = Fleet::new();
