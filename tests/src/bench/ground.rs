@@ -158,7 +158,9 @@ impl Ground {
             ("benchmark", vec![std::process::id()]),
         ];
         asked.pids.extend(processes);
-        asked.metrics.insert("controller", vec![controller.metrics_address()]);
+        asked
+            .metrics
+            .insert("controller", vec![controller.metrics_address()]);
         if !agents.is_empty() {
             let addresses = agents.iter().map(|agent| agent.metrics_address()).collect();
             asked.metrics.insert("agents", addresses);
