@@ -118,11 +118,18 @@ pub fn creating(manager: &str) -> PostParams {
 
 /// Parameters of the deletion of exactly the object with `uid`, in the background.
 pub fn deleting(uid: &str) -> DeleteParams {
-    let preconditions = Preconditions {
+    DeleteParams::background().preconditions(Preconditions {
         uid: Some(uid.to_owned()),
         resource_version: None,
-    };
-    DeleteParams::background().preconditions(preconditions)
+    })
+}
+
+/// The same, as long as it is still at `version`.
+pub fn deleting_at(uid: &str, version: &str) -> DeleteParams {
+    DeleteParams::background().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: Some(version.to_owned()),
+    })
 }
 
 /// The same, of exactly the version that it was decided on.

@@ -20,7 +20,7 @@ use super::Spaces;
 use crate::{
     engine::Execute,
     mailboxes::Mailboxes,
-    outcome::{call, creating, deleting, found, json_patch, patching, whole_status},
+    outcome::{call, creating, deleting_at, found, json_patch, patching, whole_status},
 };
 
 /// Carries out the controller's actions.
@@ -84,9 +84,15 @@ impl Executor {
         Ok(HubInput::Workflow(Change::Apply(Box::new(created))))
     }
 
-    async fn delete_run(&self, key: &WorkflowKey, uid: &OriginUid) -> Result<HubInput, Failure> {
+    async fn delete_run(
+        &self,
+        key: &WorkflowKey,
+        uid: &OriginUid,
+        resource_version: &str,
+    ) -> Result<HubInput, Failure> {
         let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
-        let deleted = found(call(api.delete(&key.name, &deleting(uid.as_str()))).await)?;
+        let parameters = deleting_at(uid.as_str(), resource_version);
+        let deleted = found(call(api.delete(&key.name, &parameters)).await)?;
         let left = deleted.and_then(Either::left);
         let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
         Ok(match left.filter(is_held) {
@@ -182,7 +188,11 @@ impl Execute<Hub> for Executor {
             } => self.patch_workflow(key, patch).await,
             HubAction::CreateWork { cluster, work } => self.create_work(cluster, work).await,
             HubAction::CreateRun { parent, run, .. } => self.create_run(parent, run).await,
-            HubAction::DeleteRun { key, uid } => self.delete_run(key, uid).await,
+            HubAction::DeleteRun {
+                key,
+                uid,
+                resource_version,
+            } => self.delete_run(key, uid, resource_version).await,
             HubAction::WithdrawWork {
                 cluster,
                 origin,

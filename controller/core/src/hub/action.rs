@@ -41,6 +41,8 @@ pub enum HubAction {
         key: WorkflowKey,
         /// Its UID, so that no other is deleted.
         uid: OriginUid,
+        /// The version it was read at: it may be its own by now, and is to stay then.
+        resource_version: String,
     },
     /// Ask the agent of a cluster never to create the attempt.
     WithdrawWork {

@@ -108,17 +108,25 @@ impl Hub {
         Some(deletion(key, run))
     }
 
-    /// Whether a deleted Workflow takes its runs along, and any is left.
+    /// Whether a deleted Workflow takes its runs along, and any is left that it owns.
     pub(super) fn takes_runs_along(&self, view: &WorkflowView) -> bool {
         let mut finalizers = view.finalizers.iter();
         let leaves_them = finalizers.any(|name| name == names::ORPHAN_FINALIZER);
-        !leaves_them && self.runs.contains_key(&view.uid)
+        !leaves_them && self.owned_runs(view).next().is_some()
+    }
+
+    /// Its runs without those that were left behind: the garbage collector takes their references off, and only then the finalizer
+    /// that says so.
+    fn owned_runs(&self, view: &WorkflowView) -> impl Iterator<Item = (&WorkflowKey, &WorkflowView)> {
+        let is_owned = |run: &WorkflowView| run.run_of.as_ref().is_some_and(|of| of.key.is_some());
+        let runs = self.runs_of(view).map(|(_, key, run)| (key, run));
+        runs.filter(move |(_, run)| is_owned(run))
     }
 
     /// Deletes the next run of a deleted Workflow; none while it waits for those that are deleted already.
     pub(super) fn delete_run(&self, view: &WorkflowView) -> Option<HubAction> {
-        let mut runs = self.runs_of(view);
-        let (_, key, run) = runs.find(|(_, _, run)| !run.is_deleting)?;
+        let mut runs = self.owned_runs(view);
+        let (key, run) = runs.find(|(_, run)| !run.is_deleting)?;
         Some(deletion(key, run))
     }
 
@@ -158,6 +166,7 @@ fn deletion(key: &WorkflowKey, run: &WorkflowView) -> HubAction {
     HubAction::DeleteRun {
         key: key.clone(),
         uid: run.uid.clone(),
+        resource_version: run.resource_version.clone(),
     }
 }
 

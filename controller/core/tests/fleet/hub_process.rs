@@ -96,7 +96,11 @@ impl Process for Hub {
                 })
             }
             HubAction::CreateRun { parent, run, .. } => create_run(wds, parent, run),
-            HubAction::DeleteRun { key, uid } => delete_run(wds, key, uid),
+            HubAction::DeleteRun {
+                key,
+                uid,
+                resource_version,
+            } => delete_run(wds, key, uid, resource_version),
             HubAction::ClusterConditions {
                 name,
                 conditions,
@@ -163,7 +167,16 @@ fn create_run(wds: &mut ApiServer, parent: &OriginUid, run: &Workflow) -> Result
     Ok(HubInput::Workflow(apply(created?)))
 }
 
-fn delete_run(wds: &mut ApiServer, key: &WorkflowKey, uid: &OriginUid) -> Result<HubInput, Failure> {
+fn delete_run(
+    wds: &mut ApiServer,
+    key: &WorkflowKey,
+    uid: &OriginUid,
+    version: &str,
+) -> Result<HubInput, Failure> {
+    let there = found(wds.get(Kind::Workflow, &key.namespace, &key.name))?;
+    if there.is_some_and(|there| text(&there, "/metadata/resourceVersion") != version) {
+        return Err(Failure::Conflict);
+    }
     let deleted = wds.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid.as_str()));
     Ok(found(deleted)?.flatten().map_or_else(
         || HubInput::RunGone(key.clone(), uid.clone()),

@@ -209,6 +209,24 @@ fn runs_that_are_to_stay_stay() {
 }
 
 #[test]
+fn runs_that_were_left_behind_stay_although_nothing_says_so_on_the_workflow_any_more() {
+    let (mut fleet, parent, [one, two]) = with_runs();
+    for run in [one, two.clone()] {
+        fleet.workflow(with(run, json!({ "metadata": { "ownerReferences": [] } })));
+    }
+    fleet.workflow(deleting(parent));
+    fleet.patch(Purpose::LetGo);
+    // Of one that still has its reference, the view may be old.
+    fleet.workflow(two);
+    let version = fleet.version.to_string();
+    let decided = fleet.decide();
+    assert!(
+        matches!(&decided, Some(HubAction::DeleteRun { resource_version, .. }) if *resource_version == version),
+        "{decided:#?}"
+    );
+}
+
+#[test]
 fn an_answer_that_is_older_than_the_end_of_a_run_does_not_bring_it_back() {
     let mut fleet = new_fleet(true);
     fleet.workflow(parent(json!({})));
