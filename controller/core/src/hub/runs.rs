@@ -21,6 +21,9 @@ use crate::{
     runs::{Noted, Record},
 };
 
+/// Runs that are created before the record is written. Each write is as long as the record, and until then they wait.
+const RECORDED_AT_ONCE: usize = 32;
+
 impl Hub {
     /// The next step for a Workflow that is claimed for every cluster.
     pub(super) fn decide_runs(
@@ -48,6 +51,10 @@ impl Hub {
         first
             .or_else(|| self.clear_leftovers(view, Some(claim)))
             .or_else(|| self.delete_stray(view))
+            .or_else(|| {
+                let is_due = self.is_record_due(view);
+                is_due.then(|| self.summarise(key, view, claim)).flatten()
+            })
             .or_else(|| self.create_next(key, view, claim))
             .or_else(|| self.summarise(key, view, claim))
             .or_else(|| self.pass_on_to_runs(view))
@@ -74,6 +81,14 @@ impl Hub {
         let clusters = view.placement.clusters.iter();
         let missing: Vec<_> = clusters.filter(|cluster| !is_over && !has(cluster)).collect();
         missing.into_iter()
+    }
+
+    /// Whether runs that are there wait for the record, and should not wait for those that are still to be created.
+    fn is_record_due(&self, view: &WorkflowView) -> bool {
+        let runs = self.runs_of(view);
+        let waiting = runs.filter(|(cluster, ..)| !view.record.runs.contains_key(*cluster));
+        let most = if view.has_failed_to_create { 1 } else { RECORDED_AT_ONCE };
+        waiting.take(most).count() == most
     }
 
     /// The record as it should be: with every run that is there, and the ends of those that have ended.

@@ -68,6 +68,8 @@ pub(super) struct WorkflowView {
     pub(super) passed_on: Control,
     /// Which of its runs could not be created.
     pub(super) run_failures: BTreeMap<ClusterName, RunFailure>,
+    /// A run could not be created since the record was written last.
+    pub(super) has_failed_to_create: bool,
     /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
     pub(super) lease_read: Option<MicroTime>,
 }
@@ -80,10 +82,11 @@ pub(super) struct Parent {
     pub(super) key: Option<WorkflowKey>,
 }
 
-/// Why a run could not be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// That a run could not be created.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(super) struct RunFailure {
-    pub(super) failure: SendFailure,
+    /// Why, where trying again at once is of no use.
+    pub(super) failure: Option<SendFailure>,
     /// How often it was tried.
     pub(super) times: u32,
 }
@@ -178,6 +181,7 @@ impl WorkflowView {
             record,
             passed_on,
             run_failures: BTreeMap::new(),
+            has_failed_to_create: false,
             lease_read: None,
         }
     }
@@ -193,6 +197,7 @@ impl WorkflowView {
         self.run_failures.clone_from(&known.run_failures);
         // Whoever takes it off the object does not make anything run again.
         self.record.remember(&known.record);
+        self.has_failed_to_create = known.has_failed_to_create && self.record == known.record;
         if known.claim == self.claim {
             self.send_failure.clone_from(&known.send_failure);
             self.lease_read.clone_from(&known.lease_read);

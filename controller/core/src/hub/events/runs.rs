@@ -5,10 +5,7 @@ use argosy_api::conditions::reason;
 use super::Dirty;
 use crate::{
     ClusterName, Failure, WorkflowKey,
-    hub::{
-        Hub, HubKey, WorkflowView,
-        workflow_view::{RunFailure, SendFailure},
-    },
+    hub::{Hub, HubKey, WorkflowView, workflow_view::SendFailure},
 };
 
 impl Hub {
@@ -90,18 +87,19 @@ impl Hub {
     }
 }
 
-/// Why a run could not be created, where trying again at once is of no use.
+/// That a run could not be created, and why, where trying again at once is of no use.
 pub(super) fn learn_run_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &Failure) {
-    let (reason, message) = match failure {
-        Failure::Foreign(message) => (reason::NAME_TAKEN, message.clone()),
-        Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Unserved(message) => (
+    let known = view.run_failures.entry(cluster.clone()).or_default();
+    known.times += 1;
+    known.failure = match failure {
+        Failure::Foreign(message) => Some((reason::NAME_TAKEN, message.clone())),
+        Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Unserved(message) => Some((
             reason::REFUSED,
             format!("the control cluster refused the run: {message}"),
-        ),
-        Failure::Conflict | Failure::Missing(_) | Failure::Fenced(_) | Failure::Unreachable(_) => return,
-    };
-    let times = view.run_failures.get(cluster).map_or(0, |known| known.times) + 1;
-    let failure = SendFailure { reason, message };
-    view.run_failures
-        .insert(cluster.clone(), RunFailure { failure, times });
+        )),
+        Failure::Conflict | Failure::Missing(_) | Failure::Fenced(_) | Failure::Unreachable(_) => None,
+    }
+    .map(|(reason, message)| SendFailure { reason, message })
+    .or(known.failure.take());
+    view.has_failed_to_create = true;
 }

@@ -121,14 +121,14 @@ impl Hub {
     ) -> WorkflowCondition {
         let failed = self
             .missing(view)
-            .find_map(|cluster| Some((cluster, view.run_failures.get(cluster)?)));
-        if let Some((cluster, known)) = failed {
+            .find_map(|cluster| Some((cluster, view.run_failures.get(cluster)?.failure.as_ref()?)));
+        if let Some((cluster, failure)) = failed {
             let name = run_name(&key.name, cluster);
             let message = format!(
                 "the run {name} on {cluster} cannot be created: {}",
-                known.failure.message
+                failure.message
             );
-            return WorkflowCondition::new(types::DISPATCHED, false, known.failure.reason, &message);
+            return WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &message);
         }
         if record.runs.is_empty() && view.placement.clusters.is_empty() {
             let message = "no ManagedCluster matches its policies; it waits, held";

@@ -2,6 +2,7 @@
 
 mod asking;
 mod ending;
+mod recording;
 
 use super::*;
 
@@ -82,6 +83,14 @@ impl Fleet {
     fn run_is(&mut self, run: &mut Value, more: Value) -> BTreeSet<HubKey> {
         *run = with(run.clone(), more);
         self.workflow(run.clone())
+    }
+
+    /// The run on `cluster`, which is to be created next, is.
+    #[track_caller]
+    fn creates_and_sees(&mut self, cluster: &str) {
+        let mut run = self.creates(cluster);
+        run["metadata"]["uid"] = json!(format!("run-{cluster}"));
+        self.workflow(run);
     }
 
     fn run_gone(&mut self, run: &Value) {
