@@ -107,6 +107,10 @@ impl Hub {
             if view.placement.wants_logs && !fields.contains_key("archiveLogs") {
                 fields.insert("archiveLogs".to_owned(), json!(true));
             }
+            if !first.is_guarded {
+                // Its second hold, as on any Workflow there. It is taken off on the way to the cluster.
+                fields.insert("suspend".to_owned(), json!(true));
+            }
             begin_with(fields, &mut annotations, view, first.is_guarded);
         }
         metadata.labels = Some(labels);

@@ -218,6 +218,33 @@ fn each_run_is_what_its_user_wrote_held_and_claimed_for_its_cluster() {
 }
 
 #[test]
+fn where_nothing_guards_the_hold_a_run_is_suspended_too_and_is_not_on_its_cluster() {
+    let mut fleet = new_fleet(false);
+    let claim = json!({ "cluster": "every-cluster", "attempt": 1, "uid": "u1", "status": true });
+    let unguarded = json!({
+        "metadata": { "annotations": { "argosy.dev/claim": claim.to_string() } }, "spec": { "suspend": true },
+    });
+    let mut told = parent(unguarded);
+    fleet.workflow(told.clone());
+    for cluster in ["cluster1", "cluster2"] {
+        let run = fleet.creates(cluster);
+        assert_eq!(run["spec"]["suspend"], true);
+        assert_eq!(run["metadata"]["annotations"].get("argosy.dev/suspend"), None);
+        fleet.creates_and_sees(cluster);
+    }
+    told = fleet.mirrored(told);
+    fleet.workflow(told);
+    fleet.rests();
+    let Some(HubAction::CreateWork { work, .. }) = fleet.decide_run("cluster1") else {
+        panic!("it is sent")
+    };
+    let sent = serde_json::to_value(&work.spec).unwrap();
+    let sent = &sent["workload"]["manifests"][0];
+    assert_eq!(sent["spec"]["entrypoint"], "main");
+    assert_eq!(sent["spec"].get("suspend"), None);
+}
+
+#[test]
 fn nothing_is_sent_of_the_workflow_itself() {
     let (fleet, ..) = with_runs();
     fleet.rests();
