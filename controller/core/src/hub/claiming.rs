@@ -10,7 +10,7 @@ use crate::{
     ClusterName, WorkflowKey,
     claim::Claim,
     held::{PENDING, dispatched, hold, unreported_status},
-    patch::JsonPatch,
+    patch::{JsonPatch, annotation_path},
 };
 
 impl Hub {
@@ -32,10 +32,16 @@ impl Hub {
         self.claim_again(key, view, &claim)
     }
 
-    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet, and takes its ticket off.
-    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
+    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet, and takes its ticket off. The record
+    /// of its runs goes with the claim: with the claim alone, whoever starts now would create those again that are gone.
     pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
-        let patch = claiming(view, claim);
+        let (patch, record) = (claiming(view, claim), self.record(view));
+        let patch = if record.runs.is_empty() {
+            patch
+        } else {
+            let annotation = record.to_annotation(&view.uid);
+            patch.set(&annotation_path(names::RUNS_ON_ANNOTATION), annotation)
+        };
         HubAction::PatchWorkflow {
             key: key.clone(),
             patch: if claim.is_guarded {

@@ -92,7 +92,7 @@ impl Hub {
     }
 
     /// The record as it should be: with every run that is there, and the ends of those that have ended.
-    fn record(&self, view: &WorkflowView) -> Record {
+    pub(super) fn record(&self, view: &WorkflowView) -> Record {
         let mut record = view.record.clone();
         for (cluster, _, run) in self.runs_of(view) {
             let phase = run.is_final().then(|| run.status.phase.clone());
