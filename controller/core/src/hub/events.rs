@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use runs::learn_run_failure;
 
-use super::{Hub, HubAction, HubInput, HubKey, WorkflowView, workflow_view::SendFailure};
+use super::{Hub, HubAction, HubInput, HubKey, Purpose, WorkflowView, workflow_view::SendFailure};
 use crate::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
     digest::Digest,
@@ -73,6 +73,20 @@ impl Hub {
                     .is_some_and(|view| version == Some(&view.resource_version))
                 {
                     dirty = self.delete_workflow(key);
+                }
+            }
+            (
+                _,
+                HubAction::PatchWorkflow {
+                    key: run,
+                    purpose: Purpose::PassOn,
+                    ..
+                }
+                | HubAction::DeleteRun { key: run, .. },
+                _,
+            ) => {
+                if let Some(run) = self.workflows.get_mut(run) {
+                    run.ask_failure.count(failure);
                 }
             }
             _ => {}

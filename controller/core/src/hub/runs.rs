@@ -33,8 +33,11 @@ impl Hub {
         claim: &Claim,
     ) -> Option<HubAction> {
         if view.is_deleting {
-            return self
-                .decide_deletion(key, view)
+            // Of those that are left, each was tried.
+            let is_refused = self.next_to_delete(view).is_some_and(|(_, run)| run.ask_failure.times > 0);
+            let told = is_refused.then(|| self.summarise(key, view, claim)).flatten();
+            return told
+                .or_else(|| self.decide_deletion(key, view))
                 .or_else(|| self.summarise(key, view, claim));
         }
         // Where the WDS was put back to a backup, it may be known as sent to one cluster.
@@ -56,9 +59,16 @@ impl Hub {
                 is_due.then(|| self.summarise(key, view, claim)).flatten()
             })
             .or_else(|| self.create_next(key, view, claim))
+            .or_else(|| self.pass_on_next(view))
             .or_else(|| self.summarise(key, view, claim))
-            .or_else(|| self.pass_on_to_runs(view))
-            .or_else(|| self.create_again(key, view, claim))
+            .or_else(|| self.try_again(key, view, claim))
+    }
+
+    /// Tries again, in turn, what could not be done: to create a run, or to ask one.
+    fn try_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
+        let tried = [self.create_again(key, view, claim), self.pass_on_again(view)];
+        let next = tried.into_iter().flatten().min_by_key(|(times, _)| *times);
+        next.map(|(_, action)| action)
     }
 
     /// The runs of a Workflow that are there, by cluster.
@@ -140,9 +150,16 @@ impl Hub {
 
     /// Deletes the next run of a deleted Workflow; none while it waits for those that are deleted already.
     pub(super) fn delete_run(&self, view: &WorkflowView) -> Option<HubAction> {
-        let mut runs = self.owned_runs(view);
-        let (key, run) = runs.find(|(_, run)| !run.is_deleting)?;
+        let (key, run) = self.next_to_delete(view)?;
         Some(deletion(key, run))
+    }
+
+    fn next_to_delete(&self, view: &WorkflowView) -> Option<(&WorkflowKey, &WorkflowView)> {
+        if !self.takes_runs_along(view) {
+            return None;
+        }
+        let runs = self.owned_runs(view).filter(|(_, run)| !run.is_deleting);
+        runs.min_by_key(|(_, run)| run.ask_failure.times)
     }
 
     /// Whether a Workflow may be sent as far as it is the run of another one: that one has it in its record, or has left it behind.

@@ -68,6 +68,8 @@ pub(super) struct WorkflowView {
     pub(super) passed_on: Control,
     /// Which of its runs could not be created.
     pub(super) run_failures: BTreeMap<ClusterName, RunFailure>,
+    /// That it could not be asked or deleted, if it is a run.
+    pub(super) ask_failure: RunFailure,
     /// A run could not be created since the record was written last.
     pub(super) has_failed_to_create: bool,
     /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
@@ -82,7 +84,7 @@ pub(super) struct Parent {
     pub(super) key: Option<WorkflowKey>,
 }
 
-/// That a run could not be created.
+/// That a run could not be created, asked or deleted.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(super) struct RunFailure {
     /// Why, where trying again at once is of no use.
@@ -181,6 +183,7 @@ impl WorkflowView {
             record,
             passed_on,
             run_failures: BTreeMap::new(),
+            ask_failure: RunFailure::default(),
             has_failed_to_create: false,
             lease_read: None,
         }
@@ -195,6 +198,9 @@ impl WorkflowView {
         self.settled.set(known.settled.get());
         self.unsure_of.clone_from(&known.unsure_of);
         self.run_failures.clone_from(&known.run_failures);
+        if (&known.passed_on, known.is_deleting) == (&self.passed_on, self.is_deleting) {
+            self.ask_failure.clone_from(&known.ask_failure);
+        }
         // Whoever takes it off the object does not make anything run again.
         self.record.remember(&known.record);
         self.has_failed_to_create = known.has_failed_to_create && self.record == known.record;

@@ -5,7 +5,10 @@ use argosy_api::conditions::reason;
 use super::Dirty;
 use crate::{
     ClusterName, Failure, WorkflowKey,
-    hub::{Hub, HubKey, WorkflowView, workflow_view::SendFailure},
+    hub::{
+        Hub, HubKey, WorkflowView,
+        workflow_view::{RunFailure, SendFailure},
+    },
 };
 
 impl Hub {
@@ -87,19 +90,27 @@ impl Hub {
     }
 }
 
-/// That a run could not be created, and why, where trying again at once is of no use.
+/// That a run could not be created.
 pub(super) fn learn_run_failure(view: &mut WorkflowView, cluster: &ClusterName, failure: &Failure) {
-    let known = view.run_failures.entry(cluster.clone()).or_default();
-    known.times += 1;
-    known.failure = match failure {
-        Failure::Foreign(message) => Some((reason::NAME_TAKEN, message.clone())),
-        Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Unserved(message) => Some((
-            reason::REFUSED,
-            format!("the control cluster refused the run: {message}"),
-        )),
-        Failure::Conflict | Failure::Missing(_) | Failure::Fenced(_) | Failure::Unreachable(_) => None,
-    }
-    .map(|(reason, message)| SendFailure { reason, message })
-    .or(known.failure.take());
+    view.run_failures
+        .entry(cluster.clone())
+        .or_default()
+        .count(failure);
     view.has_failed_to_create = true;
+}
+
+impl RunFailure {
+    /// One time more, and why, where trying again at once is of no use.
+    pub(super) fn count(&mut self, failure: &Failure) {
+        self.times += 1;
+        let (reason, message) = match failure {
+            Failure::Foreign(message) => (reason::NAME_TAKEN, message.clone()),
+            Failure::Refused(message) | Failure::NotFound { message, .. } | Failure::Unserved(message) => (
+                reason::REFUSED,
+                format!("the control cluster refused it: {message}"),
+            ),
+            Failure::Conflict | Failure::Missing(_) | Failure::Fenced(_) | Failure::Unreachable(_) => return,
+        };
+        self.failure = Some(SendFailure { reason, message });
+    }
 }

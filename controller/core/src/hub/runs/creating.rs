@@ -39,16 +39,17 @@ impl Hub {
         Some(self.create_run(key, view, claim, cluster))
     }
 
-    /// Tries again, in turn, what could not be created.
+    /// Creates a run that could not be created, of all such the one that was tried least, and how often that was.
     pub(super) fn create_again(
         &self,
         key: &WorkflowKey,
         view: &WorkflowView,
         claim: &Claim,
-    ) -> Option<HubAction> {
-        let times = |cluster: &&ClusterName| view.run_failures.get(*cluster).map(|known| known.times);
-        let cluster = self.missing(view).min_by_key(times)?;
-        Some(self.create_run(key, view, claim, cluster))
+    ) -> Option<(u32, HubAction)> {
+        let times = |cluster| view.run_failures.get(cluster).map_or(0, |known| known.times);
+        let missing = self.missing(view).map(|cluster| (times(cluster), cluster));
+        let (times, cluster) = missing.min_by_key(|(times, _)| *times)?;
+        Some((times, self.create_run(key, view, claim, cluster)))
     }
 
     fn create_run(

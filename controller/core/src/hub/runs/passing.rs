@@ -5,22 +5,71 @@
 
 use std::collections::BTreeMap;
 
-use argosy_api::names;
+use argosy_api::{
+    conditions::{WorkflowCondition, workflow as types},
+    names,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    ClusterName, WorkflowKey,
     control::Control,
     hub::{Hub, HubAction, action::Purpose, workflow_view::WorkflowView},
     patch::JsonPatch,
+    runs::run_name,
 };
 
 impl Hub {
-    /// Passes on what is asked of the Workflow to the next run that was not asked yet.
-    pub(super) fn pass_on_to_runs(&self, view: &WorkflowView) -> Option<HubAction> {
+    /// Passes on what is asked of the Workflow to the next run of which that was not tried yet.
+    pub(super) fn pass_on_next(&self, view: &WorkflowView) -> Option<HubAction> {
         let wanted = wanted(view);
-        let is_open = |run: &WorkflowView| !run.is_deleting && !run.is_final() && run.passed_on != wanted;
-        let mut runs = self.runs_of(view);
-        let (_, key, run) = runs.find(|(_, _, run)| is_open(run))?;
+        let mut runs = self.unasked(view, &wanted);
+        let (_, key, run) = runs.find(|(_, _, run)| run.ask_failure.times == 0)?;
+        Some(pass_on(key, run, &wanted))
+    }
+
+    /// Passes it on to a run that could not be asked, of all such the one that was tried least, and how often that was.
+    pub(super) fn pass_on_again(&self, view: &WorkflowView) -> Option<(u32, HubAction)> {
+        let wanted = wanted(view);
+        let runs = self.unasked(view, &wanted);
+        let (_, key, run) = runs.min_by_key(|(_, _, run)| run.ask_failure.times)?;
+        Some((run.ask_failure.times, pass_on(key, run, &wanted)))
+    }
+
+    fn unasked(
+        &self,
+        view: &WorkflowView,
+        wanted: &Control,
+    ) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
+        let is_open = |run: &WorkflowView| !run.is_deleting && !run.is_final() && run.passed_on != *wanted;
+        self.runs_of(view).filter(move |(_, _, run)| is_open(run))
+    }
+
+    /// Why a run cannot be asked, or deleted with its Workflow, if one cannot.
+    pub(super) fn not_asked(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<WorkflowCondition> {
+        let wanted = wanted(view);
+        let told = |cluster: &ClusterName, run: &WorkflowView, what: &str| {
+            let failure = run.ask_failure.failure.as_ref()?;
+            let name = run_name(&key.name, cluster);
+            let message = format!("the run {name} on {cluster} cannot be {what}: {}", failure.message);
+            Some(WorkflowCondition::new(
+                types::CONTROL_APPLIED,
+                false,
+                failure.reason,
+                &message,
+            ))
+        };
+        if view.is_deleting {
+            let mut left = self.runs_of(view).filter(|(_, _, run)| !run.is_deleting);
+            return left.find_map(|(cluster, _, run)| told(cluster, run, "deleted"));
+        }
+        let mut runs = self.unasked(view, &wanted);
+        runs.find_map(|(cluster, _, run)| told(cluster, run, "asked"))
+    }
+}
+
+/// The patch that asks a run for what is wanted.
+fn pass_on(key: &WorkflowKey, run: &WorkflowView, wanted: &Control) -> HubAction {
         let mut annotations = run.annotations.clone();
         let content = run.spec.value();
         let before = content.as_object().cloned().unwrap_or_default();
@@ -31,9 +80,9 @@ impl Hub {
             suspend(&mut spec, &mut annotations, wanted.suspend, is_verb);
         }
         if wanted.shutdown != run.passed_on.shutdown {
-            shut_down(&mut spec, &wanted);
+            shut_down(&mut spec, wanted);
         }
-        note(&mut annotations, &wanted);
+        note(&mut annotations, wanted);
         let guard = JsonPatch::guarded(run.uid.as_str(), &run.resource_version);
         let noted = guard.set("/metadata/annotations", json!(annotations));
         let fields = ["suspend", "shutdown"]
@@ -47,12 +96,11 @@ impl Hub {
                 (_, None) => patch.remove(&path),
             }
         });
-        Some(HubAction::PatchWorkflow {
+        HubAction::PatchWorkflow {
             key: key.clone(),
             patch,
             purpose: Purpose::PassOn,
-        })
-    }
+        }
 }
 
 /// What every run is to be asked for.

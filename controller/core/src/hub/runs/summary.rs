@@ -67,10 +67,12 @@ impl Hub {
             };
             annotations.insert(names::VERBS_ANNOTATION.to_owned(), verbs.to_annotation());
         }
-        let conditions = refused
-            .map(|message| {
-                WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::ASK_THE_RUNS, &message)
-            })
+        let ask_the_runs = refused.map(|message| {
+            WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::ASK_THE_RUNS, &message)
+        });
+        let conditions = self
+            .not_asked(key, view)
+            .or(ask_the_runs)
             .into_iter()
             .chain([self.dispatched_to_all(key, view, &record)]);
         let conditions: Vec<_> = conditions.collect();

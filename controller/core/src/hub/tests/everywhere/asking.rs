@@ -77,3 +77,51 @@ fn a_verb_about_steps_is_refused_with_the_names_of_the_runs() {
     fleet.workflow(told);
     fleet.rests();
 }
+
+#[test]
+fn a_run_that_cannot_be_asked_holds_up_no_other_and_is_asked_again() {
+    let (mut fleet, parent, [one, two]) = with_runs();
+    let stopped = with(parent, json!({ "spec": { "shutdown": "Stop" } }));
+    fleet.workflow(stopped.clone());
+    fleet.passed_on_to("cluster1");
+    fleet.fail(&Failure::Refused("a policy denies it".to_owned()));
+    let patch = fleet.passed_on_to("cluster2");
+    fleet.workflow(patched(two, &patch));
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["ControlApplied=False Refused", "Dispatched=True EveryCluster"]
+    );
+    let told = fleet.mirrored(stopped);
+    let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.contains("w-cluster1 on cluster1 cannot be asked"), "{message}");
+    assert!(message.ends_with("a policy denies it"), "{message}");
+    fleet.workflow(told.clone());
+    let patch = fleet.passed_on_to("cluster1");
+    fleet.fail(&Failure::Unreachable("timed out".to_owned()));
+    fleet.passed_on_to("cluster1");
+    fleet.workflow(patched(one, &patch));
+    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=True EveryCluster"]);
+}
+
+#[test]
+fn a_run_that_cannot_be_asked_and_one_that_cannot_be_created_take_turns() {
+    let (mut fleet, parent, [_, two]) = with_runs();
+    let joined = fleet.change(cluster("cluster3"));
+    fleet.learn(HubInput::Cluster(joined));
+    fleet.creates("cluster3");
+    fleet.fail(&Failure::Unreachable("timed out".to_owned()));
+    let suspended = with(parent, json!({ "spec": { "suspend": true } }));
+    fleet.workflow(suspended.clone());
+    fleet.passed_on_to("cluster1");
+    fleet.fail(&Failure::Unreachable("timed out".to_owned()));
+    let patch = fleet.passed_on_to("cluster2");
+    fleet.workflow(patched(two, &patch));
+    let told = fleet.mirrored(suspended);
+    fleet.workflow(told);
+    for _ in 0..2 {
+        fleet.creates("cluster3");
+        fleet.fail(&Failure::Unreachable("timed out".to_owned()));
+        fleet.passed_on_to("cluster1");
+        fleet.fail(&Failure::Unreachable("timed out".to_owned()));
+    }
+}

@@ -193,6 +193,23 @@ fn a_deleted_workflow_takes_its_runs_along_and_goes_last() {
 }
 
 #[test]
+fn a_run_that_cannot_be_deleted_holds_up_no_other() {
+    let (mut fleet, parent, [_, two]) = with_runs();
+    let deleted = deleting(parent);
+    fleet.workflow(deleted.clone());
+    fleet.fail(&Failure::Refused("a policy denies it".to_owned()));
+    let decided = fleet.decide();
+    assert!(matches!(&decided, Some(HubAction::DeleteRun { key, .. }) if *key == run_key("cluster2")));
+    fleet.workflow(deleting(two));
+    let told = fleet.mirrored(deleted);
+    let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.contains("w-cluster1 on cluster1 cannot be deleted"), "{message}");
+    fleet.workflow(told);
+    let decided = fleet.decide();
+    assert!(matches!(&decided, Some(HubAction::DeleteRun { key, .. }) if *key == run_key("cluster1")));
+}
+
+#[test]
 fn runs_that_are_to_stay_stay() {
     let (mut fleet, parent, [one, _]) = with_runs();
     let orphaning = json!({ "metadata": { "finalizers": ["argosy.dev/controller", "orphan"] } });
