@@ -85,6 +85,8 @@ pub fn is_run_of(object: &Workflow, of: &OriginUid) -> bool {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
     pub(crate) runs: BTreeMap<ClusterName, Noted>,
+    /// All of them had ended once, so that no other is created. The phase does not say so for good: a retry takes it off.
+    pub(crate) has_ended: bool,
 }
 
 /// What the record says of one run.
@@ -102,6 +104,8 @@ struct Wire {
     /// Of the Workflow; a record that was copied with other annotations is none.
     uid: String,
     runs: BTreeMap<String, Noted>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
 }
 
 impl Record {
@@ -112,11 +116,14 @@ impl Record {
         let wire = text
             .and_then(|text| serde_json::from_str::<Wire>(text).ok())
             .filter(|wire| Some(&wire.uid) == metadata.uid.as_ref());
-        let runs = wire.map(|wire| wire.runs).unwrap_or_default();
+        let (runs, has_ended) = wire.map(|wire| (wire.runs, wire.ended)).unwrap_or_default();
         let runs = runs
             .into_iter()
             .map(|(cluster, noted)| (cluster.as_str().into(), noted));
-        Self { runs: runs.collect() }
+        Self {
+            runs: runs.collect(),
+            has_ended,
+        }
     }
 
     /// The annotation's value on the Workflow with `uid`.
@@ -127,12 +134,14 @@ impl Record {
             runs: runs
                 .map(|(cluster, noted)| (cluster.to_string(), noted.clone()))
                 .collect(),
+            ended: self.has_ended,
         })
         .to_string()
     }
 
-    /// Adds what `known` says of runs of which this one says nothing.
+    /// Adds what `known` says of runs of which this one says nothing, and that they had ended.
     pub(crate) fn remember(&mut self, known: &Self) {
+        self.has_ended |= known.has_ended;
         for (cluster, noted) in &known.runs {
             self.runs.entry(cluster.clone()).or_insert_with(|| noted.clone());
         }
@@ -204,6 +213,7 @@ mod tests {
                 ("c2".into(), noted("r2", Some("Failed"))),
             ]
             .into(),
+            has_ended: true,
         };
         let text = record.to_annotation(&"u1".into());
         let on = |uid: &str| {
@@ -217,8 +227,10 @@ mod tests {
         assert_eq!(on("u2"), Record::default());
         let mut less = Record {
             runs: [("c1".into(), noted("r1", Some("Error")))].into(),
+            has_ended: false,
         };
         less.remember(&record);
+        assert!(less.has_ended);
         assert_eq!(less.runs[&"c1".into()], noted("r1", Some("Error")));
         assert_eq!(less.runs[&"c2".into()], noted("r2", Some("Failed")));
     }

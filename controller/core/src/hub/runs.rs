@@ -80,11 +80,12 @@ impl Hub {
         runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
     }
 
-    /// The clusters that a run is still to be created for. None for a Workflow that has ended or was ended by its user.
+    /// The clusters that a run is still to be created for. None for a Workflow that has ended once or was ended by its user.
     fn missing<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
         let known = self.runs.get(&view.uid);
         let has_any = known.is_some() || !view.record.runs.is_empty();
-        let is_over = view.is_deleting || (has_any && (view.is_final() || view.control.shutdown.is_some()));
+        let has_ended = view.record.has_ended || view.is_final();
+        let is_over = view.is_deleting || (has_any && (has_ended || view.control.shutdown.is_some()));
         let has = move |cluster: &ClusterName| {
             view.record.runs.contains_key(cluster) || known.is_some_and(|runs| runs.contains_key(cluster))
         };

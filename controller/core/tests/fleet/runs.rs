@@ -53,8 +53,11 @@ pub(crate) fn check_sum(world: &World, object: &Value) {
         .iter()
         .filter(|run| parent_of(run).as_deref() == Some(uid));
     let runs: Vec<&Value> = runs.collect();
-    let record = noted(object, names::RUNS_ON_ANNOTATION)["runs"].clone();
-    let has_ended = workflow::is_final(phase(object)) || !text(object, "/spec/shutdown").is_empty();
+    let on = noted(object, names::RUNS_ON_ANNOTATION);
+    let record = on["runs"].clone();
+    let has_ended = workflow::is_final(phase(object))
+        || on["ended"] == true
+        || !text(object, "/spec/shutdown").is_empty();
     if label(object, names::KUBESTELLAR_CLUSTER_LABEL) == "every" && !has_ended {
         let has_all = CLUSTERS.iter().all(|cluster| record.get(*cluster).is_some());
         assert!(has_all, "it has no run on some cluster: {object:#}");

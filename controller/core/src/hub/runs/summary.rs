@@ -47,13 +47,17 @@ impl Hub {
         let runs = self.counted(view, &record);
         let left = self.missing(view).count();
         let phase = sum(view, &record, &runs, left);
+        let noted_runs = Record {
+            has_ended: record.has_ended || workflow::is_final(phase),
+            ..record.clone()
+        };
         let noted = Claim {
             has_started: claim.has_started || runs.iter().any(|run| run.has_started),
             born_as: None,
             ..claim.clone()
         };
         let mut annotations = claimed_annotations(view, &noted, None);
-        with_record(&mut annotations, &record, view);
+        with_record(&mut annotations, &noted_runs, view);
         let refused = refused(key, view, &record);
         if let Some(refused) = refused.as_ref().filter(|_| !view.control.verbs.is_empty()) {
             let verbs = annotations

@@ -167,6 +167,25 @@ fn a_cluster_that_joins_gets_a_run_until_the_end_and_none_once_it_was_ended() {
 }
 
 #[test]
+fn a_cluster_that_joins_gets_no_run_of_a_workflow_that_somebody_retries_as_a_whole() {
+    let (mut fleet, parent, [mut one, mut two]) = with_runs();
+    fleet.run_is(&mut one, phase("Failed"));
+    fleet.run_is(&mut two, phase("Succeeded"));
+    let ended = fleet.mirrored(parent);
+    fleet.workflow(ended.clone());
+    let joined = fleet.change(cluster("cluster3"));
+    fleet.learn(HubInput::Cluster(joined));
+    // As argo-server writes it, before it is refused.
+    let mut retried = ended.clone();
+    retried["status"]["phase"] = json!("Running");
+    fleet.workflow(retried.clone());
+    let refused = fleet.mirrored(retried);
+    assert_eq!(refused["status"]["phase"], "Failed");
+    fleet.workflow(refused);
+    fleet.rests();
+}
+
+#[test]
 fn a_deleted_workflow_takes_its_runs_along_and_goes_last() {
     let (mut fleet, parent, [one, two]) = with_runs();
     fleet.workflow(deleting(parent.clone()));
