@@ -34,7 +34,9 @@ impl Hub {
     ) -> Option<HubAction> {
         if view.is_deleting {
             // Of those that are left, each was tried.
-            let is_refused = self.next_to_delete(view).is_some_and(|(_, run)| run.ask_failure.times > 0);
+            let is_refused = self
+                .next_to_delete(view)
+                .is_some_and(|(_, run)| run.ask_failure.times > 0);
             let told = is_refused.then(|| self.summarise(key, view, claim)).flatten();
             return told
                 .or_else(|| self.decide_deletion(key, view))
@@ -98,7 +100,11 @@ impl Hub {
     fn is_record_due(&self, view: &WorkflowView) -> bool {
         let runs = self.runs_of(view);
         let waiting = runs.filter(|(cluster, ..)| !view.record.runs.contains_key(*cluster));
-        let most = if view.has_failed_to_create { 1 } else { RECORDED_AT_ONCE };
+        let most = if view.has_failed_to_create {
+            1
+        } else {
+            RECORDED_AT_ONCE
+        };
         waiting.take(most).count() == most
     }
 

@@ -39,7 +39,8 @@ impl Hub {
     }
 
     /// Whom else it concerns that a Workflow is `after` and was `before`: the Workflow that it is a run of; and those of its own runs
-    /// for which the record has changed, all of them where it is deleted or gone.
+    /// for which the record has changed, all of them where it is deleted or gone. Of a run, most reports change nothing that is
+    /// summed up, and the sum costs as much as there are runs.
     pub(super) fn concerned(&self, before: Option<&WorkflowView>, after: Option<&WorkflowView>) -> Dirty {
         if let (Some(one), Some(other)) = (before, after)
             && one.uid != other.uid
@@ -49,7 +50,8 @@ impl Hub {
             return dirty;
         }
         let mut dirty = Dirty::new();
-        for view in [before, after].into_iter().flatten() {
+        let has_news = told(before) != told(after);
+        for view in [before, after].into_iter().flatten().filter(|_| has_news) {
             let parent = view
                 .run_of
                 .as_ref()
@@ -88,6 +90,17 @@ impl Hub {
                 .has_buried(&HubKey::Workflow(key), Some(view.uid.as_str()))
         })
     }
+}
+
+/// What a Workflow sees of its run.
+fn told(run: Option<&WorkflowView>) -> Option<impl PartialEq> {
+    let run = run?;
+    let claim = run.claim.as_ref();
+    Some((
+        (&run.status.phase, &run.status.started_at, &run.status.finished_at),
+        (&run.passed_on, &run.run_of, run.is_deleting),
+        claim.map(|claim| (&claim.cluster, claim.has_started)),
+    ))
 }
 
 /// That a run could not be created.

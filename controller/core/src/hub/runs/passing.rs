@@ -51,7 +51,10 @@ impl Hub {
         let told = |cluster: &ClusterName, run: &WorkflowView, what: &str| {
             let failure = run.ask_failure.failure.as_ref()?;
             let name = run_name(&key.name, cluster);
-            let message = format!("the run {name} on {cluster} cannot be {what}: {}", failure.message);
+            let message = format!(
+                "the run {name} on {cluster} cannot be {what}: {}",
+                failure.message
+            );
             Some(WorkflowCondition::new(
                 types::CONTROL_APPLIED,
                 false,
@@ -70,37 +73,37 @@ impl Hub {
 
 /// The patch that asks a run for what is wanted.
 fn pass_on(key: &WorkflowKey, run: &WorkflowView, wanted: &Control) -> HubAction {
-        let mut annotations = run.annotations.clone();
-        let content = run.spec.value();
-        let before = content.as_object().cloned().unwrap_or_default();
-        let mut spec = before.clone();
-        // Whatever its user has asked of the run alone stays until something else is asked of all.
-        if wanted.suspend != run.passed_on.suspend {
-            let is_verb = run.claim.as_ref().is_some_and(|claim| claim.is_guarded) && !run.keeps_suspend;
-            suspend(&mut spec, &mut annotations, wanted.suspend, is_verb);
+    let mut annotations = run.annotations.clone();
+    let content = run.spec.value();
+    let before = content.as_object().cloned().unwrap_or_default();
+    let mut spec = before.clone();
+    // Whatever its user has asked of the run alone stays until something else is asked of all.
+    if wanted.suspend != run.passed_on.suspend {
+        let is_verb = run.claim.as_ref().is_some_and(|claim| claim.is_guarded) && !run.keeps_suspend;
+        suspend(&mut spec, &mut annotations, wanted.suspend, is_verb);
+    }
+    if wanted.shutdown != run.passed_on.shutdown {
+        shut_down(&mut spec, wanted);
+    }
+    note(&mut annotations, wanted);
+    let guard = JsonPatch::guarded(run.uid.as_str(), &run.resource_version);
+    let noted = guard.set("/metadata/annotations", json!(annotations));
+    let fields = ["suspend", "shutdown"]
+        .into_iter()
+        .filter(|_| content.is_object());
+    let patch = fields.fold(noted, |patch, field| {
+        let path = format!("/spec/{field}");
+        match (before.get(field), spec.get(field)) {
+            (one, other) if one == other => patch,
+            (_, Some(value)) => patch.set(&path, value.clone()),
+            (_, None) => patch.remove(&path),
         }
-        if wanted.shutdown != run.passed_on.shutdown {
-            shut_down(&mut spec, wanted);
-        }
-        note(&mut annotations, wanted);
-        let guard = JsonPatch::guarded(run.uid.as_str(), &run.resource_version);
-        let noted = guard.set("/metadata/annotations", json!(annotations));
-        let fields = ["suspend", "shutdown"]
-            .into_iter()
-            .filter(|_| content.is_object());
-        let patch = fields.fold(noted, |patch, field| {
-            let path = format!("/spec/{field}");
-            match (before.get(field), spec.get(field)) {
-                (one, other) if one == other => patch,
-                (_, Some(value)) => patch.set(&path, value.clone()),
-                (_, None) => patch.remove(&path),
-            }
-        });
-        HubAction::PatchWorkflow {
-            key: key.clone(),
-            patch,
-            purpose: Purpose::PassOn,
-        }
+    });
+    HubAction::PatchWorkflow {
+        key: key.clone(),
+        patch,
+        purpose: Purpose::PassOn,
+    }
 }
 
 /// What every run is to be asked for.

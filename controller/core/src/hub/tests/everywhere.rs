@@ -275,6 +275,28 @@ fn a_run_is_sent_once_the_record_has_it() {
 }
 
 #[test]
+fn a_run_concerns_its_workflow_only_where_the_sum_could_change() {
+    let (mut fleet, _, [mut one, two]) = with_runs();
+    let owner = HubKey::Workflow(key());
+    assert!(fleet.run_is(&mut one, phase("Running")).contains(&owner));
+    let nodes =
+        json!({ "status": { "nodes": { "a": { "type": "Pod", "phase": "Running" } }, "progress": "0/1" } });
+    let dirty = fleet.run_is(&mut one, nodes);
+    assert_eq!(dirty, [HubKey::Workflow(run_key("cluster1"))].into());
+    for news in [
+        json!({ "metadata": { "annotations": { "argosy.dev/passed-on": "{\"suspend\":true}" } } }),
+        json!({ "metadata": { "ownerReferences": [] } }),
+        phase("Succeeded"),
+        deleting(json!({})),
+    ] {
+        assert!(fleet.run_is(&mut one, news.clone()).contains(&owner), "{news}");
+    }
+    let gone = read(fleet.next(two));
+    let dirty = fleet.learn(HubInput::Workflow(Change::Delete(Box::new(gone))));
+    assert!(dirty.contains(&owner));
+}
+
+#[test]
 fn whatever_policies_say_afterwards_it_stays_so_and_its_runs_stay_where_they_are() {
     let (mut fleet, ..) = with_runs();
     let change = fleet.change(policy("all", json!({ "name": "cluster1" })));

@@ -93,14 +93,20 @@ fn a_run_that_cannot_be_asked_holds_up_no_other_and_is_asked_again() {
     );
     let told = fleet.mirrored(stopped);
     let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
-    assert!(message.contains("w-cluster1 on cluster1 cannot be asked"), "{message}");
+    assert!(
+        message.contains("w-cluster1 on cluster1 cannot be asked"),
+        "{message}"
+    );
     assert!(message.ends_with("a policy denies it"), "{message}");
     fleet.workflow(told.clone());
     let patch = fleet.passed_on_to("cluster1");
     fleet.fail(&Failure::Unreachable("timed out".to_owned()));
     fleet.passed_on_to("cluster1");
     fleet.workflow(patched(one, &patch));
-    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=True EveryCluster"]);
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["Dispatched=True EveryCluster"]
+    );
 }
 
 #[test]

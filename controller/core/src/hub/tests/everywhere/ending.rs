@@ -222,7 +222,10 @@ fn a_run_that_cannot_be_deleted_holds_up_no_other() {
     fleet.workflow(deleting(two));
     let told = fleet.mirrored(deleted);
     let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
-    assert!(message.contains("w-cluster1 on cluster1 cannot be deleted"), "{message}");
+    assert!(
+        message.contains("w-cluster1 on cluster1 cannot be deleted"),
+        "{message}"
+    );
     fleet.workflow(told);
     let decided = fleet.decide();
     assert!(matches!(&decided, Some(HubAction::DeleteRun { key, .. }) if *key == run_key("cluster1")));
