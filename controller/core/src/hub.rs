@@ -170,8 +170,9 @@ pub struct Hub {
     under_way: UnderWay<HubKey>,
     /// What is worth an Event and was not taken yet.
     notices: Vec<Notice>,
-    /// The runs of Workflows that run on every cluster, by the UID of the Workflow.
-    runs: HashMap<OriginUid, BTreeMap<ClusterName, WorkflowKey>>,
+    /// The runs of Workflows that run on every cluster, by the UID of the Workflow and their namespace: nothing is owned across
+    /// namespaces, so what claims to be a run in another one is a copy.
+    runs: HashMap<(OriginUid, Arc<str>), BTreeMap<ClusterName, WorkflowKey>>,
     /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
     claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
 }

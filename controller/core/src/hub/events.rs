@@ -167,7 +167,7 @@ impl Hub {
         let before = self.unlist(&key);
         let of_same = before.as_ref().filter(|before| before.uid == view.uid);
         self.notice(&key, of_same, &view);
-        let mut dirty = self.concerned(before.as_ref(), Some(&view));
+        let mut dirty = self.concerned(&key, before.as_ref(), Some(&view));
         self.list(&key, &view);
         self.place_and_insert(key.clone(), view);
         dirty.insert(HubKey::Workflow(key));
@@ -176,7 +176,7 @@ impl Hub {
 
     fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
         let before = self.unlist(key);
-        self.concerned(before.as_ref(), None)
+        self.concerned(key, before.as_ref(), None)
     }
 
     /// Takes a Workflow out of the index.

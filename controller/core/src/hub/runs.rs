@@ -9,7 +9,7 @@ mod creating;
 mod passing;
 mod summary;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::names;
 
@@ -73,18 +73,32 @@ impl Hub {
         next.map(|(_, action)| action)
     }
 
+    /// Where to find the runs of the Workflow at `key`; a copy of one in another namespace is none.
+    pub(super) fn runs_by_cluster(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+    ) -> Option<&BTreeMap<ClusterName, WorkflowKey>> {
+        self.runs.get(&(view.uid.clone(), Arc::clone(&key.namespace)))
+    }
+
+    /// The same for one that is in the index.
+    pub(super) fn known_runs(&self, view: &WorkflowView) -> Option<&BTreeMap<ClusterName, WorkflowKey>> {
+        self.runs_by_cluster(self.by_uid.get(&view.uid)?, view)
+    }
+
     /// The runs of a Workflow that are there, by cluster.
     fn runs_of(
         &self,
         view: &WorkflowView,
     ) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
-        let runs = self.runs.get(&view.uid).into_iter().flatten();
+        let runs = self.known_runs(view).into_iter().flatten();
         runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
     }
 
     /// The clusters that a run is still to be created for. None for a Workflow that has ended once or was ended by its user.
     fn missing<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
-        let known = self.runs.get(&view.uid);
+        let known = self.known_runs(view);
         let has_any = known.is_some() || !view.record.runs.is_empty();
         let has_ended = view.record.has_ended || view.is_final();
         let is_over = view.is_deleting || (has_any && (has_ended || view.control.shutdown.is_some()));

@@ -61,7 +61,7 @@ impl Hub {
 
     /// The claim of a Workflow that has runs, after its annotation was taken off.
     fn lost_claim_for_all(&self, view: &WorkflowView) -> Option<Claim> {
-        if !self.runs.contains_key(&view.uid) && view.record.runs.is_empty() {
+        if self.known_runs(view).is_none() && view.record.runs.is_empty() {
             return None;
         }
         Some(Claim {

@@ -1,5 +1,7 @@
 //! How the index learns which Workflow is a run of which, and whom a change of one concerns.
 
+use std::sync::Arc;
+
 use argosy_api::conditions::reason;
 
 use super::Dirty;
@@ -14,12 +16,8 @@ use crate::{
 impl Hub {
     pub(super) fn list_run(&mut self, key: &WorkflowKey, view: &WorkflowView) {
         if let (Some(parent), Some(claim)) = (&view.run_of, &view.claim) {
-            // Nothing is owned across namespaces: this is a copy that nobody has reviewed.
-            let of = self.by_uid.get(&parent.uid);
-            if of.is_some_and(|of| of.namespace != key.namespace) {
-                return;
-            }
-            let runs = self.runs.entry(parent.uid.clone()).or_default();
+            let of = (parent.uid.clone(), Arc::clone(&key.namespace));
+            let runs = self.runs.entry(of).or_default();
             runs.insert(claim.cluster.clone(), key.clone());
         }
     }
@@ -28,12 +26,13 @@ impl Hub {
         let (Some(parent), Some(claim)) = (&view.run_of, &view.claim) else {
             return;
         };
-        if let Some(runs) = self.runs.get_mut(&parent.uid) {
+        let of = (parent.uid.clone(), Arc::clone(&key.namespace));
+        if let Some(runs) = self.runs.get_mut(&of) {
             if runs.get(&claim.cluster) == Some(key) {
                 runs.remove(&claim.cluster);
             }
             if runs.is_empty() {
-                self.runs.remove(&parent.uid);
+                self.runs.remove(&of);
             }
         }
     }
@@ -41,12 +40,17 @@ impl Hub {
     /// Whom else it concerns that a Workflow is `after` and was `before`: the Workflow that it is a run of; and those of its own runs
     /// for which the record has changed, all of them where it is deleted or gone. Of a run, most reports change nothing that is
     /// summed up, and the sum costs as much as there are runs.
-    pub(super) fn concerned(&self, before: Option<&WorkflowView>, after: Option<&WorkflowView>) -> Dirty {
+    pub(super) fn concerned(
+        &self,
+        key: &WorkflowKey,
+        before: Option<&WorkflowView>,
+        after: Option<&WorkflowView>,
+    ) -> Dirty {
         if let (Some(one), Some(other)) = (before, after)
             && one.uid != other.uid
         {
-            let mut dirty = self.concerned(before, None);
-            dirty.extend(self.concerned(None, after));
+            let mut dirty = self.concerned(key, before, None);
+            dirty.extend(self.concerned(key, None, after));
             return dirty;
         }
         let mut dirty = Dirty::new();
@@ -58,7 +62,7 @@ impl Hub {
                 .and_then(|parent| self.by_uid.get(&parent.uid));
             dirty.extend(parent.cloned().map(HubKey::Workflow));
         }
-        let Some(runs) = before.or(after).and_then(|view| self.runs.get(&view.uid)) else {
+        let Some(runs) = before.or(after).and_then(|view| self.runs_by_cluster(key, view)) else {
             return dirty;
         };
         let is_deleting = |view: Option<&WorkflowView>| view.is_some_and(|view| view.is_deleting);

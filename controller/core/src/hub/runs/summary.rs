@@ -93,7 +93,7 @@ impl Hub {
 
     fn counted<'a>(&'a self, view: &WorkflowView, record: &'a Record) -> Vec<Counted<'a>> {
         let there = |cluster: &ClusterName, uid: &str| {
-            let key = self.runs.get(&view.uid)?.get(cluster)?;
+            let key = self.known_runs(view)?.get(cluster)?;
             self.workflows.get(key).filter(|run| run.uid.as_str() == uid)
         };
         let counted = record.runs.iter().filter_map(|(cluster, noted)| {

@@ -384,34 +384,3 @@ fn a_copy_of_a_run_is_none_and_goes_to_the_same_cluster() {
     assert_eq!(labels["argosy.dev/cluster"], "cluster2");
     fleet.rests();
 }
-
-#[test]
-fn a_claim_and_a_record_that_were_taken_off_are_put_back_in_one_write() {
-    let (mut fleet, parent, [one, two]) = with_runs();
-    fleet.run_gone(&one);
-    let parent = fleet.mirrored(parent);
-    fleet.workflow(parent.clone());
-    let mut torn = parent.clone();
-    for annotation in ["argosy.dev/claim", RUNS_ON] {
-        let annotations = torn["metadata"]["annotations"].as_object_mut().unwrap();
-        annotations.remove(annotation);
-    }
-    fleet.workflow(torn.clone());
-    let claimed = patched(torn, &fleet.patch(Purpose::Claim));
-    assert_eq!(
-        claimed["metadata"]["annotations"][RUNS_ON],
-        parent["metadata"]["annotations"][RUNS_ON]
-    );
-    fleet.workflow(claimed.clone());
-    let mended = fleet.mirrored(claimed.clone());
-    fleet.workflow(mended);
-    fleet.rests();
-
-    // Nor does a controller that starts after the first of the two writes create it again.
-    let mut fleet = new_fleet(true);
-    fleet.workflow(claimed.clone());
-    fleet.workflow(two);
-    let mended = fleet.mirrored(claimed);
-    fleet.workflow(mended);
-    fleet.rests();
-}

@@ -1,4 +1,4 @@
-//! When the record of runs is written, while some are still to be created.
+//! The record of runs: when it is written, what becomes of it, and which runs are meant.
 
 use super::*;
 
@@ -58,4 +58,61 @@ fn the_record_is_written_before_all_of_many_runs_are_created() {
         fleet.workflow(told.clone());
     }
     assert!(matches!(fleet.decide(), Some(HubAction::CreateRun { .. })));
+}
+
+#[test]
+fn a_copy_of_a_run_in_another_namespace_is_none_in_whatever_order_they_are_listed() {
+    let (_, parent, [one, two]) = with_runs();
+    let copy = with(
+        one.clone(),
+        json!({ "metadata": { "namespace": "other", "uid": "copy" }, "status": { "phase": "Failed" } }),
+    );
+    for listed in [
+        [&copy, &one, &two, &parent],
+        [&one, &copy, &two, &parent],
+        [&parent, &two, &one, &copy],
+    ] {
+        let mut fleet = new_fleet(true);
+        let listed = listed.map(|object| read(fleet.next(object.clone())));
+        fleet.learn(HubInput::Workflow(Change::Reset(listed.into())));
+        fleet.rests();
+        assert!(matches!(
+            fleet.decide_run("cluster1"),
+            Some(HubAction::CreateWork { .. })
+        ));
+        let copied = HubKey::Workflow(WorkflowKey::new("other", "w-cluster1"));
+        let sent = fleet.hub.decide(&copied, now()).action;
+        assert!(!matches!(sent, Some(HubAction::CreateWork { .. })), "{sent:#?}");
+    }
+}
+
+#[test]
+fn a_claim_and_a_record_that_were_taken_off_are_put_back_in_one_write() {
+    let (mut fleet, parent, [one, two]) = with_runs();
+    fleet.run_gone(&one);
+    let parent = fleet.mirrored(parent);
+    fleet.workflow(parent.clone());
+    let mut torn = parent.clone();
+    for annotation in ["argosy.dev/claim", RUNS_ON] {
+        let annotations = torn["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove(annotation);
+    }
+    fleet.workflow(torn.clone());
+    let claimed = patched(torn, &fleet.patch(Purpose::Claim));
+    assert_eq!(
+        claimed["metadata"]["annotations"][RUNS_ON],
+        parent["metadata"]["annotations"][RUNS_ON]
+    );
+    fleet.workflow(claimed.clone());
+    let mended = fleet.mirrored(claimed.clone());
+    fleet.workflow(mended);
+    fleet.rests();
+
+    // Nor does a controller that starts after the first of the two writes create it again.
+    let mut fleet = new_fleet(true);
+    fleet.workflow(claimed.clone());
+    fleet.workflow(two);
+    let mended = fleet.mirrored(claimed);
+    fleet.workflow(mended);
+    fleet.rests();
 }
