@@ -102,6 +102,8 @@ pub mod reason {
     pub const SEVERAL_CLUSTERS: &str = "SeveralClusters";
     /// The Workflow has a run for every cluster that its policies match.
     pub const EVERY_CLUSTER: &str = "EveryCluster";
+    /// The Workflow is for more clusters than it can have runs.
+    pub const TOO_MANY_CLUSTERS: &str = "TooManyClusters";
     /// Another Workflow has the name that a run of this one is to have.
     pub const NAME_TAKEN: &str = "NameTaken";
     /// What was asked of the Workflow can only be asked of its runs, one by one.

@@ -24,6 +24,10 @@ use crate::{
 /// Runs that are created before the record is written. Each write is as long as the record, and until then they wait.
 const RECORDED_AT_ONCE: usize = 32;
 
+/// Runs of one Workflow. The record has about 100 bytes for each, and more for long names of clusters; all annotations of an object
+/// may have 256 KiB.
+const MOST_RUNS: usize = 2000;
+
 impl Hub {
     /// The next step for a Workflow that is claimed for every cluster.
     pub(super) fn decide_runs(
@@ -96,8 +100,17 @@ impl Hub {
         runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
     }
 
-    /// The clusters that a run is still to be created for. None for a Workflow that has ended once or was ended by its user.
+    /// The clusters that a run is still to be created for: of those without one, as many as the record has room for.
     fn missing<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
+        let recorded = &view.record.runs;
+        let known = self.known_runs(view).into_iter().flatten();
+        let unrecorded = known.filter(|(cluster, _)| !recorded.contains_key(*cluster));
+        let room = MOST_RUNS.saturating_sub(recorded.len() + unrecorded.count());
+        self.without_run(view).take(room)
+    }
+
+    /// The clusters without a run that are to have one. None for a Workflow that has ended once or was ended by its user.
+    fn without_run<'a>(&self, view: &'a WorkflowView) -> impl Iterator<Item = &'a ClusterName> {
         let known = self.known_runs(view);
         let has_any = known.is_some() || !view.record.runs.is_empty();
         let has_ended = view.record.has_ended || view.is_final();
@@ -106,8 +119,8 @@ impl Hub {
             view.record.runs.contains_key(cluster) || known.is_some_and(|runs| runs.contains_key(cluster))
         };
         let clusters = view.placement.clusters.iter();
-        let missing: Vec<_> = clusters.filter(|cluster| !is_over && !has(cluster)).collect();
-        missing.into_iter()
+        let without: Vec<_> = clusters.filter(|cluster| !is_over && !has(cluster)).collect();
+        without.into_iter()
     }
 
     /// Whether runs that are there wait for the record, and should not wait for those that are still to be created.

@@ -9,7 +9,7 @@ use argosy_api::{
 };
 use serde_json::{Value, json};
 
-use super::with_record;
+use super::{MOST_RUNS, with_record};
 use crate::{
     ClusterName, WorkflowKey,
     claim::Claim,
@@ -139,6 +139,15 @@ impl Hub {
         if record.runs.is_empty() && view.placement.clusters.is_empty() {
             let message = "no ManagedCluster matches its policies; it waits, held";
             return WorkflowCondition::new(types::DISPATCHED, false, reason::NO_CLUSTER, message);
+        }
+        let left_out = self.without_run(view).skip(self.missing(view).count());
+        let left_out: Vec<_> = left_out.collect();
+        if !left_out.is_empty() {
+            let message = format!(
+                "one Workflow has at most {MOST_RUNS} runs; it has none on {}",
+                first(left_out.iter().map(|cluster| cluster.as_str()))
+            );
+            return WorkflowCondition::new(types::DISPATCHED, false, reason::TOO_MANY_CLUSTERS, &message);
         }
         let clusters = record.runs.keys().chain(self.missing(view));
         let message = format!("runs as {}", run_names(key, clusters));

@@ -116,3 +116,43 @@ fn a_claim_and_a_record_that_were_taken_off_are_put_back_in_one_write() {
     fleet.workflow(mended);
     fleet.rests();
 }
+
+#[test]
+fn a_workflow_has_no_more_runs_than_the_record_has_room_for() {
+    let mut fleet = new_fleet(true);
+    // Besides cluster1 and cluster2, which come first.
+    let joined = (0..2001).map(|number| read(fleet.next(cluster(&format!("far{number:04}")))));
+    let joined: Vec<_> = joined.collect();
+    for cluster in joined {
+        fleet.learn(HubInput::Cluster(Change::Apply(Box::new(cluster))));
+    }
+    let far: BTreeMap<String, Value> = (0..1997)
+        .map(|number| {
+            (
+                format!("far{number:04}"),
+                json!({ "uid": format!("run-{number}"), "phase": "Succeeded" }),
+            )
+        })
+        .collect();
+    let record = json!({ "uid": "u1", "runs": far }).to_string();
+    let mut told = parent(json!({ "metadata": { "annotations": { RUNS_ON: record } } }));
+    fleet.workflow(told.clone());
+    for name in ["cluster1", "cluster2", "far1997"] {
+        fleet.creates_and_sees(name);
+    }
+    assert_eq!(
+        fleet.conditions(Purpose::Mirror),
+        ["Dispatched=False TooManyClusters"]
+    );
+    told = fleet.mirrored(told);
+    let message = told["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("it has none on far1998, far1999, far2000"),
+        "{message}"
+    );
+    assert_eq!(told["status"]["progress"], "1997/2000");
+    let length = told["metadata"]["annotations"][RUNS_ON].as_str().unwrap().len();
+    assert!(length < 200 * 1024, "{length}");
+    fleet.workflow(told);
+    fleet.rests();
+}
