@@ -22,6 +22,7 @@ use crate::{
 
 /// A Workflow of the WDS.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct WorkflowView {
     pub(super) uid: OriginUid,
     pub(super) resource_version: String,
