@@ -124,14 +124,6 @@ pub fn deleting(uid: &str) -> DeleteParams {
     })
 }
 
-/// The same, as long as it is still at `version`.
-pub fn deleting_at(uid: &str, version: &str) -> DeleteParams {
-    DeleteParams::background().preconditions(Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: Some(version.to_owned()),
-    })
-}
-
 /// The same, of exactly the version that it was decided on.
 pub fn deleting_version(uid: &str, resource_version: &str) -> DeleteParams {
     let preconditions = Preconditions {

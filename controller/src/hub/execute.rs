@@ -20,7 +20,7 @@ use super::Spaces;
 use crate::{
     engine::Execute,
     mailboxes::Mailboxes,
-    outcome::{call, creating, deleting_at, found, json_patch, patching, whole_status},
+    outcome::{call, creating, deleting_version, found, json_patch, patching, whole_status},
 };
 
 /// Carries out the controller's actions.
@@ -91,7 +91,7 @@ impl Executor {
         resource_version: &str,
     ) -> Result<HubInput, Failure> {
         let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
-        let parameters = deleting_at(uid.as_str(), resource_version);
+        let parameters = deleting_version(uid.as_str(), resource_version);
         let deleted = found(call(api.delete(&key.name, &parameters)).await)?;
         let left = deleted.and_then(Either::left);
         let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
