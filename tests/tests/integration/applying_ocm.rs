@@ -133,7 +133,7 @@ async fn a_manifest_work_that_its_user_keeps_as_its_time_ends_stays() -> Result<
             .await?;
         Ok(())
     };
-    let keeping = Patch::Merge(json!({ "spec": { "deleteOption": { "ttlSecondsAfterFinished": 3_600 } } }));
+    let keeping = Patch::Merge(json!({ "spec": { "deleteOption": { "ttlSecondsAfterFinished": null } } }));
     let mut kept = Vec::new();
     for number in 0..40 {
         let name = format!("keeping-{number}");
