@@ -1,22 +1,30 @@
 //! `argosy get`: the Workflows and the clusters of a fleet as tables, with what `kubectl get` cannot show: where a run is, how long it took
 //! to start there, how much a cluster runs.
 //!
-//! Not here: what the columns mean (`clusters`, `workflows`) and how they are aligned (`table`).
+//! Owned here: which objects are asked for, and the watch. Not here: what the columns mean (`clusters`, `workflows`) and how they are aligned (`table`).
 
 mod age;
 mod clusters;
 mod table;
 mod workflows;
 
-use std::path::PathBuf;
+use std::{fmt::Debug, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
-use kube::{Client, runtime::watcher};
-use serde::Serialize;
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
 
 use self::table::Row;
-use crate::{client, outcome::with_sources};
+use crate::{client, outcome::with_sources, watch::reconnect_policy};
 
 /// What to list.
 #[derive(Debug, Args)]
@@ -123,7 +131,62 @@ fn warn(error: &watcher::Error) {
     );
 }
 
+/// Which objects are asked for, as a list and as a watch have it.
+struct Selection {
+    list: ListParams,
+    watch: watcher::Config,
+}
+
+impl Selection {
+    fn new(labels: Option<&str>, name: Option<&str>) -> Self {
+        let (mut list, mut watch) = (ListParams::default(), watcher::Config::default());
+        if let Some(labels) = labels {
+            list = list.labels(labels);
+            watch = watch.labels(labels);
+        }
+        if let Some(name) = name {
+            let field = format!("metadata.name={name}");
+            list = list.fields(&field);
+            watch = watch.fields(&field);
+        }
+        Self { list, watch }
+    }
+}
+
 impl Common {
+    /// Prints each that changes, for ever. `listed` says what is told of an object, if anything; `shown` was printed before.
+    async fn follow<K, T>(
+        &self,
+        api: Api<K>,
+        config: watcher::Config,
+        mut shown: Vec<T>,
+        listed: impl AsyncFn(K) -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<()>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+        T: Row + Serialize + PartialEq,
+    {
+        let events = watcher(api, config).backoff(reconnect_policy());
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            let object = match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => object,
+                Ok(_) => continue,
+                Err(error) => {
+                    warn(&error);
+                    continue;
+                }
+            };
+            let Some(new) = listed(object).await?.filter(|new| !shown.contains(new)) else {
+                continue;
+            };
+            self.print_change(&new)?;
+            shown.retain(|old| !old.is_of_same(&new));
+            shown.push(new);
+        }
+        Ok(())
+    }
+
     /// Prints what there is.
     #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
     fn print<T: Row + Serialize>(&self, rows: &[T], none: &str) -> anyhow::Result<()> {

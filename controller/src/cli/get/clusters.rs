@@ -4,21 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{anyhow, bail};
 use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names, workflow};
-use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
-use kube::{
-    Api, Client, ResourceExt,
-    api::ListParams,
-    core::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
-};
+use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use serde::Serialize;
 
-use super::{ClustersArgs, age::human, table::Row};
-use crate::{outcome::call, watch::reconnect_policy};
+use super::{ClustersArgs, Selection, age::human, table::Row};
+use crate::outcome::call;
 
 /// What is told of a cluster.
 #[derive(Debug, PartialEq, Serialize)]
@@ -96,6 +87,10 @@ impl Row for Listed {
     ];
     const WIDE: usize = 3;
 
+    fn is_of_same(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let age = self.created_at.map(|created| human(now.duration_since(created)));
         vec![
@@ -116,14 +111,8 @@ impl Row for Listed {
 /// Lists, and watches if that is asked for.
 pub(super) async fn get(wds: Client, its: Client, args: &ClustersArgs) -> anyhow::Result<()> {
     let api: Api<ManagedCluster> = Api::all(its);
-    let mut params = ListParams::default();
-    let mut config = watcher::Config::default();
-    if let Some(name) = &args.name {
-        let field = format!("metadata.name={name}");
-        params = params.fields(&field);
-        config = config.fields(&field);
-    }
-    let list = call(api.list(&params)).await;
+    let selection = Selection::new(None, args.name.as_deref());
+    let list = call(api.list(&selection.list)).await;
     let list = list.map_err(|failure| {
         anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?")
     })?;
@@ -141,27 +130,11 @@ pub(super) async fn get(wds: Client, its: Client, args: &ClustersArgs) -> anyhow
     if !args.common.watch {
         return Ok(());
     }
-    let events = watcher(api, config).backoff(reconnect_policy());
-    pin_mut!(events);
-    let mut shown = listed;
-    while let Some(event) = events.next().await {
-        let cluster = match event {
-            Ok(Event::Apply(cluster) | Event::InitApply(cluster)) => cluster,
-            Ok(_) => continue,
-            Err(error) => {
-                super::warn(&error);
-                continue;
-            }
-        };
-        let new = Listed::new(&cluster, &count_running(&wds).await?);
-        if shown.contains(&new) {
-            continue;
-        }
-        args.common.print_change(&new)?;
-        shown.retain(|old| old.name != new.name);
-        shown.push(new);
-    }
-    Ok(())
+    let told = async |cluster: ManagedCluster| {
+        let running = count_running(&wds).await?;
+        Ok(Some(Listed::new(&cluster, &running)))
+    };
+    args.common.follow(api, selection.watch, listed, told).await
 }
 
 /// Workflows that were sent to a cluster and have not ended, by cluster.

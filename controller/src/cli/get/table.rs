@@ -9,6 +9,9 @@ pub(super) trait Row {
     /// How many of them are shown in a wide table only.
     const WIDE: usize;
 
+    /// Whether both tell of one object.
+    fn is_of_same(&self, other: &Self) -> bool;
+
     /// A cell for each column, as of `now`; an empty one is shown as `-`.
     fn cells(&self, now: Timestamp) -> Vec<String>;
 }
@@ -71,6 +74,10 @@ mod tests {
     impl Row for Ship {
         const COLUMNS: &'static [&'static str] = &["NAME", "PORT"];
         const WIDE: usize = 1;
+
+        fn is_of_same(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
 
         fn cells(&self, _: Timestamp) -> Vec<String> {
             vec![self.0.to_owned(), self.1.to_owned()]

@@ -3,21 +3,13 @@
 use anyhow::{anyhow, bail};
 use argosy_api::{Workflow, workflow};
 use argosy_core::claim::Claim;
-use futures::{StreamExt, pin_mut};
 use jiff::{SignedDuration, Timestamp};
-use kube::{
-    Api, Client, ResourceExt,
-    api::ListParams,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
-};
+use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{WorkflowsArgs, age::human, table::Row};
-use crate::{outcome::call, watch::reconnect_policy};
+use super::{Selection, WorkflowsArgs, age::human, table::Row};
+use crate::outcome::call;
 
 /// What is told of a Workflow.
 #[derive(Debug, PartialEq, Serialize)]
@@ -84,6 +76,10 @@ impl Row for Listed {
     ];
     const WIDE: usize = 2;
 
+    fn is_of_same(&self, other: &Self) -> bool {
+        (&self.namespace, &self.name) == (&other.namespace, &other.name)
+    }
+
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let between = |from: Option<Timestamp>, to: Option<Timestamp>| {
             let span: Option<SignedDuration> = from.zip(to).map(|(from, to)| to.duration_since(from));
@@ -113,19 +109,9 @@ pub(super) async fn get(wds: Client, args: &WorkflowsArgs) -> anyhow::Result<()>
     } else {
         Api::namespaced(wds, &args.namespace)
     };
-    let mut params = ListParams::default();
-    let mut config = watcher::Config::default();
-    if let Some(selector) = &args.selector {
-        params = params.labels(selector);
-        config = config.labels(selector);
-    }
-    if let Some(name) = &args.name {
-        let field = format!("metadata.name={name}");
-        params = params.fields(&field);
-        config = config.fields(&field);
-    }
+    let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
     let is_asked_for = |listed: &Listed| args.cluster.is_none() || listed.cluster == args.cluster;
-    let list = call(api.list(&params)).await;
+    let list = call(api.list(&selection.list)).await;
     let list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
     let mut listed: Vec<Listed> = list.items.iter().map(Listed::new).filter(is_asked_for).collect();
     listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
@@ -144,28 +130,8 @@ pub(super) async fn get(wds: Client, args: &WorkflowsArgs) -> anyhow::Result<()>
     if !args.common.watch {
         return Ok(());
     }
-    let events = watcher(api, config).backoff(reconnect_policy());
-    pin_mut!(events);
-    let mut shown = listed;
-    while let Some(event) = events.next().await {
-        let workflow = match event {
-            Ok(Event::Apply(workflow) | Event::InitApply(workflow)) => workflow,
-            Ok(_) => continue,
-            Err(error) => {
-                super::warn(&error);
-                continue;
-            }
-        };
-        let new = Listed::new(&workflow);
-        let is_same = |old: &Listed| (&old.namespace, &old.name) == (&new.namespace, &new.name);
-        if !is_asked_for(&new) || shown.contains(&new) {
-            continue;
-        }
-        args.common.print_change(&new)?;
-        shown.retain(|old| !is_same(old));
-        shown.push(new);
-    }
-    Ok(())
+    let told = async |workflow: Workflow| Ok(Some(Listed::new(&workflow)).filter(is_asked_for));
+    args.common.follow(api, selection.watch, listed, told).await
 }
 
 #[cfg(test)]
