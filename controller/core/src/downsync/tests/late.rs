@@ -253,8 +253,8 @@ fn our_own_mark_sends_nothing_anew() {
     assert!(changes.is_empty(), "{changes:?}");
 }
 
-#[test]
-fn a_deleted_collector_stays_deleted_whatever_answers_come_late() {
+/// Policy p collects with s, which the index has learnt; and s.
+fn collecting() -> (Spaces, Value) {
     let mut spaces = Spaces::new();
     let collector = json!({
         "metadata": { "name": "s", "uid": "s", "generation": 1, "resourceVersion": "500" },
@@ -266,6 +266,12 @@ fn a_deleted_collector_stays_deleted_whatever_answers_come_late() {
         json!({ "statusCollectors": ["s"] }),
     ));
     spaces.learn(DownsyncInput::Collector(Change::Apply(read(collector.clone()))));
+    (spaces, collector)
+}
+
+#[test]
+fn a_deleted_collector_stays_deleted_whatever_answers_come_late() {
+    let (mut spaces, collector) = collecting();
     let key = DownsyncKey::Collector("s".to_owned());
     spaces.index.began(&key);
     spaces.learn(DownsyncInput::Collector(Change::Delete(read(collector))));
@@ -301,17 +307,7 @@ fn a_status_that_may_not_be_written_is_said() {
 
 #[test]
 fn a_combined_status_that_was_deleted_is_made_again_whatever_answers_come_late() {
-    let mut spaces = Spaces::new();
-    let collector = json!({
-        "metadata": { "name": "s", "uid": "s", "generation": 1, "resourceVersion": "500" },
-        "spec": { "select": [{ "name": "n", "def": "inventory.name" }], "limit": 10 },
-    });
-    spaces.collectors.insert("s".to_owned(), collector.clone());
-    spaces.policy(wanting(
-        policy("p", &json!({ "name": "cluster1" })),
-        json!({ "statusCollectors": ["s"] }),
-    ));
-    spaces.learn(DownsyncInput::Collector(Change::Apply(read(collector))));
+    let (mut spaces, _) = collecting();
     spaces.write(&deployments(), web());
     let (name, status) = spaces.combined.pop_first().unwrap();
     let made_of = spaces.index.combined[&name].made_of.unwrap();
