@@ -96,14 +96,8 @@ pub(super) async fn one(
     Ok(())
 }
 
-/// Sends all of `names` at once and waits until each has its last status on the control cluster.
-pub(super) async fn many(
-    ground: &Ground,
-    line: &Line,
-    prefix: &str,
-    names: &[String],
-    script: Script,
-) -> Result<()> {
+/// Plays Argo for what begins with `prefix`, until what is returned is dropped.
+pub(super) fn play(ground: &Ground, prefix: &str, script: Script) -> JoinSet<()> {
     let mut player = JoinSet::new();
     let arrivals = ground.door.open();
     // With a dash, for `c-pull-1` is not `c-pull-10`.
@@ -113,6 +107,18 @@ pub(super) async fn many(
         format!("{prefix}-"),
         script,
     ));
+    player
+}
+
+/// Sends all of `names` at once and waits until each has its last status on the control cluster.
+pub(super) async fn many(
+    ground: &Ground,
+    line: &Line,
+    prefix: &str,
+    names: &[String],
+    script: Script,
+) -> Result<()> {
+    let _player = play(ground, prefix, script);
     let patience = patience(names.len(), script);
     stream::iter(names.iter().enumerate())
         .map(async |(number, name)| create(ground, line.station(number)?, name).await)

@@ -3,19 +3,16 @@
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream::FuturesUnordered};
-use tokio::{
-    task::JoinSet,
-    time::{Duration, MissedTickBehavior, interval},
-};
+use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use super::Found;
 use crate::bench::{
     gauge::Reading,
     ground::{Ground, Line},
     journal::{Place, tell},
-    load::{create, names},
+    load::{create, names, play},
     measurement::Measurement,
-    player::{self, Script},
+    player::Script,
 };
 
 const SCRIPT: Script = Script {
@@ -52,14 +49,7 @@ pub(in crate::bench) async fn measure(
             let asked = ground.asked();
             let begun = asked.begin().await?;
             let sent = names(&prefix, count);
-            let mut player = JoinSet::new();
-            let arrivals = ground.door.open();
-            player.spawn(player::play(
-                ground.wecs.clone(),
-                arrivals,
-                format!("{prefix}-"),
-                SCRIPT,
-            ));
+            let _player = play(ground, &prefix, SCRIPT);
             let elsewhere = paced(ground, line, &sent).await?;
             reading.add(&asked.end(&begun).await?);
             others.extend(elsewhere);
