@@ -6,7 +6,7 @@ default:
 # Format, lints, documentation
 check:
     cargo fmt --all --check
-    cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
 
 # Unit and property tests
@@ -26,9 +26,19 @@ fleet:
 deny:
     cargo deny check
 
+# The charts: goldens, schemas, and on a real API server
+charts:
+    scripts/test.sh charts
+
 # Rewrite what is generated from the code
 generate:
     UPDATE=1 cargo test -p argosy --test generated
+    UPDATE=1 cargo test -p argosy-tests --test charts goldens
+
+# The book, as pages in target/book
+book:
+    scripts/toolchain.sh ensure mdbook
+    $(scripts/toolchain.sh path)/mdbook build docs
 
 # A fleet to play with
 up:

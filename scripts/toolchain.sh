@@ -2,7 +2,7 @@
 # Binaries of the local fleet: built once per version, kept outside the checkout.
 #
 #   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui;
-#                                         and, only where named, OCM's work agent: ocm ocm10)
+#                                         and, only where named, OCM's work agent: ocm ocm10; mdBook: mdbook)
 #   scripts/toolchain.sh path             print the one folder that holds links to all binaries
 #   scripts/toolchain.sh version PART     print the version of a part
 set -euo pipefail

@@ -4,29 +4,26 @@
 mod apply;
 mod execute;
 mod heartbeat;
+pub mod identity;
 pub mod pull;
 mod reports;
 mod templates;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{pin::pin, time::Duration};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use argosy_core::{
-    Change, ClusterName,
+    ClusterName,
     agent::{Agent, AgentConfig, AgentInput, ArgoApi},
 };
+use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use crate::{
     admin::Readiness,
@@ -34,7 +31,7 @@ use crate::{
     metrics::Metrics,
     restored::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{follow, is_unknown_kind, selecting},
+    watch::{follow, follow_seen, is_unknown_kind, selecting},
 };
 
 /// What an agent works with.
@@ -54,69 +51,67 @@ pub struct Member {
     pub lease_duration: Duration,
     /// Where the loops report to.
     pub metrics: Metrics,
+    /// Here the heartbeat tells when the hub wished for another certificate of the agent, for whom it may concern.
+    pub wish: watch::Sender<Option<Timestamp>>,
+}
+
+impl Member {
+    /// What is logged within says which cluster it is of.
+    pub(crate) fn span(&self) -> Span {
+        span(&self.cluster)
+    }
+}
+
+/// What is logged within is of the agent of `cluster`.
+fn span(cluster: &ClusterName) -> Span {
+    tracing::info_span!("agent", cluster = cluster.as_str())
 }
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
 const QUEUE: usize = 1024;
 
+/// What of an agent must be ready: the index of Workflows, and that of everything else.
+pub const PARTS: &[&str] = &[WORKFLOWS, OBJECTS];
+
+const WORKFLOWS: &str = "workflows";
+const OBJECTS: &str = "objects";
+
+/// Name of the loop of Workflows.
+const ENGINE: &str = "agent_workflows";
+
 /// Runs the agent until `stop`: the index of the Workflows, and the one of everything else.
 pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
-    let ready = Both::new(readiness);
-    let objects = apply::run(&member, ready.clone(), stop.clone());
-    // One half of an agent that has ended is a restart of both.
-    tokio::select! {
-        () = objects => {}
-        () = run_workflows(member.clone(), ready.clone(), stop) => {}
-    }
-}
-
-/// Ready when both indexes are. Clones share both flags.
-#[derive(Clone)]
-struct Both {
-    readiness: Readiness,
-    workflows: Arc<AtomicBool>,
-    objects: Arc<AtomicBool>,
-}
-
-impl Both {
-    fn new(readiness: Readiness) -> Self {
-        Self {
-            readiness,
-            workflows: Arc::default(),
-            objects: Arc::default(),
+    let mut objects = pin!(apply::run(&member, readiness.clone(), stop.clone()));
+    let mut workflows = pin!(run_workflows(member.clone(), readiness, stop.clone()));
+    // One half of an agent that has ended by itself is a restart of both.
+    let is_other_left = tokio::select! {
+        () = &mut objects => true,
+        () = &mut workflows => false,
+    };
+    if stop.is_cancelled() {
+        if is_other_left {
+            workflows.await;
+        } else {
+            objects.await;
         }
     }
-
-    fn set_workflows(&self, ready: bool) {
-        self.workflows.store(ready, Ordering::Relaxed);
-        self.tell();
-    }
-
-    fn set_objects(&self, ready: bool) {
-        self.objects.store(ready, Ordering::Relaxed);
-        self.tell();
-    }
-
-    fn tell(&self) {
-        let both = self.workflows.load(Ordering::Relaxed) && self.objects.load(Ordering::Relaxed);
-        self.readiness.set(both);
-    }
 }
 
-async fn run_workflows(member: Member, ready: Both, stop: CancellationToken) {
+async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationToken) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     watch_mailbox(&member, &sender, &mut tasks);
     watch_wec(&member, &sender, &mut tasks);
     drop(sender);
     let (renewed, last_renewal) = watch::channel(None);
-    tasks.spawn(heartbeat::run(member.clone(), renewed));
+    tasks.spawn(heartbeat::run(member.clone(), renewed).in_current_span());
     let index = Agent::new(AgentConfig {
         cluster: member.cluster.clone(),
     });
-    let mut orphans = OrphanLog::default();
+    let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
+    readiness.tell(WORKFLOWS, index.unlisted());
     let observe = |index: &mut Agent| {
-        ready.set_workflows(index.is_synced());
+        readiness.tell(WORKFLOWS, index.unlisted());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),
@@ -124,7 +119,7 @@ async fn run_workflows(member: Member, ready: Both, stop: CancellationToken) {
         );
     };
     let executor = execute::Executor::new(&member, last_renewal);
-    let reactions = member.metrics.reactions("agent_workflows");
+    let reactions = member.metrics.reactions(ENGINE);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;
 }
@@ -133,17 +128,11 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut
     let mailbox = member.cluster.as_str();
     let ours = || selecting(names::ORIGIN_UID_LABEL);
     let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(until_restored(works.clone()));
-    tasks.spawn(follow(works, ours(), sender.clone(), AgentInput::Work, |_| None));
+    tasks.spawn(until_restored(works.clone()).in_current_span());
+    tasks.spawn(follow(works, ours(), sender.clone(), AgentInput::Work, |_| None).in_current_span());
     // Metadata tells whether the hub is up to date; the statuses themselves would come back with every report.
     let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(follow(
-        told,
-        ours(),
-        sender.clone(),
-        |change| AgentInput::Told(outline(change)),
-        |_| None,
-    ));
+    tasks.spawn(follow_seen(told, ours(), sender.clone(), with_metadata, AgentInput::Told).in_current_span());
 }
 
 fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
@@ -157,31 +146,17 @@ fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut Joi
     };
     let objects = Api::all(member.wec.clone());
     let missing = |error: &_| is_unknown_kind(error).then_some(AgentInput::Argo(ArgoApi::Missing));
-    tasks.spawn(follow(
-        objects,
-        own(),
-        sender.clone(),
-        AgentInput::Object,
-        missing,
-    ));
+    tasks.spawn(follow(objects, own(), sender.clone(), AgentInput::Object, missing).in_current_span());
     let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
-    tasks.spawn(until_restored(records.clone()));
-    tasks.spawn(follow(records, own(), sender.clone(), AgentInput::Record, |_| {
-        None
-    }));
-}
-
-fn outline(change: Change<PartialObjectMeta<WorkStatus>>) -> Change<WorkStatus> {
-    match change {
-        Change::Apply(object) => Change::Apply(Box::new(with_metadata(*object))),
-        Change::Delete(object) => Change::Delete(Box::new(with_metadata(*object))),
-        Change::Reset(live) => Change::Reset(live.into_iter().map(with_metadata).collect()),
-    }
+    tasks.spawn(until_restored(records.clone()).in_current_span());
+    tasks.spawn(follow(records, own(), sender.clone(), AgentInput::Record, |_| None).in_current_span());
 }
 
 fn with_metadata(object: PartialObjectMeta<WorkStatus>) -> WorkStatus {
-    WorkStatus {
+    let mut status = WorkStatus {
         metadata: object.metadata,
         ..WorkStatus::default()
-    }
+    };
+    status.metadata.managed_fields = None;
+    status
 }

@@ -2,6 +2,7 @@
 //!
 //! Argo itself stores and serves artifacts; Argosy only makes sure that all clusters share one bucket.
 
+mod bucket;
 mod probe;
 mod repository;
 pub mod watchdog;
@@ -10,6 +11,8 @@ use std::fmt;
 
 use argosy_api::conditions::reason;
 use kube::Client;
+
+pub use bucket::{Bucket, Content, open};
 
 /// The bucket that a cluster's Argo keeps artifacts in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,9 @@ pub enum Problem {
     /// Argo's configuration names no S3 bucket, or names it wrongly.
     #[error("{0}")]
     NotConfigured(String),
+    /// Argo's configuration, or a Secret that it names, may not be read, or nobody answers.
+    #[error("{0}")]
+    Unreadable(String),
     /// The bucket does not answer, or refuses.
     #[error("{repository}: {message}")]
     Unreachable {
@@ -46,7 +52,7 @@ impl Problem {
     /// The reason for conditions.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotConfigured(_) => reason::NOT_CONFIGURED,
+            Self::NotConfigured(_) | Self::Unreadable(_) => reason::NOT_CONFIGURED,
             Self::Unreachable { .. } => reason::UNREACHABLE,
         }
     }

@@ -1,5 +1,7 @@
 //! Clients of API servers: from a kubeconfig file, from the text of one, or from the pod's service account.
 
+pub mod switch;
+
 use std::{path::Path, time::Duration};
 
 use kube::{
@@ -8,7 +10,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::metrics::Counted;
+use crate::{leader::gate::Gate, metrics::Counted};
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -44,15 +46,26 @@ pub async fn connect(path: Option<&Path>) -> Result<Client, Error> {
     build(configure(path).await?, None)
 }
 
-/// The same, whose requests are counted.
-pub async fn connect_counted(path: Option<&Path>, counted: Counted) -> Result<Client, Error> {
-    build(configure(path).await?, Some(counted))
+/// The same, whose requests are counted, and whose writes go through a gate.
+pub async fn connect_counted(path: Option<&Path>, counted: Counted, gate: &Gate) -> Result<Client, Error> {
+    build(configure(path).await?, Some((counted, gate)))
+}
+
+/// The same, for an API server that is as near as this one's own: nothing is compressed. Of a long list, that would take both sides
+/// more time than the link.
+pub async fn connect_nearby(path: Option<&Path>, counted: Counted, gate: &Gate) -> Result<Client, Error> {
+    let mut config = configure(path).await?;
+    config.disable_compression = true;
+    build(config, Some((counted, gate)))
 }
 
 /// The address that [`connect`] dials, as OCM's agents write it.
 pub async fn address(path: Option<&Path>) -> Result<String, Error> {
-    let server = configure(path).await?.cluster_url.to_string();
-    Ok(server.trim_end_matches('/').to_owned())
+    Ok(written(&configure(path).await?))
+}
+
+fn written(config: &Config) -> String {
+    config.cluster_url.to_string().trim_end_matches('/').to_owned()
 }
 
 async fn configure(path: Option<&Path>) -> Result<Config, Error> {
@@ -67,6 +80,13 @@ async fn configure(path: Option<&Path>) -> Result<Config, Error> {
     from_kubeconfig(kubeconfig, origin).await
 }
 
+/// A client from a kubeconfig that was found in `origin`, and the address that it dials, see [`address`].
+pub async fn connect_to(kubeconfig: Kubeconfig, origin: &str) -> Result<(Client, String), Error> {
+    let config = from_kubeconfig(kubeconfig, origin.to_owned()).await?;
+    let server = written(&config);
+    Ok((build(config, None)?, server))
+}
+
 /// A client as a user at a terminal expects it: from the kubeconfig at `path`, else from `KUBECONFIG` or the home
 /// directory, else from the pod's service account.
 pub async fn connect_as_user(path: Option<&Path>) -> Result<Client, Error> {
@@ -76,15 +96,15 @@ pub async fn connect_as_user(path: Option<&Path>) -> Result<Client, Error> {
     }
 }
 
-/// A client from the text of a kubeconfig that was found in `origin`, whose requests are counted.
-pub async fn connect_with(text: &str, origin: &str, counted: Counted) -> Result<Client, Error> {
+/// A client from the text of a kubeconfig that was found in `origin`, whose requests are counted, and whose writes go through a gate.
+pub async fn connect_with(text: &str, origin: &str, counted: Counted, gate: &Gate) -> Result<Client, Error> {
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|source| Error::Kubeconfig {
         origin: origin.to_owned(),
         source,
     })?;
     build(
         from_kubeconfig(kubeconfig, origin.to_owned()).await?,
-        Some(counted),
+        Some((counted, gate)),
     )
 }
 
@@ -95,7 +115,7 @@ async fn from_kubeconfig(kubeconfig: Kubeconfig, origin: String) -> Result<Confi
 }
 
 /// The engine retries with a fresh decision, so the client's own retries, which last minutes, are off.
-fn build(mut config: Config, counted: Option<Counted>) -> Result<Client, Error> {
+fn build(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     // Longer than a silent watch lasts; it bounds a list or the start of a watch that is never answered, too.
@@ -104,8 +124,9 @@ fn build(mut config: Config, counted: Option<Counted>) -> Result<Client, Error> 
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();
     let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client { server, source })?;
-    Ok(match counted {
-        Some(counted) => builder.with_layer(&counted).build(),
+    Ok(match through {
+        // What is refused is no request.
+        Some((counted, gate)) => builder.with_layer(&counted).with_layer(gate).build(),
         None => builder.build(),
     })
 }

@@ -1,5 +1,8 @@
 //! The controller as a process: wiring of `argosy-controller`.
 
+use std::future::Ready;
+
+use argosy_api::names;
 use futures::future::{BoxFuture, try_join_all};
 use kube::Client;
 use tokio::sync::watch;
@@ -8,9 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::{self, Readiness},
     agent::pull::ends_only_on_signal,
-    args::{ControllerArgs, WebhookArgs},
+    approver,
+    args::{ApproverArgs, ControllerArgs, WebhookArgs},
     artifacts::watchdog::Watchdog,
     client, downsync, expiry, fleet, hub,
+    leader::{self, Election, Leadership, Post, gate::Gate},
     metrics::{Metrics, Space},
     shutdown,
     webhook::{self, Snapshots},
@@ -20,16 +25,18 @@ use crate::{
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let stop = shutdown::on_signal()?;
     let metrics = Metrics::default();
+    let readiness = Readiness::of(parts(&args.webhook));
+    let (election, leadership) = stand(&args, &metrics, &readiness).await?;
+    let gate = leadership.gate();
     let wds = metrics.requests(Space::Wds);
-    let wds = client::connect_counted(args.wds_kubeconfig.as_deref(), wds).await?;
+    let wds = client::connect_nearby(args.wds_kubeconfig.as_deref(), wds, gate).await?;
     let its = match &args.its_kubeconfig {
-        Some(path) => client::connect_counted(Some(path), metrics.requests(Space::Its)).await?,
+        Some(path) => client::connect_nearby(Some(path), metrics.requests(Space::Its), gate).await?,
         None => wds.clone(),
     };
     tracing::info!(wds = args.wds_name, "starting");
-    let [runs, objects] = [Readiness::default(), Readiness::default()];
     let namespace = args.namespace.clone();
-    let admission = webhook_settings(args.webhook, &namespace);
+    let admission = webhook_settings(args.webhook, &namespace, &readiness, &leadership, &metrics);
     let spaces = hub::Spaces {
         wds: wds.clone(),
         its: its.clone(),
@@ -46,41 +53,159 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         artifact_namespace: args.common.artifact_namespace.clone(),
         lease_duration: args.common.lease_duration,
         metrics: metrics.clone(),
+        gate: gate.clone(),
     };
-    let expiring = its.clone();
+    let (expiring, approving) = (its.clone(), its.clone());
     let watchdog = Watchdog {
         wds: wds.clone(),
         its,
         namespace: args.common.artifact_namespace,
     };
     let (publisher, snapshots) = watch::channel(None);
-    let checking = stop.clone();
-    let limbs: Vec<BoxFuture<'static, ()>> = vec![
-        Box::pin(downsync::run(spaces.clone(), objects.clone(), stop.clone())),
-        Box::pin(hub::run(spaces, runs.clone(), publisher, stop.clone())),
-        Box::pin(expiry::run(expiring, metrics.clone(), stop.clone())),
-        Box::pin(fleet::run(host, stop.clone())),
-        Box::pin(guard(admission, namespace, wds, snapshots, stop.clone())),
-        Box::pin(async move {
-            checking.run_until_cancelled(Box::pin(watchdog.run())).await;
-        }),
+    let standby = admission.is_some().then(|| {
+        let (spaces, publisher) = (spaces.clone(), publisher.clone());
+        hub::stand_by(spaces, readiness.clone(), publisher)
+    });
+    let duty = Duty {
+        leadership,
+        stop: stop.clone(),
+    };
+    let limbs = vec![
+        duty.limb(
+            downsync::PART,
+            downsync::run(spaces.clone(), readiness.clone(), stop.clone()),
+        ),
+        duty.limb_after(
+            hub::PART,
+            standby,
+            hub::run(spaces, readiness.clone(), publisher, stop.clone()),
+        ),
+        duty.limb("expiry", expiry::run(expiring, metrics.clone(), stop.clone())),
+        duty.limb(
+            "approver",
+            approve(args.approver, approving, metrics.clone(), stop.clone()),
+        ),
+        duty.limb("agents", fleet::run(host, stop.clone())),
+        limb(
+            webhook::PART,
+            guard(admission, namespace, wds, snapshots, duty.clone()),
+        ),
+        duty.limb("artifacts", check(watchdog, stop.clone())),
     ];
-    let parts = admin::Parts::new([runs, objects], metrics);
+    let parts = admin::Parts::new(readiness, metrics);
     let endpoints = admin::serve(args.common.admin_addr, parts, stop.clone());
-    ends_only_on_signal(live(limbs, stop.clone()), endpoints, stop).await
+    let work = election.hold(live(limbs, stop.clone()));
+    ends_only_on_signal(Box::pin(work), endpoints, stop).await
+}
+
+/// What must be ready before it is known who leads: all replicas answer the webhook.
+fn parts(webhook: &WebhookArgs) -> &'static [&'static str] {
+    if webhook.is_wanted() {
+        &[webhook::PART, hub::PART]
+    } else {
+        &[]
+    }
+}
+
+/// Makes this process a candidate. The Lease is written by a client of its own, past the gate.
+async fn stand(
+    args: &ControllerArgs,
+    metrics: &Metrics,
+    readiness: &Readiness,
+) -> anyhow::Result<(Election, Leadership)> {
+    let wds = metrics.requests(Space::Wds);
+    let client = client::connect_nearby(args.wds_kubeconfig.as_deref(), wds, &Gate::open()).await?;
+    let post = Post {
+        namespace: args.namespace.clone(),
+        lease: names::controller_lease(&args.wds_name),
+        manager: names::CONTROLLER,
+        parts: &[hub::PART, downsync::PART],
+    };
+    leader::stand(&args.leader_elect, post, &client, metrics, readiness)
+}
+
+async fn check(watchdog: Watchdog, stop: CancellationToken) {
+    stop.run_until_cancelled(Box::pin(watchdog.run())).await;
+}
+
+/// A part of the process, by its name.
+type Limb = (&'static str, BoxFuture<'static, ()>);
+
+fn limb(part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Limb {
+    (part, Box::pin(life))
+}
+
+/// When what only the leader does is done.
+#[derive(Clone)]
+struct Duty {
+    leadership: Leadership,
+    stop: CancellationToken,
+}
+
+impl Duty {
+    /// Whether the process leads from now on; otherwise it is to stop.
+    async fn begins(&self) -> bool {
+        self.stop
+            .run_until_cancelled(self.leadership.begins())
+            .await
+            .is_some()
+    }
+
+    /// A part that begins when the process leads.
+    fn limb(&self, part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Limb {
+        self.limb_after(part, None::<Ready<()>>, life)
+    }
+
+    /// The same, which does `standby` meanwhile.
+    fn limb_after(
+        &self,
+        part: &'static str,
+        standby: Option<impl Future<Output = ()> + Send + 'static>,
+        life: impl Future<Output = ()> + Send + 'static,
+    ) -> Limb {
+        let duty = self.clone();
+        limb(part, async move {
+            let begins = match standby {
+                Some(standby) => tokio::select! {
+                    begins = duty.begins() => begins,
+                    () = standby => return,
+                },
+                None => duty.begins().await,
+            };
+            if begins {
+                life.await;
+            }
+        })
+    }
 }
 
 /// Until all have ended because they were asked to. The first to end by itself ends the others.
-async fn live(limbs: Vec<BoxFuture<'static, ()>>, stop: CancellationToken) {
-    let limbs = limbs.into_iter().map(async |limb| {
+async fn live(limbs: Vec<Limb>, stop: CancellationToken) {
+    let limbs = limbs.into_iter().map(async |(part, limb)| {
         limb.await;
-        if stop.is_cancelled() { Ok(()) } else { Err(()) }
+        if stop.is_cancelled() {
+            return Ok(());
+        }
+        tracing::error!(
+            part,
+            "a part of this process ended by itself, and the process with it"
+        );
+        Err(())
     });
     let _ = try_join_all(limbs).await;
 }
 
-fn webhook_settings(args: WebhookArgs, namespace: &str) -> Option<webhook::Settings> {
+fn webhook_settings(
+    args: WebhookArgs,
+    namespace: &str,
+    readiness: &Readiness,
+    leadership: &Leadership,
+    metrics: &Metrics,
+) -> Option<webhook::Settings> {
     Some(webhook::Settings {
+        leadership: leadership.clone(),
+        readiness: readiness.clone(),
+        reviews: metrics.reviews(),
         address: args.webhook_addr,
         place: args.webhook_service.or(args.webhook_url)?,
         namespace: namespace.to_owned(),
@@ -89,17 +214,30 @@ fn webhook_settings(args: WebhookArgs, namespace: &str) -> Option<webhook::Setti
     })
 }
 
+/// Decides on the certificates of agents, if it is to.
+async fn approve(args: ApproverArgs, its: Client, metrics: Metrics, stop: CancellationToken) {
+    if args.approve_agents {
+        approver::run(its, args.longest_agent_certificate, metrics, stop).await;
+    } else {
+        stop.cancelled().await;
+    }
+}
+
 /// With a webhook, runs it; without, takes away what a controller that had one has left.
 async fn guard(
     settings: Option<webhook::Settings>,
     namespace: String,
     wds: Client,
     snapshots: Snapshots,
-    stop: CancellationToken,
+    duty: Duty,
 ) {
     if let Some(settings) = settings {
-        return webhook::run(settings, wds, snapshots, stop).await;
+        return webhook::run(settings, wds, snapshots, duty.stop).await;
     }
+    if !duty.begins().await {
+        return;
+    }
+    let stop = duty.stop;
     tracing::warn!(
         "there is no admission webhook (--webhook-service, --webhook-url): only Workflows that are created with spec.suspend: \
          true are dispatched, and a hold that somebody lifts is put back only afterwards"

@@ -25,11 +25,15 @@ use crate::{
     engine,
     hub::Spaces,
     supervise::{OrphanLog, supervise},
-    watch::{follow, selecting},
+    tolerant::Tolerant,
+    watch::{follow, follow_seen, selecting},
 };
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
 const QUEUE: usize = 1024;
+
+/// Its name where parts and loops of the process are named.
+pub const PART: &str = "objects";
 
 /// Runs until `stop`. That an API server was put back to a backup is noticed by the other engine, which ends the process.
 pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) {
@@ -48,9 +52,10 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let index = Downsync::new(DownsyncConfig {
         wds_name: spaces.wds_name.clone(),
     });
-    let mut orphans = OrphanLog::default();
+    let mut orphans = OrphanLog::new(spaces.metrics.orphans(PART));
+    readiness.tell(PART, index.unlisted());
     let observe = |index: &mut Downsync| {
-        readiness.set(index.is_synced());
+        readiness.tell(PART, index.unlisted());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),
@@ -68,7 +73,7 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
         }
     };
     let executor = execute::Executor::new(&spaces);
-    let reactions = spaces.metrics.reactions("objects");
+    let reactions = spaces.metrics.reactions(PART);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;
 }
@@ -86,6 +91,26 @@ fn watch_all<K>(
     tasks.spawn(follow(api, selecting(selector), sender.clone(), input, |_| None));
 }
 
+/// The same of a kind that members of the fleet write.
+fn watch_members<K>(
+    its: &Client,
+    selector: &str,
+    sender: &mpsc::Sender<DownsyncInput>,
+    tasks: &mut JoinSet<()>,
+    input: fn(Change<K>) -> DownsyncInput,
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let api: Api<Tolerant<K>> = Api::all(its.clone());
+    tasks.spawn(follow_seen(
+        api,
+        selecting(selector),
+        sender.clone(),
+        Tolerant::into_object,
+        input,
+    ));
+}
+
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
     watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Policy);
     watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Transform);
@@ -96,16 +121,15 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut Joi
 }
 
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
-    let its = || spaces.its.clone();
     let own = format!(
         "{},{}={}",
         names::OBJECT_UID_LABEL,
         names::ORIGIN_WDS_LABEL,
         spaces.wds_name
     );
-    let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
-    watch_all(Api::all(its()), "", sender, tasks, DownsyncInput::Cluster);
+    let properties: Api<ConfigMap> = Api::namespaced(spaces.its.clone(), names::PROPERTIES_NAMESPACE);
     watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
-    watch_all(Api::all(its()), &own, sender, tasks, DownsyncInput::Work);
-    watch_all(Api::all(its()), &own, sender, tasks, DownsyncInput::Report);
+    watch_members(&spaces.its, "", sender, tasks, DownsyncInput::Cluster);
+    watch_members(&spaces.its, &own, sender, tasks, DownsyncInput::Work);
+    watch_members(&spaces.its, &own, sender, tasks, DownsyncInput::Report);
 }

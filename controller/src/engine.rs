@@ -10,13 +10,17 @@ use std::{
     time::Duration,
 };
 
-use argosy_core::{Action, Failure, Reconcile};
+use argosy_core::{Action, Failure, Reconcile, Subject};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use jiff::Timestamp;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
-use crate::metrics::Reactions;
+use crate::{
+    metrics::{Answered, Reactions},
+    telemetry,
+};
 
 /// Carries out actions.
 pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
@@ -31,6 +35,8 @@ pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
 /// Actions under way at the same time. Each needs a connection of its own (HTTP/1.1).
 const IN_FLIGHT: usize = 64;
 
+/// How long a loop that is to end waits for answers.
+pub const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// Inputs that are learnt before the next decisions.
 const BATCH: usize = 256;
 
@@ -58,8 +64,13 @@ struct Engine<R: Reconcile, E> {
 
 /// A key with an action under way.
 struct UnderWay {
+    subject: Subject,
+    /// What is logged of it.
+    span: Span,
     /// When the news came that it follows from.
     since: Instant,
+    /// When it began.
+    began: Instant,
     /// When something was first learnt about the key meanwhile.
     learnt: Option<Instant>,
 }
@@ -88,6 +99,16 @@ struct Finished<R: Reconcile> {
     result: Result<R::Input, Failure>,
 }
 
+/// Why the loop goes on.
+enum Woken<R: Reconcile> {
+    /// That many inputs have come.
+    Inputs(usize),
+    /// An action has ended.
+    Finished(Finished<R>),
+    /// A timer has run out.
+    Rang,
+}
+
 /// Drives `index` until `stop` or until nobody can send inputs any more. `observe` gets the index after each batch.
 pub async fn drive<R, E>(
     index: R,
@@ -107,30 +128,30 @@ pub async fn drive<R, E>(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let timer = engine.next_timer();
-        tokio::select! {
+        engine.reactions.rests(timer);
+        let woken = tokio::select! {
             () = stop.cancelled() => break,
-            count = inputs.recv_many(&mut batch, BATCH) => {
-                if count == 0 {
-                    break;
-                }
-                for input in batch.drain(..) {
-                    engine.learn(input);
-                }
-            }
+            count = inputs.recv_many(&mut batch, BATCH) => Woken::Inputs(count),
             Some(finished) = engine.actions.join_next() => match finished {
-                Ok(finished) => engine.settle(finished),
+                Ok(finished) => Woken::Finished(finished),
                 // A panic in an action must not go unnoticed: a controller missing one limb is worse than a restart.
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            () = tokio::time::sleep_until(timer) => engine.ring(),
+            () = tokio::time::sleep_until(timer) => Woken::Rang,
+        };
+        let began = engine.reactions.turns();
+        match woken {
+            Woken::Inputs(0) => break,
+            Woken::Inputs(_) => batch.drain(..).for_each(|input| engine.learn(input)),
+            Woken::Finished(finished) => engine.settle(finished),
+            Woken::Rang => engine.ring(),
         }
         engine.dispatch();
-        engine
-            .reactions
-            .keys(engine.queue.len(), engine.running.len(), engine.timers.len());
+        engine.show();
         observe(&mut engine.index);
+        engine.reactions.turned(began);
     }
-    engine.actions.shutdown().await;
+    engine.finish().await;
 }
 
 impl<R, E> Engine<R, E>
@@ -210,36 +231,72 @@ where
     }
 
     fn start(&mut self, key: R::Key, action: R::Action, since: Instant) {
-        tracing::debug!(%key, %action, "starting");
+        let subject = self.index.subject(&key);
+        let span = telemetry::about(self.reactions.engine(), action.stage(), &subject);
+        span.in_scope(|| tracing::debug!(%action, "starting"));
         self.reactions.began(since.elapsed());
-        let running = UnderWay { since, learnt: None };
+        let running = UnderWay {
+            subject,
+            span: span.clone(),
+            since,
+            began: Instant::now(),
+            learnt: None,
+        };
         self.running.insert(key.clone(), running);
         self.index.began(&key);
         let executor = self.executor.clone();
-        self.actions.spawn(async move {
+        let request = async move {
             let result = executor.execute(&key, &action).await;
             Finished { key, action, result }
-        });
+        };
+        self.actions.spawn(request.instrument(span));
+    }
+
+    /// Waits for what is under way: whoever goes on from here should find it done.
+    async fn finish(&mut self) {
+        let answered = async {
+            while let Some(finished) = self.actions.join_next().await {
+                drop(finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())));
+            }
+        };
+        let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+        self.actions.shutdown().await;
+    }
+
+    /// Shows how much there is to do.
+    fn show(&self) {
+        let oldest = self.queue.front().and_then(|key| self.queued.get(key)).copied();
+        self.reactions
+            .keys(self.queue.len(), self.running.len(), self.timers.len(), oldest);
     }
 
     fn settle(&mut self, finished: Finished<R>) {
         let Finished { key, action, result } = finished;
         let now = Instant::now();
-        let (since, learnt) = self
-            .running
-            .remove(&key)
-            .map_or((now, None), |running| (running.since, running.learnt));
+        let Some(running) = self.running.remove(&key) else {
+            return;
+        };
+        let UnderWay {
+            span, since, learnt, ..
+        } = running;
+        let _logged = span.entered();
+        let request = Answered {
+            subject: &running.subject,
+            action: &action,
+            since,
+            began: running.began,
+        };
         match result {
             Ok(input) => {
-                self.reactions.answered(action.stage(), since.elapsed());
+                self.reactions.answered(&request);
                 for dirty in self.index.answered(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
                 self.go_on(key, action.about(), learnt.unwrap_or(now));
             }
             Err(failure) => {
-                report(&key, &failure);
-                self.reactions.failed(&failure);
+                telemetry::report(&failure);
+                self.reactions.failed(&request, &failure);
                 let concerned = self.index.failed(&key, &action, &failure);
                 for dirty in concerned {
                     if dirty != key {
@@ -262,7 +319,11 @@ where
         let length = streak.grow(about);
         if length > LONGEST_STREAK {
             if length == LONGEST_STREAK + 1 {
-                tracing::warn!(%key, actions = length, "does not settle; is something undoing these writes?");
+                tracing::warn!(
+                    count = length,
+                    "does not settle; is something undoing these writes?"
+                );
+                self.reactions.held_back();
             }
             self.queued.remove(&key);
             self.queue.retain(|queued| *queued != key);
@@ -333,21 +394,6 @@ fn retry_policy() -> ExponentialBuilder {
         .with_max_delay(MAX_DELAY)
         .with_jitter()
         .without_max_times()
-}
-
-fn report(key: &impl std::fmt::Display, failure: &Failure) {
-    match failure {
-        Failure::Conflict => tracing::debug!(%key, "changed meanwhile, deciding anew"),
-        Failure::Foreign(message)
-        | Failure::Refused(message)
-        | Failure::Missing(message)
-        | Failure::Fenced(message)
-        | Failure::Unserved(message)
-        | Failure::NotFound { message, .. } => {
-            tracing::warn!(%key, %message, "refused");
-        }
-        Failure::Unreachable(message) => tracing::warn!(%key, %message, "unreachable"),
-    }
 }
 
 #[cfg(test)]

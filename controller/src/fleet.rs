@@ -9,13 +9,19 @@ use argosy_api::names;
 use argosy_core::{Change, ClusterName};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     admin::Readiness,
     agent::{self, Member},
-    client,
+    client, engine,
+    leader::gate::Gate,
     metrics::{Metrics, Space},
     watch::{follow, selecting},
 };
@@ -37,6 +43,8 @@ pub struct Host {
     pub lease_duration: Duration,
     /// Where the agents' loops and clients report to.
     pub metrics: Metrics,
+    /// What their writes go through.
+    pub gate: Gate,
 }
 
 /// Between the end of a hosted agent and its next start.
@@ -53,8 +61,8 @@ struct Hosted {
 pub async fn run(host: Host, stop: CancellationToken) {
     let (sender, mut changes) = mpsc::channel(16);
     let secrets: Api<Secret> = Api::namespaced(host.local.clone(), &host.namespace);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(follow(
+    let (mut watches, mut tasks) = (JoinSet::new(), JoinSet::new());
+    watches.spawn(follow(
         secrets,
         selecting(names::WEC_KUBECONFIG_LABEL),
         sender,
@@ -80,6 +88,9 @@ pub async fn run(host: Host, stop: CancellationToken) {
         };
         apply(&host, &mut hosted, &mut tasks, change, &stop);
     }
+    // They end by themselves, when what they have begun was answered.
+    let ends = async { while tasks.join_next().await.is_some() {} };
+    let _ = timeout(engine::LAST_ANSWERS * 2, ends).await;
     tasks.shutdown().await;
 }
 
@@ -138,7 +149,12 @@ fn ensure(
         .as_ref()
         .and_then(|data| data.get(names::KUBECONFIG_KEY));
     let Some(kubeconfig) = kubeconfig.map(|bytes| bytes.0.clone()) else {
-        tracing::warn!(%cluster, secret = secret.name_any(), "the Secret has no key {}", names::KUBECONFIG_KEY);
+        tracing::warn!(
+            %cluster,
+            kind = "Secret",
+            name = secret.name_any(),
+            "the Secret of a cluster has no key kubeconfig"
+        );
         return;
     };
     if hosted
@@ -176,7 +192,6 @@ async fn host_agent(
     while !stop.is_cancelled() {
         match connect(&host, &secret, &kubeconfig).await {
             Ok(wec) => {
-                tracing::info!(%cluster, "hosting the cluster's agent");
                 let member = Member {
                     cluster: cluster.clone(),
                     its: host.its.clone(),
@@ -185,12 +200,20 @@ async fn host_agent(
                     artifact_namespace: host.artifact_namespace.clone(),
                     lease_duration: host.lease_duration,
                     metrics: host.metrics.clone(),
+                    // The controller speaks to the ITS as itself.
+                    wish: watch::Sender::new(None),
                 };
-                Box::pin(agent::run(member, Readiness::default(), stop.clone())).await;
+                let span = member.span();
+                span.in_scope(|| tracing::info!("hosting the cluster's agent"));
+                let agent = agent::run(member, Readiness::default(), stop.clone());
+                Box::pin(agent.instrument(span)).await;
             }
-            Err(error) => tracing::error!(%cluster, "cannot host the cluster's agent: {error:#}"),
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(%cluster, error, "cannot host the cluster's agent");
+            }
         }
-        let _ = tokio::time::timeout(RESTART_AFTER, stop.cancelled()).await;
+        let _ = timeout(RESTART_AFTER, stop.cancelled()).await;
     }
 }
 
@@ -199,8 +222,9 @@ async fn connect(host: &Host, secret: &str, kubeconfig: &[u8]) -> anyhow::Result
     let text = String::from_utf8_lossy(kubeconfig).into_owned();
     let origin = format!("in Secret {}/{secret}", host.namespace);
     let handle = tokio::runtime::Handle::current();
-    let counted = host.metrics.requests(Space::Wec);
-    let connected =
-        tokio::task::spawn_blocking(move || handle.block_on(client::connect_with(&text, &origin, counted)));
+    let (counted, gate) = (host.metrics.requests(Space::Wec), host.gate.clone());
+    let connected = tokio::task::spawn_blocking(move || {
+        handle.block_on(client::connect_with(&text, &origin, counted, &gate))
+    });
     Ok(connected.await??)
 }

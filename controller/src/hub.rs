@@ -3,17 +3,18 @@
 mod announce;
 mod execute;
 mod local_argo;
+mod standby;
 
 use std::sync::Arc;
 
-use argosy_api::{BindingPolicy, ManagedCluster, names};
+use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
 use argosy_core::{
     Reconcile,
     admission::Admission,
-    hub::{Hub, HubConfig, HubInput},
+    hub::{Hub, HubConfig, HubInput, SeenReport, SeenWork, SeenWorkflow},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
@@ -21,13 +22,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub use standby::stand_by;
+
 use crate::{
     admin::Readiness,
     engine,
     metrics::Metrics,
     restored::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{follow, selecting},
+    tolerant::Tolerant,
+    watch::{follow, follow_seen, selecting},
 };
 
 /// The spaces and the name of the WDS.
@@ -49,6 +53,9 @@ pub struct Spaces {
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
 const QUEUE: usize = 1024;
+
+/// Its name where parts and loops of the process are named.
+pub const PART: &str = "workflows";
 
 /// Runs the controller until `stop`. The newest snapshot for the webhook goes to `snapshots` once everything was listed.
 pub async fn run(
@@ -85,21 +92,27 @@ pub async fn run(
         ),
         Timestamp::now(),
     );
-    let mut orphans = OrphanLog::default();
+    let mut orphans = OrphanLog::new(spaces.metrics.orphans(PART));
+    let fleet = spaces.metrics.fleet();
     let (events, announcer) = announce::Events::new(&spaces.wds);
     watches.spawn(announcer);
+    readiness.tell(PART, index.unlisted());
     let observe = |index: &mut Hub| {
-        readiness.set(index.is_synced());
+        readiness.tell(PART, index.unlisted());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),
             "ManifestWorks without their Workflow in the WDS",
         );
         publish(index, &snapshots);
-        events.announce(index.take_notices());
+        fleet.learn(index.take_census());
+        fleet.ignore(index.take_ignored());
+        let notices = index.take_notices();
+        fleet.announce(&notices);
+        events.announce(notices);
     };
     let executor = execute::Executor::new(&spaces);
-    let reactions = spaces.metrics.reactions("workflows");
+    let reactions = spaces.metrics.reactions(PART);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, watches).await;
 }
@@ -119,14 +132,19 @@ fn publish(index: &Hub, snapshots: &watch::Sender<Option<Arc<Admission>>>) {
 }
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
-    let all = || selecting("");
-    watches.spawn(follow(
-        Api::all(wds.clone()),
-        all(),
+    watches.spawn(follow_seen(
+        Api::<Workflow>::all(wds.clone()),
+        selecting(""),
         sender.clone(),
+        SeenWorkflow::from,
         HubInput::Workflow,
-        |_| None,
     ));
+    watch_rules(wds, sender, watches);
+}
+
+/// What says where Workflows go.
+fn watch_rules(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
+    let all = || selecting("");
     watches.spawn(follow(
         Api::all(wds.clone()),
         all(),
@@ -151,6 +169,7 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSe
 }
 
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
+    watch_inventory(&spaces.its, sender, watches);
     let its = || spaces.its.clone();
     let works = selecting(&format!(
         "{},{}={}",
@@ -159,6 +178,25 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
         spaces.wds_name
     ));
     let reports = selecting(names::ORIGIN_UID_LABEL);
+    watches.spawn(follow_seen(
+        Api::<Tolerant<ManifestWork>>::all(its()),
+        works,
+        sender.clone(),
+        |work| SeenWork::from(work.into_object()),
+        HubInput::Work,
+    ));
+    watches.spawn(follow_seen(
+        Api::<Tolerant<WorkStatus>>::all(its()),
+        reports,
+        sender.clone(),
+        seen_report,
+        HubInput::Report,
+    ));
+}
+
+/// The clusters, and what is known of each.
+fn watch_inventory(its: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
+    let its = || its.clone();
     let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
     watches.spawn(follow(
         properties,
@@ -168,32 +206,25 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
         |_| None,
     ));
     let leases = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));
-    watches.spawn(follow(
-        Api::all(its()),
+    watches.spawn(follow_seen(
+        Api::<Tolerant<ManagedCluster>>::all(its()),
         selecting(""),
         sender.clone(),
+        Tolerant::into_object,
         HubInput::Cluster,
-        |_| None,
     ));
-    watches.spawn(follow(
-        Api::all(its()),
+    watches.spawn(follow_seen(
+        Api::<Tolerant<Lease>>::all(its()),
         leases,
         sender.clone(),
+        Tolerant::into_object,
         HubInput::Lease,
-        |_| None,
     ));
-    watches.spawn(follow(
-        Api::all(its()),
-        works,
-        sender.clone(),
-        HubInput::Work,
-        |_| None,
-    ));
-    watches.spawn(follow(
-        Api::all(its()),
-        reports,
-        sender.clone(),
-        HubInput::Report,
-        |_| None,
-    ));
+}
+
+fn seen_report(report: Tolerant<WorkStatus>) -> SeenReport {
+    match report.into_parts() {
+        (report, None) => report.into(),
+        (report, Some(flaw)) => SeenReport::unreadable(report, flaw),
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod agent;
+pub mod approver;
 pub mod args;
 pub mod artifacts;
 pub mod cli;
@@ -16,6 +17,7 @@ pub mod engine;
 pub mod expiry;
 pub mod fleet;
 pub mod hub;
+pub mod leader;
 pub mod mailboxes;
 pub mod metrics;
 pub mod outcome;
@@ -24,5 +26,8 @@ pub mod restored;
 pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;
+pub mod tolerant;
+mod traces;
 pub mod watch;
 pub mod webhook;
+mod x509;

@@ -7,7 +7,7 @@ use argosy_core::{ClusterName, Failure, OriginUid, patch::JsonPatch};
 use either::Either;
 use kube::{Api, Client};
 
-use crate::outcome::{call, deleting, found, json_patch, patching};
+use crate::outcome::{call, deleting, deleting_version, found, json_patch, patching};
 
 /// The mailboxes of all clusters.
 #[derive(Clone)]
@@ -49,5 +49,20 @@ impl Mailboxes {
         let deleted = found(call(api.delete(&name, &deleting(uid))).await)?;
         let left = deleted.and_then(Either::left);
         Ok(left.filter(|work| work.metadata.deletion_timestamp.is_some()))
+    }
+
+    /// Deletes the ManifestWork with `uid` in exactly that version, which nothing holds; as it is now if something holds it
+    /// nevertheless.
+    pub async fn drop_released(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<Option<ManifestWork>, Failure> {
+        let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
+        let deleted = found(call(api.delete(&name, &deleting_version(uid, resource_version))).await)?;
+        let left = deleted.and_then(Either::left);
+        Ok(left.filter(|work| work.metadata.finalizers.is_some()))
     }
 }

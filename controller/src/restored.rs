@@ -38,7 +38,7 @@ where
             Ok(Some(version)) => newest = version,
             Ok(None) => {}
             // The watches say what is wrong.
-            Err(failure) => tracing::debug!(%failure, "cannot see the API server's version"),
+            Err(failure) => tracing::debug!(error = %failure, "cannot see the API server's version"),
         }
         sleep(EVERY).await;
     }

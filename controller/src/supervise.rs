@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::{task::JoinSet, time::Instant};
 
 /// Runs `engine` and returns when it ends. A companion that panics ends the process with it; one that ends by itself ends
@@ -21,16 +22,26 @@ pub async fn supervise(engine: impl Future<Output = ()>, mut companions: JoinSet
     }
 }
 
-/// Says how many orphans there are when there are more than before. Counting them looks at everything, so it is done
-/// once a minute.
-#[derive(Debug, Default)]
+/// Says how many orphans there are: in a metric, and in the log when there are more than before. Counting them looks at everything, so it
+/// is done once a minute.
+#[derive(Debug)]
 pub struct OrphanLog {
+    gauge: Gauge,
     count: usize,
     next: Option<Instant>,
 }
 
 impl OrphanLog {
     const EVERY: Duration = Duration::from_mins(1);
+
+    /// Tells `gauge`.
+    pub fn new(gauge: Gauge) -> Self {
+        Self {
+            gauge,
+            count: 0,
+            next: None,
+        }
+    }
 
     /// Counts, if it is time to.
     pub fn look(&mut self, is_synced: bool, count: impl FnOnce() -> usize, what: &str) {
@@ -40,9 +51,44 @@ impl OrphanLog {
         }
         self.next = Some(now + Self::EVERY);
         let orphans = count();
+        self.gauge.set(i64::try_from(orphans).unwrap_or(i64::MAX));
         if orphans > self.count {
-            tracing::warn!(orphans, what, "orphans found; they are left alone");
+            tracing::warn!(count = orphans, kind = what, "orphans found; they are left alone");
         }
         self.count = orphans;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// How a process ends that waits for an engine which goes on, and for this companion.
+    async fn beside(
+        companion: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), tokio::task::JoinError> {
+        let supervised = tokio::spawn(async {
+            let mut companions = JoinSet::new();
+            companions.spawn(pending());
+            companions.spawn(companion);
+            supervise(pending(), companions).await;
+        });
+        let limit = Duration::from_secs(10);
+        tokio::time::timeout(limit, supervised)
+            .await
+            .expect("it goes on without its companion")
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_panics_takes_its_engine_with_it() {
+        let ended = beside(async { panic!("as a test") }).await;
+        assert!(ended.is_err_and(|error| error.is_panic()));
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_ends_ends_its_engine() {
+        assert!(beside(async {}).await.is_ok());
     }
 }

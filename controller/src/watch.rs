@@ -21,7 +21,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::outcome::with_sources;
+use crate::{metrics::WatchCount, outcome::with_sources};
 
 /// Seconds after which a watch is renewed; a dead link is noticed within five more.
 const WATCH_SECONDS: u32 = 30;
@@ -71,23 +71,41 @@ pub async fn follow<K, I>(
     K::DynamicType: Default,
 {
     let kind = K::kind(&K::DynamicType::default()).into_owned();
-    follow_kind(kind, api, config, inputs, input, on_error).await;
+    follow_kind(kind, api, config, inputs, |object| object, input, on_error).await;
 }
 
-/// As [`follow`], where the kind is known only while it runs.
-pub async fn follow_kind<K, I>(
+/// As [`follow`], and `see` takes of each object what is needed as soon as it is listed: all of a long list, as trees of JSON, would
+/// take far more memory than what is kept of it.
+pub async fn follow_seen<K, V, I>(
+    api: Api<K>,
+    config: watcher::Config,
+    inputs: mpsc::Sender<I>,
+    see: impl Fn(K) -> V,
+    input: impl Fn(Change<V>) -> I,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K::DynamicType: Default,
+{
+    let kind = K::kind(&K::DynamicType::default()).into_owned();
+    follow_kind(kind, api, config, inputs, see, input, |_| None).await;
+}
+
+/// As [`follow_seen`], where the kind is known only while it runs. It is a label of metrics, so it must not name an object.
+pub async fn follow_kind<K, V, I>(
     kind: String,
     api: Api<K>,
     config: watcher::Config,
     inputs: mpsc::Sender<I>,
-    input: impl Fn(Change<K>) -> I,
+    see: impl Fn(K) -> V,
+    input: impl Fn(Change<V>) -> I,
     on_error: impl Fn(&watcher::Error) -> Option<I>,
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let count = WatchCount::of(&kind);
     let events = watcher(api, config).backoff(reconnect_policy());
     pin_mut!(events);
-    let mut listed = Vec::new();
+    let (mut listed, mut uids) = (Vec::new(), HashSet::new());
     let mut versions = Versions::default();
     while let Some(event) = events.next().await {
         if let Ok(event) = &event
@@ -101,20 +119,24 @@ pub async fn follow_kind<K, I>(
         }
         let next = match event {
             Ok(Event::Init) => {
+                count.listed();
                 listed.clear();
+                uids.clear();
                 None
             }
             Ok(Event::InitApply(object)) => {
-                listed.push(object);
+                uids.extend(object.meta().uid.clone());
+                listed.push(see(object));
                 None
             }
             Ok(Event::InitDone) => {
-                versions.keep(&listed);
+                versions.keep(&std::mem::take(&mut uids));
                 Some(input(Change::Reset(std::mem::take(&mut listed))))
             }
-            Ok(Event::Apply(object)) => Some(input(Change::Apply(Box::new(object)))),
-            Ok(Event::Delete(object)) => Some(input(Change::Delete(Box::new(object)))),
+            Ok(Event::Apply(object)) => Some(input(Change::Apply(Box::new(see(object))))),
+            Ok(Event::Delete(object)) => Some(input(Change::Delete(Box::new(see(object))))),
             Err(error) => {
+                count.failed();
                 tracing::warn!(kind, error = explain(&error), "watch failed, trying again");
                 on_error(&error)
             }
@@ -135,12 +157,8 @@ struct Versions(HashMap<String, u64>);
 
 impl Versions {
     /// Forgets what is not listed.
-    fn keep<K: Resource>(&mut self, listed: &[K]) {
-        let uids: HashSet<&str> = listed
-            .iter()
-            .filter_map(|object| object.meta().uid.as_deref())
-            .collect();
-        self.0.retain(|uid, _| uids.contains(uid.as_str()));
+    fn keep(&mut self, listed: &HashSet<String>) {
+        self.0.retain(|uid, _| listed.contains(uid));
     }
 
     /// Learns an event; whether it shows an older version than was told.

@@ -2,7 +2,7 @@
 //!
 //! Four parts that live as long as the process: the credentials renew themselves, the server answers reviews, the
 //! registration at the API server follows policies and credentials, and what others do to it is undone. What a review
-//! answers is decided in `argosy_core::admission`.
+//! answers is decided in `argosy_core::admission`. Of several replicas, all answer, and the one that leads does the rest.
 
 mod certificate;
 mod configuration;
@@ -22,7 +22,11 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::{admin::Readiness, leader::Leadership, metrics::Reviews};
+
 pub use register::{is_refusal_of_guard, unregister, withdraw};
+
+pub(crate) use credentials::bundle_in;
 
 /// The newest snapshot of what placement needs; none before everything was listed once.
 pub type Snapshots = watch::Receiver<Option<Arc<Admission>>>;
@@ -107,6 +111,9 @@ impl Place {
     }
 }
 
+/// Its name where parts of the process are named.
+pub const PART: &str = "webhook";
+
 /// What the webhook is told at start.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -120,12 +127,18 @@ pub struct Settings {
     pub argo_account: String,
     /// How long a serving certificate is good for; it is renewed after two thirds of it.
     pub certificate_lifetime: Duration,
+    /// Who leads renews the certificates and keeps the registration; all answer.
+    pub leadership: Leadership,
+    /// Told when it listens.
+    pub readiness: Readiness,
+    /// Where it reports to.
+    pub reviews: Reviews,
 }
 
 /// Serves and registers the webhook until `stop`. Ends before only if one of its parts cannot go on.
 pub async fn run(settings: Settings, wds: Client, snapshots: Snapshots, stop: CancellationToken) {
     let (issued, credentials) = watch::channel(None);
-    let server = serve::serve(settings.address, credentials.clone(), snapshots.clone(), stop);
+    let server = serve::serve(&settings, credentials.clone(), snapshots.clone(), stop);
     tokio::select! {
         result = server => {
             if let Err(error) = result {

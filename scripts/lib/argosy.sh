@@ -35,10 +35,11 @@ argosy_image_tar() {
   echo "$(argosy_binaries_dir)/argosy-image-${image##*:}.tar"
 }
 
-# The binaries with cargo, and the image made of them.
+# The binaries with cargo, the names by which kubectl calls argosy, and the image made of the binaries.
 argosy_build() {
   local tar name files=()
   (cd "$ARGOSY_CHECKOUT" && cargo build --release --locked --package argosy --bins) || return 1
+  for name in kubectl-argosy kubectl_complete-argosy; do ln -sf argosy "$(argosy_binaries_dir)/$name"; done
   tar=$(argosy_image_tar) || return 1
   [[ -e $tar ]] && return 0
   for name in "${ARGOSY_BINARIES[@]}"; do files+=("$(argosy_binaries_dir)/$name"); done
@@ -64,19 +65,32 @@ argosy_install_controller() {
   argosy_chart control argosy --set-json "clusters=$clusters"
 }
 
-# argosy_chart CLUSTER CHART [VALUES…]: helm installs CRDs but never updates them, so they are applied before.
+# argosy_chart CLUSTER CHART [VALUES…]: the definitions that the chart needs, then the chart.
 argosy_chart() {
   local cluster=$1 chart=$2 image
   shift 2
   image=$(argosy_image) || return 1
-  argosy_kubectl "$cluster" apply --server-side --force-conflicts -f "$ARGOSY_CHECKOUT/charts/$chart/crds" || return 1
-  argosy_kubectl "$cluster" wait --for=condition=Established --timeout=30s -f "$ARGOSY_CHECKOUT/charts/$chart/crds" || return 1
+  argosy_definitions "$cluster" "$chart" &&
+    argosy_helm "$cluster" "$chart" \
+      --set "image.repository=${image%:*},image.tag=${image##*:},artifactNamespace=$FLEET_ARGO_NAMESPACE,artifactSecrets={$FLEET_S3_SECRET}" "$@"
+}
+
+# argosy_definitions CLUSTER CHART: those that were applied without helm before become the chart's.
+argosy_definitions() {
+  local values=()
+  [[ $2 == argosy ]] || values=(--set "hub=false,agent=true")
+  argosy_helm "$1" argosy-crds --take-ownership --wait "${values[@]}"
+}
+
+# argosy_helm CLUSTER CHART [FLAGS…]
+argosy_helm() {
+  local cluster=$1 chart=$2
+  shift 2
   # Left by an upgrade that was cut off; helm would refuse to go on.
   argosy_kubectl "$cluster" -n "$ARGOSY_NAMESPACE" delete secret \
     -l "owner=helm,name=$chart,status in (pending-install,pending-upgrade,pending-rollback)" || return 1
   "$TOOLCHAIN_BIN/helm" --kubeconfig "$(fleet_kubeconfig "$cluster")" upgrade --install "$chart" "$ARGOSY_CHECKOUT/charts/$chart" \
-    --namespace "$ARGOSY_NAMESPACE" --create-namespace --skip-crds --timeout 2m \
-    --set "image.repository=${image%:*},image.tag=${image##*:},artifactNamespace=$FLEET_ARGO_NAMESPACE,artifactSecrets={$FLEET_S3_SECRET}" "$@"
+    --namespace "$ARGOSY_NAMESPACE" --create-namespace --timeout 2m "$@"
 }
 
 argosy_register() {
@@ -87,10 +101,24 @@ argosy_register() {
   fi
 }
 
-# The agent runs in the cluster and has a token for its own mailbox on the control cluster.
+# The agent runs in the cluster and asks for a certificate for its own mailbox on the control cluster, with a token that is good for
+# an hour and for nothing else. On a fleet that is there it goes on with the certificate that it has.
 argosy_register_pull() {
-  argosy_kubeconfig control "$1" | argosy_store_kubeconfig "$1" argosy-its-kubeconfig '{}' || return 1
-  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1"
+  argosy_bootstrap_kubeconfig "$1" | argosy_store_kubeconfig "$1" argosy-bootstrap-kubeconfig '{}' || return 1
+  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1,identity=certificate"
+}
+
+# argosy_bootstrap_kubeconfig MEMBER: a kubeconfig for the control cluster with a token of the member's bootstrap account.
+argosy_bootstrap_kubeconfig() {
+  local token authority
+  token=$(argosy_kubectl control -n "$1" create token argosy-bootstrap --duration=1h) || return 1
+  authority=$(argosy_kubectl control config view --raw --minify -o 'jsonpath={.clusters[0].cluster.certificate-authority-data}') || return 1
+  # shellcheck disable=SC2016 # jq's variables
+  jq -n --arg server "https://$(fleet_ip control):6443" --arg authority "$authority" --arg token "$token" '{
+    apiVersion: "v1", kind: "Config", "current-context": "control",
+    clusters: [{name: "control", cluster: {$server, "certificate-authority-data": $authority}}],
+    users: [{name: "argosy-bootstrap", user: {$token}}],
+    contexts: [{name: "control", context: {cluster: "control", user: "argosy-bootstrap"}}]}'
 }
 
 # The controller has a token for the cluster.

@@ -1,21 +1,23 @@
 # shellcheck shell=bash
-# Builds the binaries of the local fleet from their Go modules, once per version, outside the checkout.
+# Builds the binaries of the local fleet from their Go modules, and mdBook, once per version, outside the checkout.
 # Owns the cache and the recipe of each part; does not start anything.
 
 TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo)
 # Argo's major version: 3, with its web UI, or 4, without.
 TOOLCHAIN_ARGO_MAJOR=${ARGOSY_ARGO:-3}
 [[ $TOOLCHAIN_ARGO_MAJOR != 3 ]] || TOOLCHAIN_PARTS+=(ui)
-# Built only when they are named: no fleet needs them, the integration tests do. OCM's work agent, as it is today and of
-# the line that KubeStellar ships.
-TOOLCHAIN_EXTRAS=(ocm ocm10)
+# Built only when they are named: no fleet needs them, tests do. OCM's work agent, as it is today and of the line that
+# KubeStellar ships; and what makes pages of docs/.
+TOOLCHAIN_EXTRAS=(ocm ocm10 mdbook)
+# The one part that is no Go module.
+TOOLCHAIN_MDBOOK=0.5.4
 TOOLCHAIN_ARGO=github.com/argoproj/argo-workflows/v$TOOLCHAIN_ARGO_MAJOR
 TOOLCHAIN_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../toolchain" && pwd)
 TOOLCHAIN_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/argosy/toolchain
 # Part of every cache key: raise it when a recipe below changes what it builds.
 TOOLCHAIN_RECIPE=1
 
-# The Go module whose version names the part.
+# The Go module (of mdBook: the crate) whose version names the part.
 toolchain_module() {
   case $1 in
     kubernetes) echo k8s.io/kubernetes ;;
@@ -24,6 +26,7 @@ toolchain_module() {
     argo | ui) echo "$TOOLCHAIN_ARGO" ;;
     helm) echo helm.sh/helm/v3 ;;
     ocm | ocm10) echo open-cluster-management.io/ocm ;;
+    mdbook) echo mdbook ;;
     *)
       echo "unknown part '$1'; parts are: ${TOOLCHAIN_PARTS[*]} ${TOOLCHAIN_EXTRAS[*]}" >&2
       return 1
@@ -43,14 +46,16 @@ toolchain_folder() {
 toolchain_version() {
   local module
   module=$(toolchain_module "$1")
+  [[ $1 != mdbook ]] || { echo "v$TOOLCHAIN_MDBOOK" && return; }
   awk -v module="$module" '$1 == module && $2 ~ /^v/ {print $2; exit}' "$(toolchain_folder "$1")/go.mod"
 }
 
 # Folder of the finished part. Its name holds the version and a digest of everything that decides the result.
 toolchain_target() {
-  local folder digest
+  local folder digest pins=()
   folder=$(toolchain_folder "$1")
-  digest=$(cat "$folder/go.mod" "$folder/go.sum" - <<<"$TOOLCHAIN_RECIPE" | sha256sum | cut -c1-10)
+  [[ $1 == mdbook ]] || pins=("$folder/go.mod" "$folder/go.sum")
+  digest=$(cat "${pins[@]}" - <<<"$TOOLCHAIN_RECIPE" | sha256sum | cut -c1-10)
   echo "$TOOLCHAIN_CACHE/$1-$(toolchain_version "$1")-$digest"
 }
 
@@ -127,6 +132,14 @@ toolchain_build_ocm10() { toolchain_work_agent ocm10 "$1"; }
 toolchain_work_agent() {
   toolchain_go_build "$(toolchain_folder "$1")" "$2" '' open-cluster-management.io/ocm/cmd/work &&
     mv "$2/work" "$2/$1-work"
+}
+
+# With the lock file that it was released with; without the server and the watch, which would double it. Not optimised: it
+# is run for a second, and built for minutes.
+toolchain_build_mdbook() {
+  (cd "$TOOLCHAIN_SOURCE" && CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --version "$TOOLCHAIN_MDBOOK" --debug \
+    --no-default-features --features search --root "$2/cargo" --target-dir "$2/target" mdbook) &&
+    mv "$2/cargo/bin/mdbook" "$1/mdbook"
 }
 
 # Prints the one folder with links to all binaries that are built. Its name is a digest of all versions, so

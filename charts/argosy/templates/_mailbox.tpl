@@ -1,4 +1,5 @@
-{{- /* pull: an identity for the agent that reaches its own mailbox and its own ManagedCluster, and nothing else. */}}
+{{- /* pull: an identity for the agent that reaches its own mailbox and its own ManagedCluster, and nothing else. It is a certificate
+that the agent asks for itself, beginning with a token of argosy-bootstrap, or the token of argosy-agent. */}}
 {{- define "argosy.pull" }}
 ---
 apiVersion: v1
@@ -50,6 +51,7 @@ metadata:
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: argosy-agent}
 subjects:
 - {kind: ServiceAccount, name: argosy-agent, namespace: {{ .cluster }}}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "argosy.dev:agent:{{ .cluster }}"}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -74,6 +76,36 @@ metadata:
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "argosy-agent:{{ .cluster }}"}
 subjects:
 - {kind: ServiceAccount, name: argosy-agent, namespace: {{ .cluster }}}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "argosy.dev:agent:{{ .cluster }}"}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: argosy-bootstrap
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+automountServiceAccountToken: false
+---
+# Which requests are approved, the controller says; nobody may list those of others.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: argosy-bootstrap:{{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+rules:
+- apiGroups: [certificates.k8s.io]
+  resources: [certificatesigningrequests]
+  verbs: [create, get, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: argosy-bootstrap:{{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "argosy-bootstrap:{{ .cluster }}"}
+subjects:
+- {kind: ServiceAccount, name: argosy-bootstrap, namespace: {{ .cluster }}}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "argosy.dev:agent:{{ .cluster }}"}
 {{- end }}
 
 {{- /* push: the controller renews the cluster's Lease, as the agent would. */}}

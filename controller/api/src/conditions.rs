@@ -80,6 +80,16 @@ pub mod managed_cluster {
     pub const ARGO_READY: &str = "ArgoReady";
 }
 
+/// Condition types on a CertificateSigningRequest, as Kubernetes names them.
+pub mod signing_request {
+    /// It is to be signed.
+    pub const APPROVED: &str = "Approved";
+    /// It is not to be signed.
+    pub const DENIED: &str = "Denied";
+    /// The signer could not sign it.
+    pub const FAILED: &str = "Failed";
+}
+
 /// Reasons, the machine-readable word of a condition or Event.
 pub mod reason {
     /// The claim stands; the ManifestWork is in the mailbox or about to be.
@@ -124,6 +134,10 @@ pub mod reason {
     pub const NEVER_JOINED: &str = "NeverJoined";
     /// The ManagedCluster is gone from the ITS.
     pub const CLUSTER_GONE: &str = "ClusterGone";
+    /// The cluster was taken out of the fleet.
+    pub const CLUSTER_REMOVED: &str = "ClusterRemoved";
+    /// Every cluster that could take the Workflow is cordoned.
+    pub const CLUSTER_CORDONED: &str = "ClusterCordoned";
     /// The cluster was lost, and the Workflow starts anew on another one.
     pub const RERUN: &str = "Rerun";
     /// The lease is renewed in time.
@@ -168,6 +182,8 @@ pub mod reason {
     pub const DIFFERENT_BUCKET: &str = "DifferentBucket";
     /// The last report of a run is lost, so that only its end is known.
     pub const REPORT_LOST: &str = "ReportLost";
+    /// What the cluster reports of a run cannot be the status of a Workflow.
+    pub const REPORT_INVALID: &str = "ReportInvalid";
     /// The run had gone on before what was asked of it arrived.
     pub const OVERTAKEN: &str = "Overtaken";
     /// OCM, of a ManifestWork: all manifests are applied.
@@ -210,6 +226,24 @@ pub mod reason {
     pub const FORBIDDEN: &str = "Forbidden";
     /// The node status lies in the cluster's SQL database and cannot be read from here.
     pub const NODES_OFFLOADED: &str = "NodesOffloaded";
+    /// A request for a certificate: the first one, asked for with the cluster's bootstrap account.
+    pub const AGENT_JOINS: &str = "AgentJoins";
+    /// A request for a certificate: asked for with one that was issued for the cluster.
+    pub const AGENT_RENEWS: &str = "AgentRenews";
+    /// A request for a certificate that asks for more than the identity of one agent, or is malformed.
+    pub const NOT_AN_AGENTS_REQUEST: &str = "NotAnAgentsRequest";
+    /// A request for a certificate that lasts longer than is allowed, or says nothing about it.
+    pub const LASTS_TOO_LONG: &str = "LastsTooLong";
+    /// A request for a certificate by somebody who is neither the agent that it names nor the bootstrap account of its cluster.
+    pub const FOREIGN_REQUESTER: &str = "ForeignRequester";
+    /// A request for a certificate of a cluster that is not in the inventory.
+    pub const UNKNOWN_CLUSTER: &str = "UnknownCluster";
+    /// A request for a certificate of a cluster that is not accepted.
+    pub const NOT_ACCEPTED: &str = "NotAccepted";
+    /// A request for a certificate that was not made with one that is recorded for the cluster.
+    pub const UNKNOWN_CERTIFICATE: &str = "UnknownCertificate";
+    /// A request for a certificate while another one of the cluster is approved and not signed yet.
+    pub const ANOTHER_PENDING: &str = "AnotherPending";
 }
 
 /// A condition of an Argo Workflow: type, status and message, nothing else (Argo's schema).

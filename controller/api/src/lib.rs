@@ -11,6 +11,7 @@ pub mod combined_status;
 pub mod conditions;
 pub mod crds;
 pub mod custom_transform;
+pub mod issued;
 pub mod managed_cluster;
 pub mod manifest_status;
 pub mod manifest_work;

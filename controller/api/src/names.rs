@@ -109,6 +109,12 @@ pub const OCM_CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 /// Name of the cluster claim by which an agent reports the artifact repository of its cluster.
 pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
 
+/// Name of the cluster claim by which an agent tells which version of Argo Workflows its cluster runs.
+pub const ARGO_VERSION_CLAIM: &str = "argoversion.argosy.dev";
+
+/// Name of the cluster claim by which an agent tells its own version.
+pub const AGENT_VERSION_CLAIM: &str = "agentversion.argosy.dev";
+
 /// Name of the cluster claim that tells clusters apart: UID of the namespace `kube-system` (KEP-2149).
 pub const CLUSTER_ID_CLAIM: &str = "id.k8s.io";
 
@@ -120,6 +126,17 @@ pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavaila
 
 /// Taint on a ManagedCluster of whose agent nothing is heard (OCM).
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
+
+/// Taint on a ManagedCluster: it takes no Workflow that is not there already. With the value [`DRAIN`], what has not started there is
+/// taken back as well.
+pub const CORDONED_TAINT: &str = "argosy.dev/cordoned";
+
+/// Value of [`CORDONED_TAINT`].
+pub const DRAIN: &str = "drain";
+
+/// Annotation on a ManagedCluster: it was taken out of the fleet (RFC 3339, since when). Once its agent has stopped renewing its lease,
+/// the controller gives up what runs there and releases what lies in its mailbox.
+pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 
 /// Prefix of every label and annotation of Argosy.
 pub const PREFIX: &str = "argosy.dev/";
@@ -165,6 +182,16 @@ pub const ARGO_WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
 
 /// Argo's annotation on a pod: ID of its node.
 pub const ARGO_NODE_ID_ANNOTATION: &str = "workflows.argoproj.io/node-id";
+
+/// Names of the Deployment of Argo's workflow-controller: Argo's own manifests', and that of its Helm chart in a release called
+/// `argo-workflows`.
+pub const ARGO_DEPLOYMENTS: [&str; 2] = ["workflow-controller", "argo-workflows-workflow-controller"];
+
+/// Name of the Deployment of Argosy's controller.
+pub const CONTROLLER_DEPLOYMENT: &str = "argosy-controller";
+
+/// Kubernetes' recommended label with the version of what is deployed.
+pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// Argo's finalizer for artifact garbage collection; makes the local controller process a held object.
 pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc";
@@ -240,6 +267,63 @@ pub const COMBINED_POLICY_LABEL: &str = "status.kubestellar.io/binding-policy";
 /// Annotation on a Binding: how many objects it does not name, because they are too many. On a CombinedStatus: what is not in its results because of a collector's `limit`, or for want of room. JSON, by
 /// collector: `{"a":{"rows":37,"errors":0}}`.
 pub const LEFT_OUT_ANNOTATION: &str = "argosy.dev/left-out";
+
+/// ServiceAccount in a mailbox namespace whose token a cluster's agent dials the ITS with.
+pub const AGENT_ACCOUNT: &str = "argosy-agent";
+
+/// Secret in a mailbox namespace with a token of that account, where the cluster was registered with one.
+pub const AGENT_TOKEN_SECRET: &str = "argosy-agent-token";
+
+/// What the user name of an agent begins with; its cluster's name follows. The common name of its certificate.
+pub const AGENT_USER_PREFIX: &str = "argosy.dev:agent:";
+
+/// The group that every agent with a certificate is in: the organization of its certificate.
+pub const AGENTS_GROUP: &str = "argosy.dev:agents";
+
+/// Name of the service account in a mailbox namespace by which an agent that has no certificate yet asks for one.
+pub const BOOTSTRAP_ACCOUNT: &str = "argosy-bootstrap";
+
+/// Name of the Secret beside an agent whose kubeconfig (see [`KUBECONFIG_KEY`]) has a token of that account.
+pub const BOOTSTRAP_SECRET: &str = "argosy-bootstrap-kubeconfig";
+
+/// Name of the Secret in which an agent keeps its certificate and key.
+pub const IDENTITY_SECRET: &str = "argosy-its-identity";
+
+/// Annotation on a ManagedCluster: its agent is to have a certificate that was asked for later than this (RFC 3339).
+pub const ROTATE_CERTIFICATE: &str = "argosy.dev/rotate-certificate";
+
+/// Annotation on a ManagedCluster, written by the controller: the certificates of its agent, see [`crate::issued`]. Only with one of
+/// these may it ask for the next.
+pub const CERTIFICATES_ANNOTATION: &str = "argosy.dev/certificates";
+
+/// The signer of Kubernetes whose certificates an API server takes for its clients'.
+pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// What an API server calls the credential of a request in the `extra` of its user (Kubernetes 1.32).
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// What the credential of a client certificate begins with; the SHA-256 of the certificate follows, in hexadecimal.
+pub const CERTIFICATE_CREDENTIAL_PREFIX: &str = "X509SHA256=";
+
+/// Name of the Lease by which the controllers of a WDS choose which of them leads, in their namespace of the WDS.
+pub fn controller_lease(wds_name: &str) -> String {
+    format!("{CONTROLLER}-{wds_name}")
+}
+
+/// Name of the Lease by which the agents of `cluster` choose which of them leads, in their namespace of the WEC.
+pub fn agent_lease(cluster: &str) -> String {
+    format!("{AGENT}-{cluster}")
+}
+
+/// The user name of the agent of `cluster`.
+pub fn agent_user(cluster: &str) -> String {
+    format!("{AGENT_USER_PREFIX}{cluster}")
+}
+
+/// The user name of the service account by which the agent of `cluster` asks for its first certificate.
+pub fn bootstrap_user(cluster: &str) -> String {
+    format!("system:serviceaccount:{cluster}:{BOOTSTRAP_ACCOUNT}")
+}
 
 /// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object: derived from its UID, so that
 /// every write can be repeated and a new object of the same name is another one.

@@ -10,6 +10,7 @@ mod decide;
 mod events;
 mod report;
 mod retire;
+mod subject;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
@@ -17,7 +18,9 @@ use std::collections::{BTreeSet, HashMap};
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
 
-use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, reconcile::UnderWay};
+use crate::{
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, WorkflowKey, reconcile::UnderWay,
+};
 
 pub use action::AgentAction;
 use control::Refusal;
@@ -127,13 +130,7 @@ impl Agent {
 
     /// Whether everything has been listed once, or the WEC is known to have no Workflows because it has no Argo.
     pub fn is_synced(&self) -> bool {
-        let Synced {
-            works,
-            told,
-            objects,
-            records,
-        } = self.synced;
-        works && told && records && (objects || self.argo == Some(ArgoApi::Missing))
+        self.unlisted().is_empty()
     }
 
     /// Whether the WEC serves Argo's Workflow API, once that is known.
@@ -203,6 +200,10 @@ impl Reconcile for Agent {
         } else {
             Decision::rest()
         }
+    }
+
+    fn subject(&self, key: &OriginUid) -> Subject {
+        self.subject_of(key)
     }
 }
 

@@ -25,6 +25,7 @@ mod report;
 mod rules;
 mod singles;
 mod status;
+mod subject;
 mod sums;
 mod views;
 
@@ -35,7 +36,7 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, Reconcile, WorkName, digest::Digest, reconcile::UnderWay,
+    Change, ClusterName, Decision, Failure, Reconcile, Subject, WorkName, digest::Digest, reconcile::UnderWay,
 };
 
 pub use action::{Application, ApplyAction};
@@ -206,8 +207,7 @@ impl Applier {
     /// Whether ManifestWorks, reports and records have been listed once. Kinds follow: each is listed before anything of it is
     /// decided, and one that cannot be listed holds nobody else up.
     pub fn is_synced(&self) -> bool {
-        let Synced { works, told, records } = self.synced;
-        works && told && records
+        self.unlisted().is_empty()
     }
 
     /// The kinds whose objects are to be watched, with the label of the cluster.
@@ -264,6 +264,10 @@ impl Reconcile for Applier {
         } else {
             Decision::rest()
         }
+    }
+
+    fn subject(&self, key: &WorkName) -> Subject {
+        self.subject_of(key)
     }
 }
 

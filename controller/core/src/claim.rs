@@ -40,6 +40,9 @@ pub struct Claim {
     pub lost: Option<ClusterName>,
     /// The object is the run of another Workflow on this cluster: that Workflow. Such a claim is for good.
     pub run_of: Option<OriginUid>,
+    /// The cluster was taken out of the fleet before the run had ended there, as far as is known. Kept, because nothing else says so when
+    /// its ManagedCluster is gone: nothing of it is sent again, there or elsewhere.
+    pub is_given_up: bool,
 }
 
 /// An empty `cluster` is a claim that was given up, or one yet to come.
@@ -70,6 +73,8 @@ struct Wire {
     lost: Option<String>,
     #[serde(rename = "runOf", default, skip_serializing_if = "Option::is_none")]
     run_of: Option<String>,
+    #[serde(rename = "givenUp", default, skip_serializing_if = "is_false")]
+    given_up: bool,
 }
 
 #[expect(
@@ -116,6 +121,7 @@ impl Claim {
             lost_after: None,
             lost: None,
             run_of: None,
+            is_given_up: false,
         }
     }
 
@@ -147,6 +153,7 @@ impl Claim {
             lost_after: wire.lost_after.map(SignedDuration::from_secs),
             lost: wire.lost.as_deref().map(ClusterName::from),
             run_of: wire.run_of.as_deref().map(OriginUid::from),
+            is_given_up: wire.given_up,
         })
     }
 
@@ -171,6 +178,7 @@ impl Claim {
             lost_after: self.lost_after.map(|after| after.as_secs()),
             lost: self.lost.as_ref().map(ToString::to_string),
             run_of: self.run_of.as_ref().map(ToString::to_string),
+            given_up: self.is_given_up,
         };
         wire.to_text()
     }

@@ -13,6 +13,7 @@ pub mod kind;
 mod manifest;
 mod object;
 mod policy;
+mod subject;
 mod tally;
 mod upsync;
 mod wanted;
@@ -33,7 +34,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, digest::Digest, placement::Labels,
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, digest::Digest, placement::Labels,
     properties::Properties, reconcile::UnderWay, transforms::Transforms,
 };
 
@@ -162,6 +163,10 @@ struct Synced {
 struct Cluster {
     labels: Arc<Labels>,
     annotations: Labels,
+    /// It was taken out of the fleet: nothing is sent there any more.
+    is_removed: bool,
+    /// So it was, and its agent has stopped renewing its lease.
+    is_cut_off: bool,
 }
 
 /// The index.
@@ -182,11 +187,11 @@ pub struct Downsync {
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Properties of clusters; some may be seen before their ManagedCluster.
     properties: Properties,
-    works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
+    works: HashMap<OriginUid, BTreeMap<ClusterName, Box<Work>>>,
     works_by_kind: BTreeMap<KindName, BTreeSet<(OriginUid, ClusterName)>>,
     /// UID of the WDS's namespace `kube-system`, which says which API server this is.
     space: Option<String>,
-    reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
+    reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<Report>>>,
     bindings: BTreeMap<String, binding::Known>,
     collectors: BTreeMap<String, collectors::Entry>,
     combined: collectors::AllCombined,
@@ -236,20 +241,7 @@ impl Downsync {
 
     /// Whether everything that is always watched has been listed once. The objects of each kind count for themselves.
     pub fn is_synced(&self) -> bool {
-        let Synced {
-            policies,
-            transforms,
-            namespaces,
-            bindings,
-            clusters,
-            properties,
-            works,
-            reports,
-            collectors,
-            combined,
-        } = self.synced;
-        let wishes = policies && transforms && namespaces && collectors;
-        wishes && bindings && combined && clusters && properties && works && reports
+        self.unlisted().is_empty()
     }
 
     /// ManifestWorks of another WDS of this name, or of one that was made anew. They are left alone.
@@ -350,6 +342,10 @@ impl Reconcile for Downsync {
             DownsyncKey::Collector(name) => self.decide_collector(name).into(),
             DownsyncKey::Combined(origin, policy) => self.decide_combined(origin, policy).into(),
         }
+    }
+
+    fn subject(&self, key: &DownsyncKey) -> Subject {
+        self.subject_of(key)
     }
 }
 

@@ -13,7 +13,7 @@ use argosy_api::{ManifestWork, conditions::manifest_work as types, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use crate::{Change, ClusterName, Decision, Failure, Reconcile, WorkName};
+use crate::{Change, ClusterName, Decision, Failure, Reconcile, Subject, WorkName};
 
 /// A ManifestWork.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,6 +153,15 @@ impl Reconcile for Expiry {
             None => Decision::rest(),
             Some((_, end)) if *end > now => Decision::wait_until(*end),
             Some((expire, _)) => expire.clone().into(),
+        }
+    }
+
+    fn subject(&self, key: &ExpiryKey) -> Subject {
+        Subject {
+            cluster: Some(key.cluster.clone()),
+            namespace: Some(key.cluster.as_str().into()),
+            name: Some(key.work.as_str().into()),
+            ..Subject::of("ManifestWork")
         }
     }
 }

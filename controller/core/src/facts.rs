@@ -9,7 +9,7 @@ use argosy_api::{
     managed_cluster::{ClusterVersion, Resources},
     names,
 };
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
 use serde_json::Value;
 
 use crate::{
@@ -78,6 +78,19 @@ impl Facts {
             status.allocatable.clone_from(&nodes.allocatable);
         }
     }
+}
+
+/// The version of what a Deployment runs: the tag of its first container's image, else the label that charts give it. An image that
+/// is named by digest, or `latest`, has no version of its own.
+pub fn deployed_version(deployment: &Deployment) -> Option<String> {
+    let pods = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let image = pods.containers.first()?.image.as_deref().unwrap_or_default();
+    let (name, _) = image.split_once('@').unwrap_or((image, ""));
+    let tag = name.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag);
+    let labels = deployment.metadata.labels.as_ref();
+    let label = || labels?.get(names::VERSION_LABEL).map(String::as_str);
+    let version = tag.filter(|tag| *tag != "latest").or_else(label)?;
+    (!version.is_empty()).then(|| version.to_owned())
 }
 
 /// Sets a claim, or takes it off.
@@ -185,6 +198,29 @@ mod tests {
         let mut told = known.clone();
         Facts::default().describe(&mut told);
         assert_eq!(told, known);
+    }
+
+    #[test]
+    fn the_version_of_a_deployment_is_its_tag_and_else_its_label() {
+        for (image, label, version) in [
+            (
+                "quay.io/argoproj/workflow-controller:v3.7.15",
+                "",
+                Some("v3.7.15"),
+            ),
+            ("localhost:5000/argo:v4.0.7@sha256:0123", "v1", Some("v4.0.7")),
+            ("localhost:5000/argo", "v3.7.15", Some("v3.7.15")),
+            ("argo@sha256:0123", "v3.7.15", Some("v3.7.15")),
+            ("argo:latest", "v3.7.15", Some("v3.7.15")),
+            ("argo:latest", "", None),
+        ] {
+            let deployment: Deployment = serde_json::from_value(json!({
+                "metadata": { "labels": { names::VERSION_LABEL: label } },
+                "spec": { "selector": {}, "template": { "spec": { "containers": [{ "name": "main", "image": image }] } } },
+            }))
+            .unwrap();
+            assert_eq!(deployed_version(&deployment).as_deref(), version, "{image}");
+        }
     }
 
     #[test]

@@ -48,9 +48,12 @@ pub(crate) fn hold(labels: &mut BTreeMap<String, String>, cluster: Option<&Clust
 
 /// Whether the label that makes Argo's controller skip an object is there.
 pub(crate) fn has_hold_label(labels: &BTreeMap<String, String>) -> bool {
-    labels
-        .get(names::ARGO_COMPLETED_LABEL)
-        .is_some_and(|value| value == "true")
+    is_hold(labels.get(names::ARGO_COMPLETED_LABEL).map(String::as_str))
+}
+
+/// Whether that label has the value that makes it so.
+pub(crate) fn is_hold(completed: Option<&str>) -> bool {
+    completed == Some("true")
 }
 
 /// What a status brings along to the cluster; empty for a Workflow that was written by hand.

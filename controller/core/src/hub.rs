@@ -5,6 +5,7 @@
 //! key. Not here: objects of other kinds and what policies say (`downsync`), and what a WEC does with a ManifestWork (`agent`).
 
 mod action;
+mod census;
 mod claimed;
 mod claiming;
 mod cluster;
@@ -18,10 +19,14 @@ mod moving;
 mod notice;
 mod placement;
 mod policy;
+mod removed;
 mod runs;
+mod seen;
 mod shown;
+mod subject;
 mod taints;
 mod unclaimed;
+mod validity;
 mod work;
 mod workflow_view;
 
@@ -39,15 +44,20 @@ use k8s_openapi::api::{
 use kube::core::Selector;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, WorkflowKey, admission::Admission,
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, WorkflowKey, admission::Admission,
     patch::JsonPatch, placement::Labels, properties::Properties, reconcile::UnderWay, transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
+use census::Census;
+pub use census::{CensusChange, ClusterState};
+pub(crate) use cluster::is_cordon;
 use cluster::{Cluster, Pulse};
 pub use notice::Notice;
 use policy::Policy;
+pub use seen::{SeenReport, SeenWork, SeenWorkflow};
 pub(crate) use unclaimed::why_not_dispatchable;
+pub use work::Ignored;
 use work::{Report, Work};
 use workflow_view::WorkflowView;
 
@@ -76,7 +86,7 @@ impl std::fmt::Display for HubKey {
 #[derive(Debug)]
 pub enum HubInput {
     /// Workflows of the WDS.
-    Workflow(Change<Workflow>),
+    Workflow(Change<SeenWorkflow>),
     /// BindingPolicies of the WDS.
     Policy(Change<BindingPolicy>),
     /// CustomTransforms of the WDS.
@@ -88,9 +98,9 @@ pub enum HubInput {
     /// The clusters' Leases in the ITS.
     Lease(Change<Lease>),
     /// ManifestWorks of this WDS in the ITS.
-    Work(Change<ManifestWork>),
+    Work(Change<SeenWork>),
     /// WorkStatuses in the ITS.
-    Report(Change<WorkStatus>),
+    Report(Change<SeenReport>),
     /// ConfigMaps of the ITS with properties of clusters. Not waited for, but by Workflows with templates.
     Properties(Change<ConfigMap>),
     /// How the WDS's own workflow-controller is configured. Not waited for: until it is told, nothing is.
@@ -108,6 +118,23 @@ pub enum HubInput {
     RunGone(WorkflowKey, OriginUid),
     /// The Lease of the cluster of a Workflow, read on its account.
     LeaseRead(WorkflowKey, Box<Lease>),
+}
+
+impl HubInput {
+    /// Workflows of the WDS.
+    pub fn workflow(change: Change<Workflow>) -> Self {
+        Self::Workflow(change.map(SeenWorkflow::from))
+    }
+
+    /// ManifestWorks of this WDS in the ITS.
+    pub fn work(change: Change<ManifestWork>) -> Self {
+        Self::Work(change.map(SeenWork::from))
+    }
+
+    /// WorkStatuses in the ITS.
+    pub fn report(change: Change<WorkStatus>) -> Self {
+        Self::Report(change.map(SeenReport::from))
+    }
 }
 
 /// What of the configuration of the WDS's own workflow-controller matters here.
@@ -149,7 +176,7 @@ struct Synced {
 pub struct Hub {
     config: HubConfig,
     synced: Synced,
-    workflows: HashMap<WorkflowKey, WorkflowView>,
+    workflows: HashMap<WorkflowKey, Box<WorkflowView>>,
     by_uid: HashMap<OriginUid, WorkflowKey>,
     policies: BTreeMap<String, Policy>,
     /// What placement depends on, as the webhook has it too.
@@ -164,12 +191,15 @@ pub struct Hub {
     /// Leases by cluster; one may be seen before its ManagedCluster.
     pulses: BTreeMap<ClusterName, Pulse>,
     /// ManifestWorks by origin, then cluster.
-    works: HashMap<OriginUid, BTreeMap<ClusterName, Work>>,
+    works: HashMap<OriginUid, BTreeMap<ClusterName, Box<Work>>>,
     /// WorkStatuses by origin, then cluster.
-    reports: HashMap<OriginUid, BTreeMap<ClusterName, Report>>,
+    reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<Report>>>,
     under_way: UnderWay<HubKey>,
     /// What is worth an Event and was not taken yet.
     notices: Vec<Notice>,
+    census: Census,
+    /// Reports that do not count, since they were taken last.
+    ignored: BTreeMap<(ClusterName, Ignored), u64>,
     /// The runs of Workflows that run on every cluster, by the UID of the Workflow and their namespace: nothing is owned across
     /// namespaces, so what claims to be a run in another one is a copy.
     runs: HashMap<(OriginUid, Arc<str>), BTreeMap<ClusterName, WorkflowKey>>,
@@ -197,6 +227,8 @@ impl Hub {
             reports: HashMap::new(),
             under_way: UnderWay::new(),
             notices: Vec::new(),
+            census: Census::default(),
+            ignored: BTreeMap::new(),
             runs: HashMap::new(),
             claimed: BTreeMap::new(),
         }
@@ -204,17 +236,7 @@ impl Hub {
 
     /// Whether every kind has been listed once.
     pub fn is_synced(&self) -> bool {
-        let Synced {
-            workflows,
-            policies,
-            transforms,
-            namespaces,
-            clusters,
-            leases,
-            works,
-            reports,
-        } = self.synced;
-        workflows && policies && transforms && namespaces && clusters && leases && works && reports
+        self.unlisted().is_empty()
     }
 
     /// ManifestWorks whose WDS object is unknown: it was deleted past its finalizer, or the WDS was restored.
@@ -224,6 +246,11 @@ impl Hub {
             .iter()
             .filter(|(uid, _)| !self.by_uid.contains_key(*uid))
             .flat_map(|(uid, works)| works.keys().map(move |cluster| (uid, cluster)))
+    }
+
+    /// How many reports did not count since the last call, by the cluster that has written them.
+    pub fn take_ignored(&mut self) -> BTreeMap<(ClusterName, Ignored), u64> {
+        std::mem::take(&mut self.ignored)
     }
 
     /// What the admission webhook needs to know: another one whenever it has changed.
@@ -279,6 +306,10 @@ impl Reconcile for Hub {
             HubKey::Transform(name) => self.decide_transform(name).into(),
             HubKey::Cluster(name) => self.decide_cluster(name, now),
         }
+    }
+
+    fn subject(&self, key: &HubKey) -> Subject {
+        self.subject_of(key)
     }
 }
 

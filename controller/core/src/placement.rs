@@ -37,20 +37,27 @@ pub(crate) struct Placement {
     pub(crate) lost_after: Option<SignedDuration>,
     /// Which of the clusters cannot be reached; known only where that matters, which is for reruns.
     unreachable: BTreeSet<ClusterName>,
+    /// Which of the clusters take no Workflow that is not there already.
+    cordoned: BTreeSet<ClusterName>,
 }
 
 impl Placement {
-    /// The cluster to go to: the only one, or, where reruns are asked for, the first that can be reached, by name; none where
+    /// The clusters that take Workflows.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ClusterName> {
+        self.clusters.difference(&self.cordoned)
+    }
+
+    /// The cluster to go to: of those that are not cordoned, the only one, or, where reruns are asked for, the first that can be reached, by name; none where
     /// there are several, or none can be reached. Where every cluster is asked for, the word for that, also if there is only one:
     /// what a policy does never depends on how many clusters it matches.
     pub(crate) fn choice(&self) -> Option<ClusterName> {
         if self.is_everywhere {
-            return (!self.clusters.is_empty()).then(|| names::EVERY_CLUSTER.into());
+            return self.open().next().map(|_| names::EVERY_CLUSTER.into());
         }
         if self.lost_after.is_some() {
             return self.reachable().next().cloned();
         }
-        let mut clusters = self.clusters.iter();
+        let mut clusters = self.open();
         let first = clusters.next()?;
         clusters.next().is_none().then(|| first.clone())
     }
@@ -62,7 +69,7 @@ impl Placement {
     }
 
     fn reachable(&self) -> impl Iterator<Item = &ClusterName> {
-        self.clusters.difference(&self.unreachable)
+        self.open().filter(|cluster| !self.unreachable.contains(*cluster))
     }
 }
 
@@ -72,6 +79,7 @@ pub(crate) struct Table {
     policies: BTreeMap<String, Arc<Rules>>,
     clusters: BTreeMap<ClusterName, Arc<Labels>>,
     unreachable: BTreeSet<ClusterName>,
+    cordoned: BTreeSet<ClusterName>,
     /// Labels of the namespaces, if any policy reads them.
     namespaces: BTreeMap<String, Arc<Labels>>,
 }
@@ -89,8 +97,16 @@ impl Table {
                 .filter(|(name, _)| name.as_str() != names::EVERY_CLUSTER)
                 .collect(),
             unreachable,
+            cordoned: BTreeSet::new(),
             namespaces: BTreeMap::new(),
         }
+    }
+
+    /// The same, where these clusters take no Workflow that is not there already.
+    #[must_use]
+    pub(crate) fn with_cordoned(mut self, cordoned: BTreeSet<ClusterName>) -> Self {
+        self.cordoned = cordoned;
+        self
     }
 
     /// The same, with the labels of namespaces where a policy reads them.
@@ -154,6 +170,8 @@ impl Table {
             let unreachable = placement.clusters.intersection(&self.unreachable);
             placement.unreachable = unreachable.cloned().collect();
         }
+        let cordoned = placement.clusters.intersection(&self.cordoned);
+        placement.cordoned = cordoned.cloned().collect();
         placement
     }
 

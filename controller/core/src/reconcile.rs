@@ -11,6 +11,8 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::Subject;
+
 /// An index that knows what to do next.
 pub trait Reconcile {
     /// What can be learnt: events of watches, objects returned by writes.
@@ -35,6 +37,9 @@ pub trait Reconcile {
 
     /// The next step for `key`.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
+
+    /// What `key` is about, as far as it is known.
+    fn subject(&self, key: &Self::Key) -> Subject;
 }
 
 /// One request to one API server, as data. Displayed, it names what it is about.
@@ -44,6 +49,11 @@ pub trait Action: fmt::Debug + fmt::Display {
 
     /// The object that it is about, where a key has many: many actions in a row, each about another, undo nothing.
     fn about(&self) -> Option<String> {
+        None
+    }
+
+    /// The phase of a run that it tells of, if it tells of one.
+    fn phase(&self) -> Option<&str> {
         None
     }
 }
@@ -160,6 +170,17 @@ pub enum Change<K> {
     Delete(Box<K>),
     /// These are all objects; any other is gone.
     Reset(Vec<K>),
+}
+
+impl<K> Change<K> {
+    /// The same change, with what `f` makes of each object.
+    pub fn map<V>(self, f: impl Fn(K) -> V) -> Change<V> {
+        match self {
+            Self::Apply(object) => Change::Apply(Box::new(f(*object))),
+            Self::Delete(object) => Change::Delete(Box::new(f(*object))),
+            Self::Reset(live) => Change::Reset(live.into_iter().map(f).collect()),
+        }
+    }
 }
 
 /// Keys with a request under way, and the UIDs of objects that a watch has told to be gone meanwhile: an answer that arrives

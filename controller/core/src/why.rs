@@ -113,6 +113,7 @@ pub fn explain(
     let mut clusters: Vec<ClusterAnswer> = clusters
         .iter()
         .filter(|cluster| !subject.is_workflow() || cluster.name_any() != names::EVERY_CLUSTER)
+        .filter(|cluster| !cluster.annotations().contains_key(names::REMOVED_ANNOTATION))
         .map(|cluster| ClusterAnswer::new(cluster, &selecting))
         .collect();
     clusters.sort_by(|one, other| {

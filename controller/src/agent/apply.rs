@@ -6,45 +6,44 @@ mod execute;
 mod kinds;
 mod review;
 
-use std::fmt::Write;
-
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use argosy_core::apply::{Applier, ApplierConfig, ApplyInput};
 use kube::{Api, core::PartialObjectMeta};
-use sha2::{Digest, Sha256};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
-use super::{Both, Member, QUEUE, outline};
+use super::{Member, OBJECTS, QUEUE, with_metadata};
 use kinds::Wanted;
 
 use crate::{
+    admin::Readiness,
     engine,
     supervise::{OrphanLog, supervise},
-    watch::{follow, selecting},
+    watch::{follow, follow_seen, selecting},
+    x509::hexadecimal,
 };
 
+/// Name of its loop.
+const ENGINE: &str = "agent_objects";
+
 /// Runs until `stop`.
-pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
+pub(super) async fn run(member: &Member, readiness: Readiness, stop: CancellationToken) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     let hub_hash = hub_hash(&member.hub);
     watch_mailbox(member, &sender, &mut tasks);
     let (wanted, kinds) = watch::channel(Wanted::default());
-    tasks.spawn(kinds::follow(
-        member.wec.clone(),
-        member.cluster.clone(),
-        kinds,
-        sender,
-    ));
+    tasks.spawn(kinds::follow(member.wec.clone(), member.cluster.clone(), kinds, sender).in_current_span());
     let index = Applier::new(ApplierConfig {
         cluster: member.cluster.clone(),
         hub_hash: hub_hash.clone(),
     });
-    let mut orphans = OrphanLog::default();
+    let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
+    readiness.tell(OBJECTS, index.unlisted());
     let observe = move |index: &mut Applier| {
         wanted.send_if_modified(|known| {
             let is_same = known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.singles());
@@ -54,7 +53,7 @@ pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
             }
             !is_same
         });
-        ready.set_objects(index.is_synced());
+        readiness.tell(OBJECTS, index.unlisted());
         orphans.look(
             index.is_synced(),
             || index.orphans().count(),
@@ -62,19 +61,14 @@ pub(super) async fn run(member: &Member, ready: Both, stop: CancellationToken) {
         );
     };
     let executor = execute::Executor::new(member, hub_hash);
-    let reactions = member.metrics.reactions("agent_objects");
+    let reactions = member.metrics.reactions(ENGINE);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;
 }
 
 /// As OCM's agents name a hub in their records.
 fn hub_hash(address: &str) -> String {
-    let mut name = String::new();
-    for byte in Sha256::digest(address.as_bytes()) {
-        // Writing into a String cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    hexadecimal(address.as_bytes())
 }
 
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut JoinSet<()>) {
@@ -82,30 +76,39 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut
     // Those of Workflows are the other index's.
     let not_of_runs = format!("!{}", names::ORIGIN_UID_LABEL);
     let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(follow(
-        works,
-        selecting(&not_of_runs),
-        sender.clone(),
-        ApplyInput::Work,
-        |_| None,
-    ));
+    tasks.spawn(
+        follow(
+            works,
+            selecting(&not_of_runs),
+            sender.clone(),
+            ApplyInput::Work,
+            |_| None,
+        )
+        .in_current_span(),
+    );
     let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(follow(
-        told,
-        selecting(names::OBJECT_UID_LABEL),
-        sender.clone(),
-        |change| ApplyInput::Told(outline(change)),
-        |_| None,
-    ));
+    tasks.spawn(
+        follow_seen(
+            told,
+            selecting(names::OBJECT_UID_LABEL),
+            sender.clone(),
+            with_metadata,
+            ApplyInput::Told,
+        )
+        .in_current_span(),
+    );
     let own = format!("{}={},{not_of_runs}", names::CLUSTER_LABEL, member.cluster);
     let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
-    tasks.spawn(follow(
-        records,
-        selecting(&own),
-        sender.clone(),
-        ApplyInput::Record,
-        |_| None,
-    ));
+    tasks.spawn(
+        follow(
+            records,
+            selecting(&own),
+            sender.clone(),
+            ApplyInput::Record,
+            |_| None,
+        )
+        .in_current_span(),
+    );
 }
 
 #[cfg(test)]

@@ -218,8 +218,8 @@ impl Executor {
         Ok(AgentInput::RecordGone(origin.clone()))
     }
 
-    async fn tell(&self, status: &WorkStatus, is_known: bool) -> Result<AgentInput, Failure> {
-        let told = self.reports.tell(status, is_known).await?;
+    async fn tell(&self, status: &WorkStatus) -> Result<AgentInput, Failure> {
+        let told = self.reports.tell(status).await?;
         Ok(AgentInput::Told(Change::Apply(Box::new(told))))
     }
 
@@ -273,7 +273,7 @@ impl Execute<Agent> for Executor {
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,
             AgentAction::DropRecord(origin) => self.drop_record(origin).await,
-            AgentAction::Tell { status, is_known } => self.tell(status, *is_known).await,
+            AgentAction::Tell { status } => self.tell(status).await,
             AgentAction::Untell(origin) => self.untell(origin).await,
             AgentAction::Conditions {
                 origin,

@@ -3,13 +3,15 @@
 //! The Lease goes first and alone, so that a slow check of the artifact repository cannot make the cluster look dead. Nothing is
 //! written that stands there already.
 
+mod argo_version;
 mod facts;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use argosy_api::{
     ManagedCluster, ManagedClusterStatus,
     conditions::{condition, managed_cluster as types, reason, set_condition},
+    issued::rotation_wish,
     names, workflow,
 };
 use argosy_core::{
@@ -53,6 +55,7 @@ pub(super) async fn run(member: Member, renewed: watch::Sender<Option<Instant>>)
 /// Three renewals within the lease's duration, so that one lost request does not end it.
 async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) {
     let slice = member.lease_duration / 3;
+    let renewals = member.metrics.lease(member.cluster.as_str());
     let mut ticks = interval(slice);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -61,7 +64,7 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
             Ok(Ok(_)) => {}
             answer => {
                 tracing::warn!(
-                    ?answer,
+                    error = ?answer,
                     "this cluster's API server does not answer, so the lease is not renewed"
                 );
                 continue;
@@ -69,8 +72,11 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
         }
         let begun = Instant::now();
         match timeout(slice, write_lease(member)).await {
-            Ok(Ok(())) => drop(renewed.send_replace(Some(begun))),
-            answer => tracing::warn!(?answer, "cannot renew the lease in the mailbox"),
+            Ok(Ok(())) => {
+                renewed.send_replace(Some(begun));
+                renewals.renewed();
+            }
+            answer => tracing::warn!(error = ?answer, "cannot renew the lease in the mailbox"),
         }
     }
 }
@@ -100,8 +106,9 @@ async fn describe(member: &Member) {
     let mut repository = None;
     let mut next_check = Instant::now();
     let mut teller = Teller::Us(Facts::default());
+    let mut argo = None;
     let mut next_look = Instant::now();
-    let mut claimed = None;
+    let mut claimed = Claims::new();
     loop {
         ticks.tick().await;
         if Instant::now() >= next_check {
@@ -119,37 +126,61 @@ async fn describe(member: &Member) {
             match facts::read(&member.wec).await {
                 Ok(read) => (teller, next_look) = (read, Instant::now() + LOOK_EVERY),
                 Err(failure) => {
-                    tracing::warn!(%failure, "cannot read what the hub is told about this cluster");
+                    tracing::warn!(error = %failure, "cannot read what the hub is told about this cluster");
                 }
             }
+            argo = argo_version::read(&member.wec, &member.artifact_namespace, argo).await;
         }
         let Some(repository) = &repository else { continue };
-        if let Err(failure) = tell(member, repository, &teller, &mut claimed).await {
-            tracing::warn!(%failure, "cannot write what the hub is told about this cluster");
+        let claims = claims(repository, argo.as_deref());
+        if let Err(failure) = tell(member, repository, &teller, &claims, &mut claimed).await {
+            tracing::warn!(error = %failure, "cannot write what the hub is told about this cluster");
         }
     }
 }
 
-/// Tells the hub. `claimed` is what OCM's agent was last given to claim, if anything; empty for nothing.
+/// What the agent claims, by the name of the claim; empty where it claims nothing.
+type Claims = BTreeMap<&'static str, String>;
+
+fn claims(repository: &Checked, argo: Option<&str>) -> Claims {
+    let repository = repository
+        .as_ref()
+        .map_or_else(|_| String::new(), ToString::to_string);
+    [
+        (names::ARTIFACT_REPOSITORY_CLAIM, repository),
+        (names::ARGO_VERSION_CLAIM, argo.unwrap_or_default().to_owned()),
+        (names::AGENT_VERSION_CLAIM, env!("CARGO_PKG_VERSION").to_owned()),
+    ]
+    .into()
+}
+
+/// Tells the hub. `claimed` is what OCM's agent was last given to claim, if anything.
 async fn tell(
     member: &Member,
     repository: &Checked,
     teller: &Teller,
-    claimed: &mut Option<String>,
+    claims: &Claims,
+    claimed: &mut Claims,
 ) -> Result<(), Failure> {
     let argo = serves_argo(member).await?;
     let facts = match teller {
         Teller::Ocm => {
-            let claim = repository
-                .as_ref()
-                .map_or_else(|_| String::new(), ToString::to_string);
-            if claimed.as_ref() != Some(&claim) {
-                facts::claim_by_ocm(&member.wec, names::ARTIFACT_REPOSITORY_CLAIM, &claim).await?;
-                *claimed = Some(claim);
+            for (name, value) in claims {
+                if claimed.get(name) == Some(value) {
+                    continue;
+                }
+                match facts::claim_by_ocm(&member.wec, name, value).await {
+                    // As with the chart of an earlier release: the rest is told.
+                    Err(Failure::Refused(why)) => {
+                        tracing::warn!(name, error = why, "a claim may not be written");
+                    }
+                    claimed => claimed?,
+                }
+                claimed.insert(name, value.clone());
             }
             None
         }
-        Teller::Us(facts) => Some(facts),
+        Teller::Us(facts) => Some((facts, claims)),
     };
     write_status(member, argo, repository, facts).await
 }
@@ -170,10 +201,11 @@ async fn write_status(
     member: &Member,
     argo: bool,
     repository: &Checked,
-    facts: Option<&Facts>,
+    facts: Option<(&Facts, &Claims)>,
 ) -> Result<(), Failure> {
     let api: Api<ManagedCluster> = Api::all(member.its.clone());
     let cluster = call(api.get(member.cluster.as_str())).await?;
+    pass_on(rotation_wish(&cluster), &member.wish);
     let known = cluster.status.unwrap_or_default();
     let status = described(known.clone(), argo, repository, facts, Timestamp::now());
     let Some(change) = status_patch(&known, &status) else {
@@ -190,11 +222,19 @@ async fn write_status(
     }
 }
 
+fn pass_on(wish: Option<Timestamp>, wishes: &watch::Sender<Option<Timestamp>>) {
+    wishes.send_if_modified(|known| {
+        let is_new = *known != wish;
+        *known = wish;
+        is_new
+    });
+}
+
 fn described(
     mut status: ManagedClusterStatus,
     argo: bool,
     repository: &Checked,
-    facts: Option<&Facts>,
+    facts: Option<(&Facts, &Claims)>,
     now: Timestamp,
 ) -> ManagedClusterStatus {
     let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
@@ -212,10 +252,12 @@ fn described(
     for condition in [argo_ready(argo, now), repository_ready(repository, now)] {
         set_condition(&mut status.conditions, condition);
     }
-    if let Some(facts) = facts {
+    if let Some((facts, claims)) = facts {
         facts.describe(&mut status);
-        let claim = repository.as_ref().ok().map(ToString::to_string);
-        set_claim(&mut status, names::ARTIFACT_REPOSITORY_CLAIM, claim.as_deref());
+        for (name, value) in claims {
+            let value = Some(value.as_str()).filter(|value| !value.is_empty());
+            set_claim(&mut status, name, value);
+        }
     }
     status
 }

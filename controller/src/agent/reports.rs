@@ -30,19 +30,36 @@ impl Reports {
         }
     }
 
-    /// Writes `status`, whole, and returns its metadata. The agent is the only writer, so the newest state wins without a guard.
-    pub(super) async fn tell(&self, status: &WorkStatus, is_known: bool) -> Result<WorkStatus, Failure> {
-        if is_known && let Some(told) = found(self.replace(status).await)? {
+    /// Writes `status`, whole, in the place of the version that it names, and returns its metadata. What somebody else has written
+    /// meanwhile, as an agent that leads no longer may have, is a conflict, and is learnt before it is written over.
+    pub(super) async fn tell(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
+        let replaced = status.metadata.resource_version.as_deref();
+        if let Some(version) = replaced
+            && let Some(told) = found(self.replace(status, version).await)?
+        {
             return Ok(told);
         }
-        match call(self.statuses.create(&creating(names::AGENT), status)).await {
-            Err(Failure::Foreign(_)) => self.replace(status).await,
+        let mut new = status.clone();
+        new.metadata.resource_version = None;
+        match call(self.statuses.create(&creating(names::AGENT), &new)).await {
+            Err(Failure::Foreign(_)) => self.replace_unseen(status).await,
             created => created,
         }
     }
 
-    async fn replace(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
+    /// There is one that no watch has told of yet.
+    async fn replace_unseen(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
+        let there = found(call(self.told.get(&status.name_any())).await)?;
+        let version = there.as_ref().and_then(ResourceExt::resource_version);
+        match version {
+            Some(version) => self.replace(status, &version).await,
+            None => Err(Failure::Conflict),
+        }
+    }
+
+    async fn replace(&self, status: &WorkStatus, version: &str) -> Result<WorkStatus, Failure> {
         let patch: Patch<()> = serde_json::from_value(json!([
+            { "op": "replace", "path": "/metadata/resourceVersion", "value": version },
             { "op": "add", "path": "/status", "value": status.status },
             { "op": "add", "path": "/reported", "value": status.reported },
             { "op": "add", "path": "/metadata/labels", "value": status.metadata.labels },

@@ -41,7 +41,7 @@ pub(super) async fn check(wec: &Client, cluster: &str, object: &Workflow) -> Res
             Ok(Some(_)) => {}
             Ok(None) => missing.push(key.to_string()),
             Err(Failure::Refused(message)) => {
-                tracing::debug!(%key, message, "cannot see whether a template is there");
+                tracing::debug!(action = %key, error = message, "cannot see whether a template is there");
             }
             // Not as it is: nothing has been created yet that could land later.
             Err(failure) => {

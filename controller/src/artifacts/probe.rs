@@ -2,17 +2,9 @@
 
 use std::time::Duration;
 
-use aws_sdk_s3::{
-    Client,
-    config::{
-        BehaviorVersion, Credentials, Region, RequestChecksumCalculation, retry::RetryConfig,
-        timeout::TimeoutConfig,
-    },
-    error::DisplayErrorContext,
-    primitives::ByteStream,
-};
+use aws_sdk_s3::{error::DisplayErrorContext, primitives::ByteStream};
 
-use super::{Problem, repository::Settings};
+use super::{Problem, bucket::connect, repository::Settings};
 
 /// For all requests of one probe together.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -65,31 +57,4 @@ async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-fn connect(settings: &Settings) -> Client {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(3))
-        .operation_attempt_timeout(Duration::from_secs(5))
-        .build();
-    let credentials = Credentials::new(
-        settings.access_key.clone(),
-        settings.secret_key.clone(),
-        None,
-        None,
-        "argo",
-    );
-    let region = settings.region.clone().unwrap_or_else(|| "us-east-1".to_owned());
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .endpoint_url(&settings.repository.endpoint)
-        // Servers other than AWS have no DNS name per bucket, and older ones choke on checksum trailers.
-        .force_path_style(true)
-        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        .region(Region::new(region))
-        .credentials_provider(credentials)
-        .timeout_config(timeouts)
-        .retry_config(RetryConfig::standard().with_max_attempts(2))
-        .build();
-    Client::from_conf(config)
 }

@@ -100,8 +100,7 @@ async fn find(client: &Client, namespace: &str) -> Result<(String, String), Prob
 }
 
 async fn get(maps: &Api<ConfigMap>, namespace: &str, name: &str) -> Result<Option<ConfigMap>, Problem> {
-    found(call(maps.get(name)).await)
-        .map_err(|failure| Problem::NotConfigured(cannot_read("ConfigMap", namespace, name, &failure)))
+    found(call(maps.get(name)).await).map_err(|failure| cannot_read("ConfigMap", namespace, name, &failure))
 }
 
 async fn credential(client: &Client, namespace: &str, selector: &KeySelector) -> Result<String, Problem> {
@@ -109,16 +108,19 @@ async fn credential(client: &Client, namespace: &str, selector: &KeySelector) ->
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = call(secrets.get(name))
         .await
-        .map_err(|failure| Problem::NotConfigured(cannot_read("Secret", namespace, name, &failure)))?;
+        .map_err(|failure| cannot_read("Secret", namespace, name, &failure))?;
     let value = secret.data.and_then(|mut data| data.remove(key));
     value
         .and_then(|bytes| String::from_utf8(bytes.0).ok())
         .ok_or_else(|| Problem::NotConfigured(format!("Secret {namespace}/{name} has no key {key}")))
 }
 
-fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> String {
+fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> Problem {
     let why = match failure {
-        Failure::NotFound { .. } | Failure::Unserved(_) => "it does not exist",
+        Failure::NotFound { .. } | Failure::Unserved(_) => {
+            let message = format!("cannot read {kind} {namespace}/{name}: it does not exist");
+            return Problem::NotConfigured(message);
+        }
         Failure::Refused(message)
         | Failure::Foreign(message)
         | Failure::Missing(message)
@@ -126,7 +128,7 @@ fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> St
         | Failure::Unreachable(message) => message,
         Failure::Conflict => "it changes all the time",
     };
-    format!("cannot read {kind} {namespace}/{name}: {why}")
+    Problem::Unreadable(format!("cannot read {kind} {namespace}/{name}: {why}"))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Watchdog {
                         "the artifact repository of the control cluster is ready"
                     ),
                     Err(problem) => tracing::warn!(
-                        problem,
+                        error = problem,
                         "the artifact repository of the control cluster cannot be used"
                     ),
                 }
@@ -59,7 +59,7 @@ impl Watchdog {
             }
             if let Err(failure) = self.compare(&own).await {
                 tracing::warn!(
-                    %failure,
+                    error = %failure,
                     "cannot compare the artifact repositories of the clusters"
                 );
             }
@@ -85,7 +85,7 @@ impl Watchdog {
                 // Somebody has written at the same moment; the next round decides on what they wrote.
                 Ok(_) | Err(Failure::Conflict | Failure::NotFound { .. }) => {}
                 Err(failure) => {
-                    tracing::warn!(cluster = cluster.name_any(), %failure, "cannot write the ManagedCluster's conditions");
+                    tracing::warn!(cluster = cluster.name_any(), error = %failure, "cannot write the ManagedCluster's conditions");
                 }
             }
         }

@@ -18,11 +18,11 @@ async fn main() -> ExitCode {
     telemetry::install_crypto();
     telemetry::exit_code(match args.command {
         AgentCommand::Run(args) => {
-            telemetry::init(args.common.log_format);
+            telemetry::init("argosy-agent", args.common.log_format);
             agent::pull::run(args).await
         }
         AgentCommand::Release(args) => {
-            telemetry::init(LogFormat::Text);
+            telemetry::init("argosy-agent", LogFormat::Text);
             agent::pull::release(args).await
         }
     })

@@ -11,7 +11,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = ControllerArgs::parse();
-    telemetry::init(args.common.log_format);
     telemetry::install_crypto();
+    telemetry::init("argosy-controller", args.common.log_format);
     telemetry::exit_code(controller::run(args).await)
 }

@@ -3,9 +3,10 @@
 //!
 //! Owned here: which objects are asked for, and the watch. Not here: what the columns mean (`clusters`, `workflows`) and how they are aligned (`table`).
 
-mod age;
-mod clusters;
-mod table;
+pub(super) mod age;
+mod arrival;
+pub(super) mod clusters;
+pub(super) mod table;
 mod workflows;
 
 use std::{fmt::Debug, path::PathBuf};
@@ -14,7 +15,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::ListParams,
     runtime::{
         WatchStreamExt,
@@ -24,6 +25,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use self::table::Row;
+use super::spaces::inventory;
 use crate::{client, outcome::with_sources, watch::reconnect_policy};
 
 /// What to list.
@@ -35,10 +37,10 @@ pub struct GetArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List Workflows: the cluster they run on, their phase, and how long after their creation they started there
+    /// List Workflows: the cluster they run on, their phase, and how long after their creation they arrived and started there
     #[command(visible_aliases = ["workflow", "wf"])]
     Workflows(WorkflowsArgs),
-    /// List clusters: whether they can be reached, have Argo and a working artifact repository, and how much they run
+    /// List clusters: whether they can be reached, which Argo they have, how much they run and what they have for it
     #[command(visible_aliases = ["cluster", "managedclusters", "mcl"])]
     Clusters(ClustersArgs),
 }
@@ -59,15 +61,10 @@ struct WorkflowsArgs {
     /// Those of this cluster
     #[arg(long)]
     cluster: Option<String>,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-struct ClustersArgs {
-    /// Name of one cluster; by default all
-    name: Option<String>,
-    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
+    /// Those in one of these phases, as Running or Failed,Error
+    #[arg(long, value_delimiter = ',')]
+    phase: Vec<String>,
+    /// Kubeconfig of the ITS, where -o wide, json and yaml look when a Workflow arrived; by default the control cluster is that, too
     #[arg(long)]
     its_kubeconfig: Option<PathBuf>,
     #[command(flatten)]
@@ -75,7 +72,32 @@ struct ClustersArgs {
 }
 
 #[derive(Debug, Args)]
-struct Common {
+struct ClustersArgs {
+    #[command(flatten)]
+    inventory: Inventory,
+    /// Namespace of the controller, where the kubeconfigs of clusters lie whose agent it hosts
+    #[arg(long, short, default_value = "argosy")]
+    namespace: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Which clusters, and where they are.
+#[derive(Debug, Args)]
+pub(super) struct Inventory {
+    /// Name of one cluster; by default all
+    name: Option<String>,
+    /// Those with these labels, as kubectl writes them
+    #[arg(long, short = 'l')]
+    selector: Option<String>,
+    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
+    #[arg(long)]
+    its_kubeconfig: Option<PathBuf>,
+}
+
+/// How it is printed, and where from.
+#[derive(Debug, Args)]
+pub(super) struct Common {
     /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -98,6 +120,8 @@ enum Output {
     Json,
     /// A list of objects as YAML; with --watch one document each
     Yaml,
+    /// Their names, as kubectl takes them
+    Name,
 }
 
 /// Lists. Fails where a name is not there.
@@ -105,21 +129,14 @@ pub(super) async fn run(args: GetArgs) -> anyhow::Result<()> {
     match args.what {
         What::Workflows(args) => {
             let wds = client::connect_as_user(args.common.kubeconfig.as_deref()).await?;
-            workflows::get(wds, &args).await
+            let its = inventory(&wds, args.its_kubeconfig.as_deref()).await?;
+            workflows::get(wds, its, &args).await
         }
         What::Clusters(args) => {
             let wds = client::connect_as_user(args.common.kubeconfig.as_deref()).await?;
-            let its = inventory(&wds, &args).await?;
-            clusters::get(wds, its, &args).await
+            clusters::get(wds, &args).await
         }
     }
-}
-
-async fn inventory(wds: &Client, args: &ClustersArgs) -> anyhow::Result<Client> {
-    Ok(match args.its_kubeconfig.as_deref() {
-        Some(path) => client::connect(Some(path)).await?,
-        None => wds.clone(),
-    })
 }
 
 /// Says why nothing is told at present; the watch is begun again.
@@ -193,6 +210,7 @@ impl Common {
         match self.output {
             Output::Json => println!("{}", serde_json::to_string_pretty(rows)?),
             Output::Yaml => print!("{}", serde_saphyr::to_string(&rows)?),
+            Output::Name => rows.iter().for_each(|row| println!("{}", row.name())),
             Output::Text | Output::Wide if rows.is_empty() && !self.watch => println!("{none}"),
             Output::Text | Output::Wide => {
                 print!(
@@ -210,6 +228,7 @@ impl Common {
         match self.output {
             Output::Json => println!("{}", serde_json::to_string(row)?),
             Output::Yaml => print!("---\n{}", serde_saphyr::to_string(row)?),
+            Output::Name => println!("{}", row.name()),
             Output::Text | Output::Wide => {
                 print!(
                     "{}",
@@ -230,7 +249,13 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent_and_knows_the_short_names_of_kinds() {
         Cli::command().debug_assert();
-        for words in ["wf", "workflows hello -o json", "mcl -w", "clusters one -o wide"] {
+        for words in [
+            "wf",
+            "workflows hello -o json",
+            "wf -A --phase Failed,Error -l team=a -o name",
+            "mcl -w",
+            "clusters one -o wide",
+        ] {
             let arguments = ["argosy", "get"].into_iter().chain(words.split(' '));
             assert!(Cli::try_parse_from(arguments).is_ok(), "{words}");
         }

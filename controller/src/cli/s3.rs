@@ -45,7 +45,7 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
 }
 
 /// What the conditions of a ManagedCluster say about its artifacts.
-fn verdict(cluster: &ManagedCluster) -> Result<String, String> {
+pub(super) fn verdict(cluster: &ManagedCluster) -> Result<String, String> {
     let conditions = cluster
         .status
         .as_ref()

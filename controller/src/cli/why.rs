@@ -6,12 +6,12 @@ mod kind;
 mod read;
 mod text;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use argosy_core::why::Explanation;
 use clap::{Args, ValueEnum};
 
-use crate::client;
+use super::spaces::{Clients, Spaces};
 
 /// Which object to explain.
 #[derive(Debug, Args)]
@@ -22,12 +22,8 @@ pub struct WhyArgs {
     /// Its namespace
     #[arg(long, short, default_value = "argo")]
     namespace: String,
-    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
-    #[arg(long)]
-    its_kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    spaces: Spaces,
     /// How the explanation is printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -77,11 +73,7 @@ pub(super) async fn run(args: &WhyArgs) -> ExitCode {
 }
 
 async fn explain(args: &WhyArgs) -> anyhow::Result<Explanation> {
-    let wds = client::connect_as_user(args.kubeconfig.as_deref()).await?;
-    let its = match args.its_kubeconfig.as_deref() {
-        Some(path) => client::connect(Some(path)).await?,
-        None => wds.clone(),
-    };
+    let Clients { wds, its } = args.spaces.connect().await?;
     let (kind, name) = kind::resolve(&wds, &args.object).await?;
     read::Reader { wds, its }
         .explain(&kind, &args.namespace, name)

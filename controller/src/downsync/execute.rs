@@ -114,16 +114,24 @@ impl Executor {
         })
     }
 
+    async fn release_work(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        patch: &JsonPatch,
+    ) -> Result<DownsyncInput, Failure> {
+        let released = self.mailboxes.patch(cluster, origin, patch).await?;
+        Ok(seen_work(cluster, origin, released))
+    }
+
     async fn delete_work(
         &self,
         cluster: &ClusterName,
         origin: &OriginUid,
         uid: &str,
     ) -> Result<DownsyncInput, Failure> {
-        Ok(match self.mailboxes.delete(cluster, origin, uid).await? {
-            Some(work) => DownsyncInput::Work(Change::Apply(Box::new(work))),
-            None => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
-        })
+        let left = self.mailboxes.delete(cluster, origin, uid).await?;
+        Ok(seen_work(cluster, origin, left))
     }
 
     async fn create_binding(&self, binding: &Binding) -> Result<DownsyncInput, Failure> {
@@ -139,6 +147,13 @@ impl Executor {
         let api: Api<Binding> = Api::all(self.wds.clone());
         let written = call(api.patch(name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
         Ok(DownsyncInput::Binding(Change::Apply(Box::new(written))))
+    }
+}
+
+fn seen_work(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> DownsyncInput {
+    match work {
+        Some(work) => DownsyncInput::Work(Change::Apply(Box::new(work))),
+        None => DownsyncInput::WorkGone(cluster.clone(), origin.clone()),
     }
 }
 
@@ -169,6 +184,22 @@ impl Execute<Downsync> for Executor {
             } => self.change_work(cluster, origin, patch, *digest).await,
             DownsyncAction::DeleteWork { cluster, origin, uid } => {
                 self.delete_work(cluster, origin, uid).await
+            }
+            DownsyncAction::ReleaseWork {
+                cluster,
+                origin,
+                patch,
+            } => self.release_work(cluster, origin, patch).await,
+            DownsyncAction::DropWork {
+                cluster,
+                origin,
+                uid,
+                resource_version,
+            } => {
+                let dropping = self
+                    .mailboxes
+                    .drop_released(cluster, origin, uid, resource_version);
+                Ok(seen_work(cluster, origin, dropping.await?))
             }
             DownsyncAction::PatchObject {
                 place,

@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
 use argosy_api::{WorkStatus, names};
 use argosy_core::{
-    Change, Failure,
+    Failure,
     downsync::{
         DownsyncInput, WantedKind, WantedKinds,
         kind::{Kind, KindName},
@@ -161,8 +161,9 @@ impl Watches {
             return self.tasks.spawn(async move {
                 until_readable(&api, &name, &inputs).await;
                 let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
-                let input = |change| DownsyncInput::Object(Arc::clone(&kind), outline(change, &kind));
-                follow_kind(title, api, config, inputs, input, refused).await;
+                let see = |object| outline(object, &kind);
+                let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
+                follow_kind(title, api, config, inputs, see, input, refused).await;
             });
         }
         let api: Api<DynamicObject> = Api::all_with(self.wds.clone(), &resource);
@@ -170,7 +171,7 @@ impl Watches {
             until_readable(&api, &name, &inputs).await;
             let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
             let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
-            follow_kind(title, api, config, inputs, input, refused).await;
+            follow_kind(title, api, config, inputs, |object| object, input, refused).await;
         })
     }
 }
@@ -183,7 +184,7 @@ where
 {
     while let Err(Failure::Refused(message)) = call(api.list_metadata(&ListParams::default().limit(1))).await
     {
-        tracing::debug!(kind = %name, message, "may not be read");
+        tracing::debug!(kind = %name, error = message, "may not be read");
         if inputs
             .send(DownsyncInput::Unreadable(name.clone(), message))
             .await
@@ -200,17 +201,12 @@ fn is_counted_only(kind: &Kind) -> bool {
     kind.is_run()
 }
 
-fn outline(change: Change<PartialObjectMeta<DynamicObject>>, kind: &Kind) -> Change<DynamicObject> {
-    let whole = |object: PartialObjectMeta<DynamicObject>| {
-        let mut whole = DynamicObject::new("", &discovery::resource(kind));
-        whole.metadata = object.metadata;
-        whole
-    };
-    match change {
-        Change::Apply(object) => Change::Apply(Box::new(whole(*object))),
-        Change::Delete(object) => Change::Delete(Box::new(whole(*object))),
-        Change::Reset(live) => Change::Reset(live.into_iter().map(whole).collect()),
-    }
+/// The metadata alone, and of that not who manages which field.
+fn outline(object: PartialObjectMeta<DynamicObject>, kind: &Kind) -> DynamicObject {
+    let mut whole = DynamicObject::new("", &discovery::resource(kind));
+    whole.metadata = object.metadata;
+    whole.metadata.managed_fields = None;
+    whole
 }
 
 /// Notices that definitions change.
@@ -243,7 +239,7 @@ async fn discover(wds: Client, inputs: mpsc::Sender<DownsyncInput>, changed: Arc
                 }
             }
             Err(failure) => {
-                tracing::warn!(%failure, "cannot see which kinds the WDS serves, trying again");
+                tracing::warn!(error = %failure, "cannot see which kinds the WDS serves, trying again");
                 sleep(AGAIN).await;
                 continue;
             }

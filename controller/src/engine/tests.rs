@@ -55,6 +55,10 @@ impl Reconcile for Turns {
     fn decide(&self, _: &&'static str, _: Timestamp) -> Decision<Turn> {
         (self.left > 0).then(|| Turn(self.left % self.objects)).into()
     }
+
+    fn subject(&self, key: &&'static str) -> Subject {
+        Subject::of(key)
+    }
 }
 
 #[derive(Clone)]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use argosy_api::{Workflow, names};
+use argosy_api::{Workflow, names, workflow};
 use argosy_core::hub::Notice;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -42,7 +42,14 @@ impl Events {
         for notice in notices {
             if let Err(full) = self.0.try_send(notice) {
                 let notice = full.into_inner();
-                tracing::debug!(workflow = %notice.key, reason = notice.reason, "left out an Event");
+                tracing::debug!(
+                    kind = workflow::KIND,
+                    namespace = %notice.key.namespace,
+                    name = %notice.key.name,
+                    uid = %notice.uid,
+                    reason = notice.reason,
+                    "left out an Event"
+                );
             }
         }
     }
@@ -69,10 +76,18 @@ async fn write(recorder: Recorder, mut notices: mpsc::Receiver<Notice>) {
             uid: Some(notice.uid.to_string()),
             ..ObjectReference::default()
         };
-        match timeout(LIMIT, recorder.publish(&event, &regarding)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, workflow = %notice.key, "cannot write an Event"),
-            Err(_) => tracing::debug!(workflow = %notice.key, "an Event was not answered"),
-        }
+        let error = match timeout(LIMIT, recorder.publish(&event, &regarding)).await {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it was not answered".to_owned(),
+        };
+        tracing::debug!(
+            kind = workflow::KIND,
+            namespace = %notice.key.namespace,
+            name = %notice.key.name,
+            uid = %notice.uid,
+            error,
+            "cannot write an Event"
+        );
     }
 }

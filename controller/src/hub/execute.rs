@@ -63,7 +63,7 @@ impl Executor {
             }
             other => other,
         }?;
-        Ok(HubInput::Work(Change::Apply(Box::new(created))))
+        Ok(HubInput::work(Change::Apply(Box::new(created))))
     }
 
     /// The name is derived from Workflow and cluster, so one that exists is what an earlier try created, or somebody else's.
@@ -81,7 +81,7 @@ impl Executor {
             }
             other => other?,
         };
-        Ok(HubInput::Workflow(Change::Apply(Box::new(created))))
+        Ok(HubInput::workflow(Change::Apply(Box::new(created))))
     }
 
     async fn delete_run(
@@ -96,7 +96,7 @@ impl Executor {
         let left = deleted.and_then(Either::left);
         let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
         Ok(match left.filter(is_held) {
-            Some(run) => HubInput::Workflow(Change::Apply(Box::new(run))),
+            Some(run) => HubInput::workflow(Change::Apply(Box::new(run))),
             None => HubInput::RunGone(key.clone(), uid.clone()),
         })
     }
@@ -172,7 +172,7 @@ impl Executor {
 
 fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> HubInput {
     match work {
-        Some(work) => HubInput::Work(Change::Apply(Box::new(work))),
+        Some(work) => HubInput::work(Change::Apply(Box::new(work))),
         None => HubInput::WorkGone(cluster.clone(), origin.clone()),
     }
 }
@@ -209,6 +209,17 @@ impl Execute<Hub> for Executor {
                 patch,
             } => self.patch_work(cluster, origin, patch).await,
             HubAction::DeleteWork { cluster, origin, uid } => self.delete_work(cluster, origin, uid).await,
+            HubAction::DropWork {
+                cluster,
+                origin,
+                uid,
+                resource_version,
+            } => {
+                let dropping = self
+                    .mailboxes
+                    .drop_released(cluster, origin, uid, resource_version);
+                Ok(seen(cluster, origin, dropping.await?))
+            }
             HubAction::TransformStatus { name, status } => self.transform_status(name, status).await,
             HubAction::ClusterConditions {
                 name,

@@ -39,7 +39,7 @@ pub(super) async fn read(api: &Api<ConfigMap>) -> LocalArgo {
             Ok(config) => return config.as_ref().map(understand).unwrap_or_default(),
             Err(Failure::Unreachable(_)) => tokio::time::sleep(AGAIN).await,
             Err(failure) => {
-                tracing::warn!(%failure, config = NAME, "cannot see whether the local Argo limits parallelism or has an archive; taken for no");
+                tracing::warn!(kind = "ConfigMap", name = NAME, error = %failure, "cannot see whether the local Argo limits parallelism or has an archive; taken for no");
                 return LocalArgo::default();
             }
         }
@@ -90,7 +90,7 @@ fn archive(persistence: &Value) -> Option<Selector> {
         .and_then(|selector| Selector::try_from(selector).map_err(|error| error.to_string()));
     compiled
         .inspect_err(|error| {
-            tracing::warn!(%error, config = NAME, "persistence.archiveLabelSelector cannot be used; nothing enters the archive");
+            tracing::warn!(kind = "ConfigMap", name = NAME, %error, "persistence.archiveLabelSelector cannot be used; nothing enters the archive");
         })
         .ok()
 }

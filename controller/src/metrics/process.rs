@@ -8,6 +8,8 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
+use super::catalogue::{CPU, MOST_FILES, OPEN_FILES, RESIDENT, RESIDENT_MAX, STARTED, VIRTUAL};
+
 /// Reads `/proc/self` whenever it is asked.
 #[derive(Debug)]
 pub(super) struct Process;
@@ -17,34 +19,33 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        if let Some(seconds) = cpu_seconds(&read("stat")) {
+        let stat = read("stat");
+        if let Some(seconds) = cpu_seconds(&stat) {
             let counter = ConstCounter::new(seconds);
-            let family = encoder.encode_descriptor(
-                "process_cpu_seconds",
-                "Processor time in user and system mode",
-                None,
-                counter.metric_type(),
-            )?;
+            let family = encoder.encode_descriptor(CPU.stem(), CPU.help, None, counter.metric_type())?;
             counter.encode(family)?;
         }
         let status = read("status");
         let gauges = [
+            (RESIDENT, kibibytes(&status, "VmRSS:")),
+            (RESIDENT_MAX, kibibytes(&status, "VmHWM:")),
+            (VIRTUAL, kibibytes(&status, "VmSize:")),
+            (OPEN_FILES, open_files()),
+            (MOST_FILES, most_files(&read("limits"))),
             (
-                "process_resident_memory_bytes",
-                "Resident memory",
-                kibibytes(&status, "VmRSS:"),
+                STARTED,
+                started(&stat, &fs::read_to_string("/proc/stat").unwrap_or_default()),
             ),
-            (
-                "process_resident_memory_max_bytes",
-                "The most resident memory since the start",
-                kibibytes(&status, "VmHWM:"),
-            ),
-            ("process_open_fds", "Open file descriptors", open_files()),
         ];
-        for (name, help, value) in gauges {
+        for (metric, value) in gauges {
             let Some(value) = value else { continue };
             let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            gauge.encode(encoder.encode_descriptor(
+                metric.stem(),
+                metric.help,
+                None,
+                gauge.metric_type(),
+            )?)?;
         }
         Ok(())
     }
@@ -60,6 +61,24 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u32>().ok().map(f64::from);
     Some((ticks()? + ticks()?) / TICKS_PER_SECOND)
+}
+
+/// Of `/proc/PID/stat`, field 22: ticks between the start of the machine, which `/proc/stat` tells, and that of the process. In
+/// whole seconds.
+fn started(stat: &str, machine: &str) -> Option<i64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: i64 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let boot = machine.lines().find_map(|line| line.strip_prefix("btime "))?;
+    // The same unit as above, as a whole number.
+    Some(boot.trim().parse::<i64>().ok()? + ticks / 100)
+}
+
+/// Of `/proc/PID/limits`, the soft limit; none where it is unlimited.
+fn most_files(limits: &str) -> Option<i64> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Of `/proc/PID/status`, a line such as `VmRSS:  1234 kB`, in bytes.
@@ -82,6 +101,20 @@ mod tests {
         let stat = "7 (a) b (c) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 5 6 7";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(cpu_seconds(""), None);
+    }
+
+    #[test]
+    fn the_start_is_counted_from_that_of_the_machine() {
+        let stat = "7 (a) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 1234 6 7";
+        assert_eq!(started(stat, "cpu 1 2\nbtime 1700000000\n"), Some(1_700_000_012));
+        assert_eq!(started(stat, ""), None);
+    }
+
+    #[test]
+    fn the_soft_limit_of_files_counts() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024   4096  files\n";
+        assert_eq!(most_files(limits), Some(1024));
+        assert_eq!(most_files("Max open files   unlimited unlimited files"), None);
     }
 
     #[test]

@@ -13,9 +13,14 @@ use kube::client::Body;
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
     metrics::{counter::Counter, family::Family, histogram::Histogram},
-    registry::{Registry, Unit},
+    registry::Registry,
 };
 use tower::{Layer, Service};
+
+use super::{
+    Durations,
+    catalogue::{REQUEST_DURATION, REQUESTS, SENT},
+};
 
 /// Which API server a client speaks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,14 +60,12 @@ struct Answer {
     code: u16,
 }
 
-type Durations = Family<Kind, Histogram, fn() -> Histogram>;
-
 /// What is known of the requests of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     answers: Family<Answer, Counter>,
     sent: Family<Kind, Counter>,
-    durations: Durations,
+    durations: Durations<Kind>,
 }
 
 /// Seconds: from a local server's millisecond to the longest that a request may take.
@@ -77,23 +80,9 @@ impl Requests {
             sent: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
         };
-        registry.register(
-            "requests",
-            "Requests to API servers that were answered or given up",
-            known.answers.clone(),
-        );
-        registry.register_with_unit(
-            "sent",
-            "Bodies of requests to API servers",
-            Unit::Bytes,
-            known.sent.clone(),
-        );
-        registry.register_with_unit(
-            "request_duration",
-            "Time until an API server began to answer; of a watch, until it began",
-            Unit::Seconds,
-            known.durations.clone(),
-        );
+        REQUESTS.register(registry, known.answers.clone());
+        SENT.register(registry, known.sent.clone());
+        REQUEST_DURATION.register(registry, known.durations.clone());
         known
     }
 
@@ -120,6 +109,18 @@ impl Requests {
         };
         self.answers.get_or_create(&answer).inc();
     }
+}
+
+/// One request, as a test wants it.
+#[cfg(test)]
+pub(super) fn exercise(requests: &Requests) {
+    let kind = Kind {
+        space: Space::Wds,
+        verb: "get",
+        resource: "workflows".to_owned(),
+    };
+    requests.sent(&kind, 1);
+    requests.answered(kind, 200, Instant::now());
 }
 
 /// Counts what passes through a client.

@@ -42,6 +42,11 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
+    /// When the serving certificate ends.
+    pub(super) fn ends_at(&self) -> Timestamp {
+        self.serving.until
+    }
+
     /// What is to replace `known` at `now`; `None` while it is good.
     pub(super) fn renewed(
         known: Option<&Self>,

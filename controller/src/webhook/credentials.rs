@@ -1,7 +1,7 @@
 //! Who keeps the webhook's credentials, and renews them in time.
 //!
-//! Behind a Service they are in a Secret, so that a second controller and the next one show the same; whoever finds them due
-//! writes the new ones, guarded by the version it has read. With an address of its own there is one process, and they are
+//! Behind a Service they are in a Secret, so that a second controller and the next one show the same; who leads writes the new ones when
+//! they are due, guarded by the version it has read. With an address of its own there is one process, and they are
 //! in its memory.
 
 use std::{sync::Arc, time::Duration};
@@ -48,7 +48,7 @@ async fn in_memory(settings: &Settings, issued: watch::Sender<Option<Arc<Credent
         if let Some(renewed) = renewed(settings, known.as_ref()) {
             known = Some(renewed);
         }
-        sleep(publish(known.as_ref(), &issued)).await;
+        sleep(publish(settings, known.as_ref(), &issued)).await;
     }
 }
 
@@ -60,6 +60,7 @@ async fn in_secret(settings: &Settings, wds: &Client, issued: watch::Sender<Opti
     let mut live = None;
     let mut is_listed = false;
     let mut pause = LONGEST_SLEEP;
+    let mut leads = false;
     loop {
         tokio::select! {
             () = &mut watching => return,
@@ -68,23 +69,29 @@ async fn in_secret(settings: &Settings, wds: &Client, issued: watch::Sender<Opti
                 is_listed = true;
             }
             () = sleep(pause), if is_listed => {}
+            () = settings.leadership.begins(), if !leads => leads = true,
         }
         if !is_listed {
             continue;
         }
         let known = live.as_ref().and_then(read);
-        pause = match renewed(settings, known.as_ref()) {
-            None => publish(known.as_ref(), &issued),
+        let due = if leads {
+            renewed(settings, known.as_ref())
+        } else {
+            None
+        };
+        pause = match due {
+            None => publish(settings, known.as_ref(), &issued),
             Some(renewed) => match write(&api, live.as_ref(), &renewed).await {
                 Ok(written) => {
                     live = Some(written);
-                    publish(Some(&renewed), &issued)
+                    publish(settings, Some(&renewed), &issued)
                 }
                 // Somebody else was first, and the watch brings what.
                 Err(Failure::Conflict | Failure::Foreign(_)) => AGAIN,
                 Err(failure) => {
                     let namespace = &settings.namespace;
-                    tracing::warn!(namespace, secret = SECRET, %failure, "cannot keep the webhook's certificates");
+                    tracing::warn!(kind = "Secret", namespace, name = SECRET, error = %failure, "cannot keep the webhook's certificates");
                     AGAIN
                 }
             },
@@ -118,8 +125,13 @@ fn renewed(settings: &Settings, known: Option<&Credentials>) -> Option<Credentia
 }
 
 /// Tells everybody, and says how long it is good.
-fn publish(known: Option<&Credentials>, issued: &watch::Sender<Option<Arc<Credentials>>>) -> Duration {
+fn publish(
+    settings: &Settings,
+    known: Option<&Credentials>,
+    issued: &watch::Sender<Option<Arc<Credentials>>>,
+) -> Duration {
     let Some(known) = known else { return AGAIN };
+    settings.reviews.certificate_ends(known.ends_at());
     issued.send_if_modified(|current| {
         let is_new = current.as_deref() != Some(known);
         if is_new {
@@ -131,6 +143,11 @@ fn publish(known: Option<&Credentials>, issued: &watch::Sender<Option<Arc<Creden
     let left = Duration::try_from(left).unwrap_or_default();
     // Not at once again, should the renewal fail.
     left.clamp(Duration::from_millis(100), LONGEST_SLEEP)
+}
+
+/// The authorities, as PEM, that vouch for the webhook's certificate in the Secret; `None` where it cannot be read.
+pub(crate) fn bundle_in(secret: &Secret) -> Option<String> {
+    read(secret).map(|credentials| credentials.bundle())
 }
 
 /// What cannot be read is replaced.

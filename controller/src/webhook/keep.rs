@@ -130,7 +130,7 @@ impl<K: Registered> Keeper<K> {
             // The watch brings what was changed meanwhile.
             Err(Failure::Conflict | Failure::Foreign(_)) => Some(self.pace.after(now)),
             Err(failure) => {
-                tracing::warn!(kind = %K::kind(&()), name = self.name, %failure, "cannot register, trying again");
+                tracing::warn!(kind = %K::kind(&()), name = self.name, error = %failure, "cannot register, trying again");
                 Some(self.pace.after(now))
             }
         }

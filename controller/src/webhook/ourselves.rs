@@ -48,7 +48,7 @@ pub(super) async fn ask(wds: &Client) -> Ourselves {
         match ask_once(wds).await {
             Ok(ourselves) => return ourselves,
             Err(failure) => {
-                tracing::warn!(%failure, "the API server of the WDS does not say who we are, asking again");
+                tracing::warn!(error = %failure, "the API server of the WDS does not say who we are, asking again");
                 tokio::time::sleep(AGAIN).await;
             }
         }

@@ -36,10 +36,11 @@ struct Wanted {
     bundle: String,
 }
 
-/// Keeps everything registered for ever.
+/// Keeps everything registered for ever, from when the process leads.
 pub(super) async fn keep(settings: &Settings, wds: &Client, snapshots: Snapshots, issued: Issued) {
+    settings.leadership.begins().await;
     let ourselves = ourselves::ask(wds).await;
-    tracing::info!(?ourselves, "the admission webhook looks at the writes of others");
+    tracing::info!(name = ?ourselves, "the admission webhook looks at the writes of others");
     let (sender, wanted) = watch::channel(None);
     let hold = |_: &Arc<Wanted>| guard::hold(&ourselves, &settings.argo_account);
     let create = |wanted: &Arc<Wanted>| guard::create(&ourselves, &wanted.selection, &wanted.exact_selection);
@@ -109,7 +110,7 @@ pub async fn withdraw(wds: &Client, namespace: &str) {
             Ok(0) => return,
             Ok(deleted) => {
                 tracing::info!(
-                    deleted,
+                    count = deleted,
                     "the registration of an earlier admission webhook is taken away"
                 );
                 return;
@@ -122,7 +123,7 @@ pub async fn withdraw(wds: &Client, namespace: &str) {
                 tokio::time::sleep(AGAIN).await;
             }
             Err(failure) => {
-                tracing::warn!(%failure, "cannot take away the registration of an earlier admission webhook");
+                tracing::warn!(error = %failure, "cannot take away the registration of an earlier admission webhook");
                 return;
             }
         }

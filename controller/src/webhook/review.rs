@@ -89,7 +89,7 @@ fn let_through(body: &[u8], error: &serde_json::Error) -> Result<Vec<u8>, String
     let Asked {
         uid, namespace, name, ..
     } = review.request;
-    tracing::warn!(namespace, name, %error, "a Workflow cannot be read; it is let through as it is");
+    tracing::warn!(kind = "Workflow", namespace, name, %error, "a Workflow cannot be read; it is let through as it is");
     let warning = format!("Argosy cannot read this Workflow and leaves it as it is: {error}");
     let answer = Answer {
         warnings: vec![warning],

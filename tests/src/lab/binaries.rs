@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use argosy_api::names;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -83,6 +84,12 @@ impl WebhookSettings {
     }
 }
 
+/// What a replica calls itself. A process that is started again is the same one, and goes on at once, as a container in its pod does.
+pub const IDENTITY: &str = "ARGOSY_LEADER_ELECT_IDENTITY";
+
+/// Environment variables of a process.
+pub type Variables = [(&'static str, String)];
+
 impl Binary {
     /// `argosy-controller` with WDS and ITS on one API server, and with its webhook if there are settings for one.
     pub async fn controller(
@@ -90,22 +97,61 @@ impl Binary {
         wds_name: &str,
         webhook: Option<&WebhookSettings>,
     ) -> Result<Self> {
+        Self::controller_with(kubeconfig, wds_name, webhook, &[]).await
+    }
+
+    /// As [`Binary::controller`], with environment variables.
+    pub async fn controller_with(
+        kubeconfig: &Path,
+        wds_name: &str,
+        webhook: Option<&WebhookSettings>,
+        variables: &Variables,
+    ) -> Result<Self> {
         let launch = launch("argosy-controller", "controller")?
+            .variable(IDENTITY, wds_name)
             .flag("--wds-name", wds_name)
             .flag("--wds-kubeconfig", kubeconfig);
         let launch = match webhook {
             Some(webhook) => webhook.flags(launch),
             None => launch,
         };
-        Self::start(launch).await
+        Self::start(with(launch, variables)).await
     }
 
-    /// `argosy-agent run`.
-    pub async fn agent(cluster: &str, its: &Path, wec: &Path, settings: &AgentSettings) -> Result<Self> {
+    /// `argosy-agent run`, with environment variables.
+    pub async fn agent(
+        cluster: &str,
+        its: &Path,
+        wec: &Path,
+        settings: &AgentSettings,
+        variables: &Variables,
+    ) -> Result<Self> {
         let launch = launch("argosy-agent", cluster)?
+            .variable(IDENTITY, cluster)
             .argument("run")
             .flag("--cluster-name", cluster)
             .flag("--its-kubeconfig", its)
+            .flag("--wec-kubeconfig", wec)
+            .flag("--lease-duration", settings.lease_seconds.to_string())
+            .flag("--artifact-namespace", &settings.artifact_namespace);
+        Self::start(with(launch, variables)).await
+    }
+
+    /// `argosy-agent run` with a certificate of its own, which it keeps in the namespace of its artifact repository and asks for with the
+    /// kubeconfig `bootstrap`.
+    pub async fn agent_with_certificate(
+        cluster: &str,
+        bootstrap: &Path,
+        wec: &Path,
+        settings: &AgentSettings,
+    ) -> Result<Self> {
+        let secret = format!("{}/{}", settings.artifact_namespace, names::IDENTITY_SECRET);
+        let launch = launch("argosy-agent", cluster)?
+            .variable(IDENTITY, cluster)
+            .argument("run")
+            .flag("--cluster-name", cluster)
+            .flag("--identity-secret", secret)
+            .flag("--bootstrap-kubeconfig", bootstrap)
             .flag("--wec-kubeconfig", wec)
             .flag("--lease-duration", settings.lease_seconds.to_string())
             .flag("--artifact-namespace", &settings.artifact_namespace);
@@ -141,6 +187,27 @@ impl Binary {
         self.process.terminate()
     }
 
+    /// Stops it, so that it does nothing until [`Binary::thaw`].
+    pub fn freeze(&self) -> Result<()> {
+        self.process.signal("STOP")
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.process.signal("CONT")
+    }
+
+    /// Waits until it has ended by itself, and returns how.
+    pub async fn ended(&self) -> Result<ExitStatus> {
+        self.until_ended().await?;
+        self.process.wait()
+    }
+
+    /// Whether it says that it leads.
+    pub async fn leads(&self) -> Result<bool> {
+        Ok(self.metrics().await?.contains("argosy_leader 1"))
+    }
+
     /// Starts it again and waits until it has listed everything.
     pub async fn start_again(&self) -> Result<()> {
         self.process.start_again()?;
@@ -149,6 +216,11 @@ impl Binary {
 
     /// Waits until it has ended by itself, and starts it again, as a kubelet does.
     pub async fn start_again_when_ended(&self) -> Result<()> {
+        self.until_ended().await?;
+        self.start_again().await
+    }
+
+    async fn until_ended(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.process.check_running().is_ok() {
             if Instant::now() > deadline {
@@ -156,13 +228,24 @@ impl Binary {
             }
             sleep(Duration::from_millis(50)).await;
         }
-        self.start_again().await
+        Ok(())
     }
 
     /// [`Binary::kill`] and [`Binary::start_again`].
     pub async fn restart(&self) -> Result<()> {
         self.kill()?;
         self.start_again().await
+    }
+
+    /// All that it has logged so far.
+    pub fn log(&self) -> Result<String> {
+        self.process.log()
+    }
+
+    /// What it answers under `path`: the status, and the text.
+    pub async fn ask(&self, path: &str) -> Result<(u16, String)> {
+        let answer = client()?.get(format!("{}{path}", self.address)).send().await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
     }
 
     /// Its metrics, as text.
@@ -188,6 +271,12 @@ impl Binary {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+fn with(launch: Launch, variables: &Variables) -> Launch {
+    variables
+        .iter()
+        .fold(launch, |launch, (name, value)| launch.variable(name, value))
 }
 
 fn client() -> Result<reqwest::Client> {

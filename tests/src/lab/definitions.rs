@@ -8,7 +8,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 
-use super::waiting;
+use super::{objects, waiting};
 
 /// What WDS and ITS on one API server need: the KubeStellar group, the inventory, and Argo's Workflow.
 pub async fn install_on_control(client: &Client) -> Result<()> {
@@ -18,8 +18,9 @@ pub async fn install_on_control(client: &Client) -> Result<()> {
     install(client, definitions).await
 }
 
-/// What the agent needs on a WEC.
+/// What the agent needs on a WEC, and the namespace of its Lease.
 pub async fn install_for_agent(client: &Client) -> Result<()> {
+    objects::create_namespace(client, objects::CONTROLLER_NAMESPACE).await?;
     install(client, crds::agent()).await
 }
 

@@ -6,7 +6,10 @@ use anyhow::{Context, Result};
 use argosy_api::{BindingPolicy, ManagedCluster, ManagedClusterSpec, Workflow, names};
 use k8s_openapi::{
     ByteString,
-    api::core::v1::{Namespace, Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Secret},
+    },
 };
 use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
@@ -113,4 +116,18 @@ pub fn says(workflow: &Workflow, type_: &str, status: &str, reason: &str) -> boo
 /// The Workflow's phase; empty while it has none.
 pub fn phase(workflow: &Workflow) -> &str {
     argosy_api::workflow::phase(workflow.status.as_ref())
+}
+
+/// A Deployment with two replicas and the label `app: web`.
+pub fn deployment(name: &str) -> Result<Deployment> {
+    Ok(serde_json::from_value(json!({
+        "metadata": { "name": name, "labels": { "app": "web" } },
+        "spec": {
+            "replicas": 2, "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "main", "image": "busybox:1.36" }] },
+            },
+        },
+    }))?)
 }

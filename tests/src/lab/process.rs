@@ -18,6 +18,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 pub struct Launch {
     program: PathBuf,
     arguments: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
     log: PathBuf,
 }
 
@@ -27,6 +28,7 @@ impl Launch {
         Self {
             program: program.into(),
             arguments: Vec::new(),
+            variables: Vec::new(),
             log: log.into(),
         }
     }
@@ -44,6 +46,14 @@ impl Launch {
         self.argument(name).argument(value)
     }
 
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn variable(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.variables
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
     fn spawn(&self) -> Result<Child> {
         let open = || File::options().create(true).append(true).open(&self.log);
         let log = open().with_context(|| format!("cannot write {}", self.log.display()))?;
@@ -52,7 +62,8 @@ impl Launch {
         command
             .args(["--pdeathsig", "KILL", "--"])
             .arg(&self.program)
-            .args(&self.arguments);
+            .args(&self.arguments)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         spawn_from_lasting_thread(command).with_context(|| format!("cannot start {}", self.program.display()))
     }
@@ -87,12 +98,16 @@ impl Process {
 
     /// Asks it to end with SIGTERM, as a kubelet does, and waits until it has.
     pub fn terminate(&self) -> Result<ExitStatus> {
-        let mut child = self.child();
-        let asked = Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status()?;
-        ensure!(asked.success(), "cannot send SIGTERM: {asked}");
-        Ok(child.wait()?)
+        self.signal("TERM")?;
+        self.wait()
+    }
+
+    /// Sends it a signal: `TERM`, or `STOP` and `CONT`, between which it does nothing.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status()?;
+        ensure!(sent.success(), "cannot send SIG{name}: {sent}");
+        Ok(())
     }
 
     /// Starts it again after [`Process::kill`].
@@ -105,6 +120,12 @@ impl Process {
     /// Waits for its end.
     pub fn wait(&self) -> Result<ExitStatus> {
         Ok(self.child().wait()?)
+    }
+
+    /// All that it has written so far.
+    pub fn log(&self) -> Result<String> {
+        let log = &self.launch.log;
+        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))
     }
 
     /// An error with the end of its log, if it has ended.

@@ -145,14 +145,27 @@ impl Scene {
             artifact_namespace: self.namespace.clone(),
         };
         let its = self.stage.control.kubeconfig();
-        member.agent = Some(Binary::agent(&member.cluster, its, &member.kubeconfig, &settings).await?);
-        until(
-            &self.clusters(),
-            &member.cluster,
-            "its agent has joined",
-            is_available,
-        )
-        .await?;
+        let (cluster, wec) = (&member.cluster, &member.kubeconfig);
+        member.agent = Some(Binary::agent(cluster, its, wec, &settings, &self.stage.variables).await?);
+        self.has_joined(member).await
+    }
+
+    /// Starts the agent of a cluster that has none, which asks for a certificate with the kubeconfig `bootstrap`. There may be one of
+    /// them in a scene, as its Secret is in the scene's namespace.
+    pub async fn start_agent_with_certificate(&self, member: &mut Member, bootstrap: &Path) -> Result<()> {
+        let settings = AgentSettings {
+            lease_seconds: 15,
+            artifact_namespace: self.namespace.clone(),
+        };
+        let wec = &member.kubeconfig;
+        let agent = Binary::agent_with_certificate(&member.cluster, bootstrap, wec, &settings).await?;
+        member.agent = Some(agent);
+        self.has_joined(member).await
+    }
+
+    async fn has_joined(&self, member: &Member) -> Result<()> {
+        let name = &member.cluster;
+        until(&self.clusters(), name, "its agent has joined", is_available).await?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ use super::{
 pub struct Server {
     process: Process,
     kubeconfig: PathBuf,
+    port: u16,
 }
 
 const TOKEN: &str = "lab";
@@ -39,18 +40,25 @@ const START_TRIES: usize = 3;
 impl Server {
     /// Starts an API server that keeps its objects in `store` under `name`, and waits until it is ready.
     pub async fn start(store: &Store, name: &str) -> Result<Self> {
-        Self::start_with(store, name, "AlwaysAllow").await
+        Self::start_with(store, name, &[("--authorization-mode", "AlwaysAllow")]).await
     }
 
     /// As [`Server::start`], where users may do only what roles say, except the one of its kubeconfig.
     pub async fn start_restricted(store: &Store, name: &str) -> Result<Self> {
-        Self::start_with(store, name, "RBAC").await
+        Self::start_with(store, name, &[("--authorization-mode", "RBAC")]).await
     }
 
-    async fn start_with(store: &Store, name: &str, authorization: &str) -> Result<Self> {
+    /// As [`Server::start_restricted`], where whoever shows a certificate that is signed by `authority` is known by it.
+    pub async fn start_knowing(store: &Store, name: &str, authority: &Path) -> Result<Self> {
+        let authority = authority.to_str().context("the path is text")?;
+        let flags = [("--authorization-mode", "RBAC"), ("--client-ca-file", authority)];
+        Self::start_with(store, name, &flags).await
+    }
+
+    async fn start_with(store: &Store, name: &str, flags: &[(&str, &str)]) -> Result<Self> {
         let mut last = None;
         for _ in 0..START_TRIES {
-            match Self::try_start(store, name, authorization).await {
+            match Self::try_start(store, name, flags).await {
                 Ok(server) => return Ok(server),
                 Err(error) => last = Some(error),
             }
@@ -58,13 +66,25 @@ impl Server {
         Err(last.unwrap_or_else(|| anyhow::anyhow!("never tried"))).context(format!("API server {name}"))
     }
 
-    async fn try_start(store: &Store, name: &str, authorization: &str) -> Result<Self> {
+    async fn try_start(store: &Store, name: &str, flags: &[(&str, &str)]) -> Result<Self> {
         let folder = folder::create(name)?;
         let port = free_port()?;
-        let process = Process::start(launch(store, name, &folder, port, authorization)?)?;
+        let launch = launch(store, name, &folder, port)?;
+        let launch = flags
+            .iter()
+            .fold(launch, |launch, (name, value)| launch.flag(name, value));
+        let process = Process::start(launch)?;
         let kubeconfig = folder.join("kubeconfig");
-        fs::write(&kubeconfig, kubeconfig_text(&certificate()?.certificate, port))?;
-        let server = Self { process, kubeconfig };
+        let user = format!("{{token: {TOKEN}}}");
+        fs::write(
+            &kubeconfig,
+            kubeconfig_text(&certificate()?.certificate, port, &user),
+        )?;
+        let server = Self {
+            process,
+            kubeconfig,
+            port,
+        };
         server.wait_until_ready().await?;
         Ok(server)
     }
@@ -93,6 +113,16 @@ impl Server {
     /// Path of the kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// Path of a kubeconfig with `user`, which is YAML in one line.
+    pub fn kubeconfig_with(&self, user: &str) -> Result<PathBuf> {
+        let path = folder::create("kubeconfig")?.join("kubeconfig");
+        fs::write(
+            &path,
+            kubeconfig_text(&certificate()?.certificate, self.port, user),
+        )?;
+        Ok(path)
     }
 
     /// Path of a kubeconfig whose user is called `name` and may do anything.
@@ -195,7 +225,7 @@ pub async fn writes(client: &Client) -> Result<BTreeMap<String, u64>> {
 
 const GROUPS: [&str; 3] = ["kubestellar.io", "open-cluster-management.io", "argoproj.io"];
 
-fn launch(store: &Store, name: &str, folder: &Path, port: u16, authorization: &str) -> Result<Launch> {
+fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch> {
     let certificate = certificate()?;
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{TOKEN},lab,lab,system:masters\n"))?;
@@ -212,14 +242,13 @@ fn launch(store: &Store, name: &str, folder: &Path, port: u16, authorization: &s
             .flag("--service-account-signing-key-file", &certificate.key)
             .flag("--service-cluster-ip-range", "10.96.0.0/24")
             .flag("--token-auth-file", &tokens)
-            .flag("--authorization-mode", authorization)
             .flag("--endpoint-reconciler-type", "none")
             // Nobody makes the service accounts that it would ask for.
             .flag("--disable-admission-plugins", "ServiceAccount"),
     )
 }
 
-fn kubeconfig_text(certificate: &Path, port: u16) -> String {
+fn kubeconfig_text(certificate: &Path, port: u16, user: &str) -> String {
     format!(
         "apiVersion: v1
 kind: Config
@@ -229,7 +258,7 @@ clusters:
   cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{}'}}
 users:
 - name: lab
-  user: {{token: {TOKEN}}}
+  user: {user}
 contexts:
 - name: lab
   context: {{cluster: lab, user: lab}}

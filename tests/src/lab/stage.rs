@@ -34,6 +34,8 @@ pub struct Stage {
     pub controller: Binary,
     /// Port of its webhook, if it has one.
     pub webhook_port: Option<u16>,
+    /// Environment variables of controller and agents.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 /// Who the controller is to the control cluster; the tests are somebody else.
@@ -79,6 +81,21 @@ impl Stage {
         Ok(Arc::new(stage))
     }
 
+    /// As [`Stage::own_guarded`], where controller and agents have environment variables of their own.
+    pub async fn own_observed(name: &str, variables: Vec<(&'static str, String)>) -> Result<Arc<Self>> {
+        let (servers, webhook) = (shared_servers().await?, WebhookSettings::new(LONG)?);
+        let store = &servers.store;
+        let stage = Self::start_over(store, servers.clone(), name, Some(&webhook), variables).await?;
+        Ok(Arc::new(stage))
+    }
+
+    /// As [`Stage::own`], where controller and agents have environment variables of their own.
+    pub async fn own_replicated(name: &str, variables: Vec<(&'static str, String)>) -> Result<Arc<Self>> {
+        let servers = shared_servers().await?;
+        let stage = Self::start_over(&servers.store, servers.clone(), name, None, variables).await?;
+        Ok(Arc::new(stage))
+    }
+
     /// A control cluster over servers of its own.
     pub async fn start(servers: Arc<Servers>, name: &str) -> Result<Self> {
         Self::start_with(servers, name, None).await
@@ -93,7 +110,8 @@ impl Stage {
     pub async fn own_store(name: &str) -> Result<(Arc<Self>, Store)> {
         let store = Store::start(Durability::Unsynced)?;
         let webhook = WebhookSettings::new(LONG)?;
-        let stage = Self::start_over(&store, shared_servers().await?, name, Some(&webhook)).await?;
+        let stage =
+            Self::start_over(&store, shared_servers().await?, name, Some(&webhook), Vec::new()).await?;
         Ok((Arc::new(stage), store))
     }
 
@@ -102,7 +120,7 @@ impl Stage {
         name: &str,
         webhook: Option<&WebhookSettings>,
     ) -> Result<Self> {
-        Self::start_over(&servers.store, servers.clone(), name, webhook).await
+        Self::start_over(&servers.store, servers.clone(), name, webhook, Vec::new()).await
     }
 
     async fn start_over(
@@ -110,13 +128,14 @@ impl Stage {
         servers: Arc<Servers>,
         name: &str,
         webhook: Option<&WebhookSettings>,
+        variables: Vec<(&'static str, String)>,
     ) -> Result<Self> {
         let control = Server::start(store, name).await?;
         let client = control.client().await?;
         definitions::install_on_control(&client).await?;
         objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await?;
         let kubeconfig = control.kubeconfig_as(CONTROLLER_USER)?;
-        let controller = Binary::controller(&kubeconfig, name, webhook)
+        let controller = Binary::controller_with(&kubeconfig, name, webhook, &variables)
             .await
             .context("argosy-controller")?;
         Ok(Self {
@@ -124,6 +143,7 @@ impl Stage {
             control,
             controller,
             webhook_port: webhook.map(|webhook| webhook.port),
+            variables,
         })
     }
 }
@@ -140,7 +160,7 @@ impl Servers {
     }
 }
 
-async fn shared_servers() -> Result<Arc<Servers>> {
+pub(super) async fn shared_servers() -> Result<Arc<Servers>> {
     let servers = SERVERS.get_or_try_init(async || Servers::start(Durability::Unsynced).await.map(Arc::new));
     Ok(servers.await?.clone())
 }

@@ -19,7 +19,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     let path = folder.join(name);
     ensure!(
         path.exists(),
-        "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes ocm ocm10",
+        "{} is missing; run scripts/toolchain.sh ensure etcd kubernetes helm s3 ocm ocm10",
         path.display()
     );
     Ok(path)

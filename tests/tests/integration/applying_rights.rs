@@ -23,6 +23,7 @@ async fn restrict(admin: &Client, user: &str) -> Result<()> {
         "rules": [
             { "apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": every },
             { "apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": every },
+            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": every },
             { "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"] },
             { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"] },
             { "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"], "verbs": ["get"] },

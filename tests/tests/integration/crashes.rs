@@ -26,11 +26,11 @@ use tokio::task::JoinSet;
 const WORKFLOWS: usize = 30;
 
 /// UIDs of the objects that were seen, by name.
-type Births = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
+pub(super) type Births = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
 /// Plays Argo for every Workflow of the scene on the cluster: starts it, ends it, and deletes every second one, as a TTL
 /// does.
-async fn play(member: Arc<Member>, births: Births) -> Result<()> {
+pub(super) async fn play(member: Arc<Member>, births: Births) -> Result<()> {
     let events = watcher(member.workflows(), watcher::Config::default());
     pin_mut!(events);
     while let Some(event) = events.next().await {
@@ -80,7 +80,7 @@ fn is_deleted_after(name: &str) -> bool {
     number_of(name) % 2 == 1
 }
 
-fn outcome_of(name: &str) -> &'static str {
+pub(super) fn outcome_of(name: &str) -> &'static str {
     if number_of(name).is_multiple_of(5) {
         "Failed"
     } else {
@@ -181,7 +181,7 @@ async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() ->
 }
 
 /// What must be left of a run: its whole status, a record, and an object that is let go or gone.
-async fn settled(scene: &Scene, member: &Member, name: &str) -> Result<()> {
+pub(super) async fn settled(scene: &Scene, member: &Member, name: &str) -> Result<()> {
     let workflow = scene.workflows().get(name).await?;
     let mut status = workflow.status.clone().unwrap_or_default();
     let mut wanted = argo::ended(name, outcome_of(name));

@@ -100,6 +100,7 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
             { "name": "region", "value": "eu" },
             { "name": "kubeversion.open-cluster-management.io", "value": version },
             { "name": "id.k8s.io", "value": id },
+            { "name": "agentversion.argosy.dev", "value": env!("CARGO_PKG_VERSION") },
         ])
     );
     let leases: Api<Lease> = Api::namespaced(scene.control.clone(), &member.cluster);
@@ -158,6 +159,10 @@ async fn the_facts_are_left_to_ocms_registration_agent_where_there_is_one() -> R
         .await?;
     scene.start_agent(&mut member, 3).await?;
     until_gone(&claims, "artifactrepository.argosy.dev", "the claim is taken off").await?;
+    until(&claims, "agentversion.argosy.dev", "OCM is to tell it", |claim| {
+        claim.data["spec"]["value"] == env!("CARGO_PKG_VERSION")
+    })
+    .await?;
     let cluster = until(
         &scene.clusters(),
         &member.cluster,

@@ -10,13 +10,17 @@ use argosy_tests::lab::{
     waiting::until,
 };
 use kube::ResourceExt;
+use serde_json::{Value, json};
 
-/// Writes to objects of Argosy and Argo by space, verb and resource, as `its create manifestworks`.
-async fn writes(process: &Binary) -> Result<BTreeMap<String, u64>> {
+const REQUESTS: &str = "argosy_requests_total";
+const BYTES: &str = "argosy_sent_bytes_total";
+
+/// What a process has counted of its writes to objects of Argosy and Argo, by space, verb and resource, as `its create manifestworks`.
+async fn writes(process: &Binary, counter: &str) -> Result<BTreeMap<String, u64>> {
     let text = process.metrics().await?;
     let mut writes = BTreeMap::new();
     for line in text.lines() {
-        let Some(rest) = line.strip_prefix("argosy_requests_total{") else {
+        let Some(rest) = line.strip_prefix(counter).and_then(|rest| rest.strip_prefix('{')) else {
             continue;
         };
         let label = |name: &str| {
@@ -75,9 +79,15 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
     // To its last write, so that none of it is counted.
     run(&scene, &member, &["first".to_owned()]).await?;
     let names: Vec<String> = (0..RUNS).map(|number| format!("run-{number}")).collect();
-    let before = [writes(&stage.controller).await?, writes(member.agent()?).await?];
+    let before = [
+        writes(&stage.controller, REQUESTS).await?,
+        writes(member.agent()?, REQUESTS).await?,
+    ];
     run(&scene, &member, &names).await?;
-    let after = [writes(&stage.controller).await?, writes(member.agent()?).await?];
+    let after = [
+        writes(&stage.controller, REQUESTS).await?,
+        writes(member.agent()?, REQUESTS).await?,
+    ];
     let spent = |process: usize| -> BTreeMap<&str, u64> {
         let spent = after[process].iter().map(|(name, count)| {
             let earlier = before[process].get(name).copied().unwrap_or_default();
@@ -101,5 +111,63 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
         ("wec patch workflows", RUNS),
     ];
     assert_eq!(spent(1), of_agent.into());
+    Ok(())
+}
+
+/// The status of a run of so many nodes that are all under way, like `running` of a player.
+fn of_nodes(nodes: usize, progress: usize) -> Value {
+    let nodes = (0..nodes).map(|number| {
+        let id = format!("big-{number}");
+        let node = json!({
+            "id": id, "name": format!("big.step-{number}"), "displayName": format!("step-{number}"), "type": "Pod",
+            "phase": "Running", "templateName": "step", "startedAt": "2026-11-21T10:00:00Z",
+            "progress": format!("{progress}/9"),
+        });
+        (id, node)
+    });
+    let nodes: serde_json::Map<String, Value> = nodes.collect();
+    json!({ "phase": "Running", "startedAt": "2026-11-21T10:00:00Z", "progress": format!("{progress}/9"), "nodes": nodes })
+}
+
+#[tokio::test]
+async fn a_status_goes_over_each_link_once_and_with_little_beside_it() -> Result<()> {
+    const UPDATES: usize = 4;
+    let stage = Stage::own_guarded("bytes", "30d").await?;
+    let scene = Scene::on(Arc::clone(&stage), "bytes").await?;
+    let member = scene.pull().await?;
+    create(&scene.workflows(), &workflow("big", &member.cluster)).await?;
+    until(&member.workflows(), "big", "it is on the cluster", |_| true).await?;
+    let report = async |progress: usize| {
+        member.argo().report("big", of_nodes(200, progress)).await?;
+        let wanted = format!("{progress}/9");
+        until(&scene.workflows(), "big", "its status is shown", |workflow| {
+            let status = workflow.status.as_ref();
+            status.is_some_and(|status| status["progress"] == wanted)
+        })
+        .await
+    };
+    report(0).await?;
+    let before = [
+        writes(&stage.controller, BYTES).await?,
+        writes(member.agent()?, BYTES).await?,
+    ];
+    for progress in 1..=UPDATES {
+        report(progress).await?;
+    }
+    let after = [
+        writes(&stage.controller, BYTES).await?,
+        writes(member.agent()?, BYTES).await?,
+    ];
+    let text = of_nodes(200, 1).to_string().len();
+    for (process, name) in [(0, "wds patch workflows"), (1, "its patch workstatuses")] {
+        let earlier = before[process].get(name).copied().unwrap_or_default();
+        let sent = usize::try_from(after[process][name] - earlier)? / UPDATES;
+        assert!(
+            sent > text,
+            "{name}: {sent} bytes are less than the status of {text}"
+        );
+        // Labels, conditions and what guards the write.
+        assert!(sent < text + 2_048, "{name}: {sent} bytes for a status of {text}");
+    }
     Ok(())
 }

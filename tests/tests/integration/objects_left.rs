@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use argosy_api::{BindingPolicy, CombinedStatus, StatusCollector, names};
 use argosy_tests::lab::{
     Scene, Stage,
-    objects::create,
+    objects::{create, deployment},
     waiting::{until, until_gone},
 };
 use k8s_openapi::api::apps::v1::Deployment;
@@ -13,19 +13,6 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-
-fn deployment(name: &str) -> Result<Deployment> {
-    Ok(serde_json::from_value(json!({
-        "metadata": { "name": name, "labels": { "app": "web" } },
-        "spec": {
-            "replicas": 2, "selector": { "matchLabels": { "app": "web" } },
-            "template": {
-                "metadata": { "labels": { "app": "web" } },
-                "spec": { "containers": [{ "name": "main", "image": "busybox:1.36" }] },
-            },
-        },
-    }))?)
-}
 
 fn is_marked(deployment: &Deployment) -> bool {
     deployment.labels().contains_key(names::SINGLETON_STATUS_LABEL)

@@ -4,7 +4,7 @@ use anyhow::Result;
 use argosy_api::{BindingPolicy, CombinedStatus, ManagedCluster, StatusCollector, names};
 use argosy_tests::lab::{
     Member, Scene,
-    objects::{create, create_namespace},
+    objects::{create, create_namespace, deployment},
     waiting::{until, until_gone},
 };
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -27,16 +27,7 @@ fn policies(scene: &Scene) -> Api<BindingPolicy> {
 }
 
 fn web() -> Result<Deployment> {
-    Ok(serde_json::from_value(json!({
-        "metadata": { "name": "web", "labels": { "app": "web" } },
-        "spec": {
-            "replicas": 2, "selector": { "matchLabels": { "app": "web" } },
-            "template": {
-                "metadata": { "labels": { "app": "web" } },
-                "spec": { "containers": [{ "name": "main", "image": "busybox:1.36" }] },
-            },
-        },
-    }))?)
+    deployment("web")
 }
 
 fn policy(scene: &Scene, clusters: &[&Member], wanted: &Value) -> Result<BindingPolicy> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use argosy_api::{AppliedManifestWork, WorkStatus, Workflow};
+use argosy_api::{AppliedManifestWork, WorkStatus, Workflow, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{OriginUid, WorkflowKey, lost::Fence, patch::JsonPatch};
@@ -54,12 +54,10 @@ pub enum AgentAction {
     },
     /// WEC: delete a record that is no longer needed.
     DropRecord(OriginUid),
-    /// ITS: tell the hub the state of the object, whole; the newest wins.
+    /// ITS: tell the hub the state of the object, whole.
     Tell {
-        /// The WorkStatus.
+        /// The WorkStatus, with the version of the one that it replaces, if the hub has one.
         status: Box<WorkStatus>,
-        /// The hub has one already, which is to be replaced.
-        is_known: bool,
     },
     /// ITS: delete the WorkStatus.
     Untell(OriginUid),
@@ -96,6 +94,13 @@ impl crate::Action for AgentAction {
             Self::Untell(_) => "take_back",
             Self::Conditions { .. } => "conditions",
             Self::Release { .. } => "release",
+        }
+    }
+
+    fn phase(&self) -> Option<&str> {
+        match self {
+            Self::Tell { status } => Some(workflow::phase(status.status.as_ref())),
+            _ => None,
         }
     }
 }

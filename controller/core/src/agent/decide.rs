@@ -208,8 +208,7 @@ impl Agent {
     /// Tells the hub how a run has ended whose last report it has lost.
     fn tell_again(&self, origin: &OriginUid, work: &Work) -> Option<AgentAction> {
         let status = Box::new(self.remembered(origin, work)?);
-        let is_known = self.told.contains_key(origin);
-        Some(AgentAction::Tell { status, is_known })
+        Some(AgentAction::Tell { status })
     }
 
     /// Tells the hub what it does not know yet.
@@ -227,7 +226,6 @@ impl Agent {
         let status = self.work_status(origin, object, reported, digest)?;
         Some(AgentAction::Tell {
             status: Box::new(status),
-            is_known: known.is_some(),
         })
     }
 }

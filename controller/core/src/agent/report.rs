@@ -131,6 +131,7 @@ impl Agent {
         let metadata = &mut work_status.metadata;
         metadata.name = Some(names::work_name(origin.as_str()));
         metadata.namespace = Some(self.config.cluster.to_string());
+        metadata.resource_version = self.told.get(origin).map(|known| known.resource_version.clone());
         metadata.labels = Some([(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string())].into());
         metadata.annotations = Some(annotations.into());
         work_status

@@ -67,12 +67,10 @@ pub enum ApplyAction {
     },
     /// WEC: delete the record, finalizer and all.
     DropRecord(JsonPatch),
-    /// ITS: tell the hub the state of the object, whole; the newest wins.
+    /// ITS: tell the hub the state of the object, whole.
     Tell {
-        /// The WorkStatus.
+        /// The WorkStatus, with the version of the one that it replaces, if the hub has one.
         status: Box<WorkStatus>,
-        /// The hub has one already, which is to be replaced.
-        is_known: bool,
     },
     /// ITS: delete the WorkStatus.
     Untell,

@@ -40,7 +40,6 @@ impl Applier {
         let is_told = told.is_some_and(|told| told.digest == Some(digest));
         (!is_told).then(|| ApplyAction::Tell {
             status: Box::new(status),
-            is_known: told.is_some(),
         })
     }
 
@@ -77,6 +76,7 @@ impl Applier {
         let metadata = &mut work_status.metadata;
         metadata.name = Some(name.to_string());
         metadata.namespace = Some(self.config.cluster.to_string());
+        metadata.resource_version = self.told.get(name).map(|told| told.resource_version.clone());
         metadata.labels = Some(
             labels
                 .into_iter()

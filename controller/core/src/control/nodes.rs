@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const LARGEST: u64 = 64 << 20;
 
 /// The nodes of a status, whether or not they are compressed. `None` where they lie in a database or cannot be read.
-pub(crate) fn unpack(status: &Value) -> Option<Map<String, Value>> {
+pub fn unpack(status: &Value) -> Option<Map<String, Value>> {
     let text = |field: &str| {
         status
             .get(field)

@@ -54,6 +54,26 @@ pub enum DownsyncAction {
         /// UID of the ManifestWork, so that no other is deleted.
         uid: String,
     },
+    /// ITS: take the agents' finalizers off a ManifestWork of a cluster that has left the fleet.
+    ReleaseWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+    /// ITS: delete a ManifestWork that nothing holds, so that no agent sees it going.
+    DropWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// UID of the ManifestWork, so that no other is deleted.
+        uid: String,
+        /// The version that nothing holds.
+        resource_version: String,
+    },
     /// WDS: change labels or status of an object.
     PatchObject {
         /// Which one.
@@ -104,7 +124,7 @@ impl crate::Action for DownsyncAction {
         match self {
             Self::Read(_) => "read",
             Self::CreateWork { .. } | Self::ChangeWork { .. } => "dispatch",
-            Self::DeleteWork { .. } => "delete_work",
+            Self::ReleaseWork { .. } | Self::DeleteWork { .. } | Self::DropWork { .. } => "delete_work",
             Self::PatchObject { .. } => "mirror",
             Self::PolicyStatus { .. } | Self::CollectorStatus { .. } => "status",
             Self::CreateBinding(_) | Self::ChangeBinding { .. } => "binding",
@@ -119,7 +139,10 @@ impl fmt::Display for DownsyncAction {
             Self::Read(_) => f.write_str("read the object"),
             Self::CreateWork { cluster, .. } => write!(f, "create the ManifestWork for {cluster}"),
             Self::ChangeWork { cluster, .. } => write!(f, "change the ManifestWork for {cluster}"),
-            Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
+            Self::ReleaseWork { cluster, .. } => write!(f, "release the ManifestWork for {cluster}"),
+            Self::DeleteWork { cluster, .. } | Self::DropWork { cluster, .. } => {
+                write!(f, "delete the ManifestWork for {cluster}")
+            }
             Self::PatchObject { is_status: true, .. } => f.write_str("write the object's status"),
             Self::PatchObject { .. } => f.write_str("mark the object"),
             Self::PolicyStatus { .. } | Self::CollectorStatus { .. } => f.write_str("write the status"),

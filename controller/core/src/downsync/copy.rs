@@ -10,15 +10,41 @@ use crate::{ClusterName, Failure, OriginUid, patch::JsonPatch};
 impl Downsync {
     pub(super) fn decide_copy(&self, origin: &OriginUid, cluster: &ClusterName) -> Option<DownsyncAction> {
         let work = self.works.get(origin).and_then(|works| works.get(cluster));
+        if self.clusters.get(cluster).is_some_and(|known| known.is_removed) {
+            return self.release_copy(origin, cluster, work?);
+        }
         let object = self.objects.get(origin);
         if let Some(object) = object.filter(|object| self.is_destined(object, cluster)) {
-            return self.send(origin, object, cluster, work);
+            return self.send(origin, object, cluster, work.map(Box::as_ref));
         }
         let work = work.filter(|work| !work.is_deleting && (object.is_some() || self.is_absent(work)))?;
         Some(DownsyncAction::DeleteWork {
             cluster: cluster.clone(),
             origin: origin.clone(),
             uid: work.uid.clone(),
+        })
+    }
+
+    /// What lies in the mailbox of a cluster that left the fleet is let go once its agent is cut off, of whichever WDS of our name it is; what
+    /// was applied there stays. Without finalizers first, so that an agent that is still there sees nothing going.
+    fn release_copy(&self, origin: &OriginUid, cluster: &ClusterName, work: &Work) -> Option<DownsyncAction> {
+        let is_cut_off = self.clusters.get(cluster).is_some_and(|known| known.is_cut_off);
+        if !is_cut_off {
+            return None;
+        }
+        if !work.is_released {
+            return Some(DownsyncAction::ReleaseWork {
+                cluster: cluster.clone(),
+                origin: origin.clone(),
+                patch: JsonPatch::guarded(&work.uid, &work.resource_version)
+                    .set("/metadata/finalizers", json!([])),
+            });
+        }
+        (!work.is_deleting).then(|| DownsyncAction::DropWork {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            uid: work.uid.clone(),
+            resource_version: work.resource_version.clone(),
         })
     }
 

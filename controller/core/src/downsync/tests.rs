@@ -9,6 +9,7 @@ mod late;
 mod order;
 mod policies;
 mod quiet;
+mod removing;
 mod returning;
 mod templates;
 mod transforms;
@@ -237,7 +238,18 @@ impl Spaces {
                 self.works.insert(address, work.clone());
                 DownsyncInput::Work(Change::Apply(read(work)))
             }
-            DownsyncAction::DeleteWork { cluster, origin, .. } => {
+            DownsyncAction::ReleaseWork {
+                cluster,
+                origin,
+                patch,
+            } => {
+                let address = (cluster.to_string(), names_of(origin));
+                let work = self.patched(self.works[&address].clone(), patch);
+                self.works.insert(address, work.clone());
+                DownsyncInput::Work(Change::Apply(read(work)))
+            }
+            DownsyncAction::DeleteWork { cluster, origin, .. }
+            | DownsyncAction::DropWork { cluster, origin, .. } => {
                 self.works.remove(&(cluster.to_string(), names_of(origin)));
                 DownsyncInput::WorkGone(cluster.clone(), origin.clone())
             }

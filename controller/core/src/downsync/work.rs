@@ -16,6 +16,8 @@ pub(super) struct Work {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) is_deleting: bool,
+    /// Nothing holds it that only an agent takes off.
+    pub(super) is_released: bool,
     /// Which API server its object is of.
     pub(super) space: Option<String>,
     /// The kind of its object.
@@ -87,7 +89,10 @@ impl Work {
                 name: text(names::ORIGIN_NAME_ANNOTATION)?,
             })
         };
+        let of_agents = [names::AGENT_FINALIZER, names::MANIFEST_WORK_FINALIZER];
+        let mut finalizers = work.metadata.finalizers.iter().flatten();
         Self {
+            is_released: !finalizers.any(|known| of_agents.contains(&known.as_str())),
             marked: wants_status.then(spot).flatten(),
             space: annotations
                 .and_then(|annotations| annotations.get(names::ORIGIN_SPACE_ANNOTATION).cloned()),

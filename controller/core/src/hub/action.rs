@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use argosy_api::{CustomTransformStatus, ManifestWork, Workflow, managed_cluster::Taint};
+use argosy_api::{CustomTransformStatus, ManifestWork, Workflow, managed_cluster::Taint, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{ClusterName, OriginUid, WorkflowKey, patch::JsonPatch};
@@ -64,7 +64,7 @@ pub enum HubAction {
         /// Guarded by UID and resource version.
         patch: JsonPatch,
     },
-    /// Take our agent's finalizer off a ManifestWork that OCM's own agent has carried out.
+    /// Take the agents' finalizers off a ManifestWork: one that OCM's own agent has carried out, or of a cluster that has left the fleet.
     ReleaseWork {
         /// Whose mailbox.
         cluster: ClusterName,
@@ -81,6 +81,17 @@ pub enum HubAction {
         origin: OriginUid,
         /// UID of the ManifestWork, so that no other is deleted.
         uid: String,
+    },
+    /// Delete a ManifestWork that nothing holds, so that no agent sees it going.
+    DropWork {
+        /// Whose mailbox.
+        cluster: ClusterName,
+        /// Of which object.
+        origin: OriginUid,
+        /// UID of the ManifestWork, so that no other is deleted.
+        uid: String,
+        /// The version that nothing holds.
+        resource_version: String,
     },
     /// Write a CustomTransform's status.
     TransformStatus {
@@ -140,7 +151,7 @@ impl crate::Action for HubAction {
             Self::WithdrawWork { .. } => "withdraw",
             Self::ReadLease(_) => "read_lease",
             Self::ControlWork { .. } => "control",
-            Self::ReleaseWork { .. } | Self::DeleteWork { .. } => "delete_work",
+            Self::ReleaseWork { .. } | Self::DeleteWork { .. } | Self::DropWork { .. } => "delete_work",
             Self::TransformStatus { .. } => "transform_status",
             Self::ClusterConditions { .. } | Self::ClusterTaints { .. } => "cluster_status",
         }
@@ -159,6 +170,16 @@ impl crate::Action for HubAction {
             _ => None,
         }
     }
+
+    fn phase(&self) -> Option<&str> {
+        let Self::PatchWorkflow { patch, .. } = self else {
+            return None;
+        };
+        let phase = patch
+            .value_at("/status/phase")
+            .and_then(serde_json::Value::as_str);
+        phase.or_else(|| Some(workflow::phase(patch.value_at("/status"))))
+    }
 }
 
 impl fmt::Display for HubAction {
@@ -172,7 +193,9 @@ impl fmt::Display for HubAction {
             Self::ReadLease(cluster) => write!(f, "read the Lease of {cluster}"),
             Self::ControlWork { cluster, .. } => write!(f, "pass on to {cluster} what is asked of the run"),
             Self::ReleaseWork { cluster, .. } => write!(f, "release the ManifestWork for {cluster}"),
-            Self::DeleteWork { cluster, .. } => write!(f, "delete the ManifestWork for {cluster}"),
+            Self::DeleteWork { cluster, .. } | Self::DropWork { cluster, .. } => {
+                write!(f, "delete the ManifestWork for {cluster}")
+            }
             Self::TransformStatus { .. } => f.write_str("write the status"),
             Self::ClusterConditions { .. } => f.write_str("write the conditions"),
             Self::ClusterTaints { .. } => f.write_str("write the taints"),

@@ -4,7 +4,7 @@ use argosy_api::names;
 use serde_json::json;
 
 use super::{Hub, HubAction, action::Purpose, moving::Move, work::Work, workflow_view::WorkflowView};
-use crate::{ClusterName, WorkflowKey, claim::Claim, held::has_hold_label, patch::JsonPatch};
+use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
 
 impl Hub {
     pub(super) fn decide_claimed(
@@ -17,6 +17,9 @@ impl Hub {
             return self
                 .decide_deletion(key, view)
                 .or_else(|| self.mirror(key, view, claim));
+        }
+        if claim.is_given_up || self.is_cut_off(&claim.cluster) {
+            return self.decide_removed(key, view, claim);
         }
         if let Some(lost) = self.lost_claim(view) {
             return Some(self.claim_again(key, view, &lost));
@@ -33,7 +36,7 @@ impl Hub {
             .iter()
             .any(|name| name == names::CONTROLLER_FINALIZER);
         // Nor is the hold to wait for anything that the ITS does not answer.
-        let is_held = has_hold_label(&view.labels);
+        let is_held = view.has_hold_label();
         let first = if is_kept && is_held && view.send_failure.is_none() {
             None
         } else {
@@ -80,6 +83,10 @@ impl Hub {
             return self.delete_run(view);
         }
         let works = || self.works.get(&view.uid).into_iter().flatten();
+        let removed = works().find_map(|(cluster, work)| self.release_from(&view.uid, cluster, work));
+        if removed.is_some() {
+            return removed;
+        }
         if let Some((cluster, work)) = works().find(|(_, work)| !work.is_deleting) {
             return Some(HubAction::DeleteWork {
                 cluster: cluster.clone(),
@@ -124,7 +131,7 @@ impl Hub {
     }
 
     pub(super) fn work(&self, view: &WorkflowView, cluster: &ClusterName) -> Option<&Work> {
-        self.works.get(&view.uid)?.get(cluster)
+        self.works.get(&view.uid)?.get(cluster).map(Box::as_ref)
     }
 }
 

@@ -82,9 +82,9 @@ pub(super) fn held_labels(
     phase: &str,
     shown: Option<&Report>,
 ) -> BTreeMap<String, String> {
-    let mut labels = view.labels.clone();
+    let mut labels = view.labels.to_map();
     if let Some(report) = shown {
-        labels.extend(report.labels.clone());
+        labels.extend(report.labels.to_map());
         labels.insert(names::SINGLETON_STATUS_LABEL.to_owned(), "true".to_owned());
     }
     hold(&mut labels, Some(&claim.cluster), phase);
@@ -96,10 +96,10 @@ pub(super) fn claimed_annotations(
     claim: &Claim,
     shown: Option<&Report>,
 ) -> BTreeMap<String, String> {
-    let mut annotations = view.annotations.clone();
+    let mut annotations = view.annotations.to_map();
     annotations.remove(names::ARGO_LAST_SEEN_ANNOTATION);
     if let Some(report) = shown {
-        annotations.extend(report.annotations.clone());
+        annotations.extend(report.annotations.to_map());
     }
     annotations.insert(
         names::CLAIM_ANNOTATION.to_owned(),

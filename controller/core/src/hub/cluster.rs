@@ -11,6 +11,7 @@ use argosy_api::{
     ManagedCluster,
     conditions::{condition, managed_cluster as types, reason, set_condition},
     managed_cluster::Taint,
+    names,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -30,10 +31,16 @@ pub(super) struct Cluster {
     conditions: Vec<Condition>,
     /// `None` where they are not ours to write: OCM's hub does it, or the cluster is going.
     taints: Option<Vec<Taint>>,
+    /// It takes no Workflow that is not there already.
+    pub(super) is_cordoned: bool,
+    /// What has not started there is taken back.
+    pub(super) is_draining: bool,
+    /// It was taken out of the fleet. Its agent may not know that yet.
+    pub(super) is_removed: bool,
 }
 
 /// A Lease as last seen to change.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pulse {
     renewed: Option<MicroTime>,
     changed_at: Timestamp,
@@ -41,6 +48,9 @@ pub(super) struct Pulse {
     is_renewed: bool,
     duration: SignedDuration,
 }
+
+/// What is said of a cluster that was taken out of the fleet, and of its Workflows.
+pub(super) const REMOVED: &str = "the cluster was taken out of the fleet";
 
 /// Assumed of a Lease that names no duration; OCM's default.
 const DEFAULT_LEASE: SignedDuration = SignedDuration::from_secs(60);
@@ -52,10 +62,15 @@ impl Cluster {
         // OCM's hub writes this of every cluster, accepted or denied; nobody else does.
         let has_ocm_hub = conditions.iter().any(|known| known.type_ == types::HUB_ACCEPTED);
         let is_going = cluster.metadata.deletion_timestamp.is_some();
+        let mut cordons = cluster.spec.taints.iter().filter(|taint| is_cordon(taint));
+        let annotations = cluster.metadata.annotations.unwrap_or_default();
         Self {
+            is_cordoned: cordons.clone().next().is_some(),
+            is_draining: cordons.any(|taint| taint.value == names::DRAIN),
+            is_removed: annotations.contains_key(names::REMOVED_ANNOTATION),
             resource_version: cluster.metadata.resource_version.unwrap_or_default(),
             labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
-            annotations: cluster.metadata.annotations.unwrap_or_default(),
+            annotations,
             taints: (!has_ocm_hub && !is_going).then_some(cluster.spec.taints),
             conditions,
         }
@@ -65,6 +80,11 @@ impl Cluster {
         self.conditions
             .iter()
             .find(|known| known.type_ == types::AVAILABLE)
+    }
+
+    /// Whether it is said that the agent can be reached.
+    pub(super) fn is_available(&self) -> bool {
+        self.available().is_some_and(|known| known.status == "True")
     }
 
     /// Why the agent cannot be reached, or `None` while it can.
@@ -77,12 +97,45 @@ impl Cluster {
     pub(super) fn differs_in_reachability(&self, other: &Self) -> bool {
         self.unreachable() != other.unreachable()
     }
+
+    /// Whether it was taken out of the fleet and its agent does not renew its lease any more. Only then is given up what is there: an
+    /// agent that is not cut off yet would be told to delete what it runs.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_removed
+            && self
+                .unreachable()
+                .is_some_and(|(why, _)| why == reason::CLUSTER_REMOVED)
+    }
+
+    /// When the lease of a cluster that was cut off has ended at the latest, where there is none any more.
+    pub(super) fn cut_off_at(&self) -> Option<Timestamp> {
+        let since = self
+            .available()
+            .filter(|_| self.is_cut_off())?
+            .last_transition_time
+            .0;
+        since.saturating_add(DEFAULT_LEASE).ok()
+    }
+
+    /// What Workflows of the cluster go by, besides whether it can be reached.
+    pub(super) fn standing(&self) -> (bool, bool, bool) {
+        (self.is_cordoned, self.is_draining, self.is_removed)
+    }
+}
+
+/// Whether a taint keeps Workflows off. One that is a preference only does not.
+pub(crate) fn is_cordon(taint: &Taint) -> bool {
+    taint.key == names::CORDONED_TAINT && taint.effect != "PreferNoSelect"
 }
 
 impl Pulse {
-    /// The pulse of a Lease seen at `now`, given what was known of it.
+    /// The pulse of a Lease seen at `now`, given what was known of it. One that tells no time of a renewal, or none that can be read, renews
+    /// nothing.
     pub(super) fn seen(lease: &Lease, known: Option<&Self>, now: Timestamp) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
+        if let Some(known) = known.filter(|_| spec.renew_time.is_none()) {
+            return known.clone();
+        }
         let unchanged = known.filter(|known| known.renewed == spec.renew_time);
         Self {
             changed_at: unchanged.map_or(now, |known| known.changed_at),
@@ -123,7 +176,10 @@ impl Hub {
             })
         };
         Decision {
-            action: cluster.conditions_action(name, pulse, now).or_else(taints),
+            action: cluster
+                .conditions_action(name, pulse, now)
+                .or_else(taints)
+                .or_else(|| self.release_orphan(name)),
             recheck_at: pulse.map(Pulse::expires_at).filter(|expiry| *expiry > now),
         }
     }
@@ -144,8 +200,11 @@ impl Cluster {
         {
             return None;
         }
-        let wanted = availability(pulse, now);
-        if self.available().is_some_and(|known| says_as_much(known, &wanted)) {
+        let mut wanted = availability(pulse, now);
+        if self.is_removed && wanted.status != "True" {
+            reason::CLUSTER_REMOVED.clone_into(&mut wanted.reason);
+            REMOVED.clone_into(&mut wanted.message);
+        } else if self.available().is_some_and(|known| says_as_much(known, &wanted)) {
             return None;
         }
         let mut conditions = self.conditions.clone();
@@ -160,7 +219,12 @@ impl Cluster {
 /// Whether OCM says the same in its own words, or knows better: its agent has found the cluster's API server unwell, and
 /// renews the Lease nevertheless.
 fn says_as_much(known: &Condition, wanted: &Condition) -> bool {
-    let ours = [reason::NEVER_JOINED, reason::LEASE_EXPIRED, reason::LEASE_RENEWED];
+    let ours = [
+        reason::NEVER_JOINED,
+        reason::LEASE_EXPIRED,
+        reason::LEASE_RENEWED,
+        reason::CLUSTER_REMOVED,
+    ];
     !ours.contains(&known.reason.as_str())
         && (known.status == wanted.status || (known.status == "False" && wanted.status == "True"))
 }

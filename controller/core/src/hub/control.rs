@@ -86,7 +86,7 @@ impl Hub {
             lost: None,
             ..claim.clone()
         };
-        let mut annotations = view.annotations.clone();
+        let mut annotations = view.annotations.to_map();
         annotations.insert(
             names::CLAIM_ANNOTATION.to_owned(),
             next.to_annotation(view.uid.as_str()),

@@ -16,12 +16,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use runs::learn_run_failure;
 
-use super::{Hub, HubAction, HubInput, HubKey, Purpose, WorkflowView, workflow_view::SendFailure};
+use super::{
+    Hub, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowView, workflow_view::SendFailure,
+};
 use crate::{
-    Change, ClusterName, Failure, OriginUid, WorkflowKey,
-    digest::Digest,
-    patch::JsonPatch,
-    reconcile::{is_gone, is_newer},
+    Change, ClusterName, Failure, OriginUid, WorkflowKey, digest::Digest, patch::JsonPatch,
+    reconcile::is_newer,
 };
 
 type Dirty = BTreeSet<HubKey>;
@@ -100,7 +100,7 @@ impl Hub {
         let wanted = patch.value_at("/status").map(Digest::of);
         let key = WorkflowView::key(&object);
         let version = object.metadata.resource_version.clone();
-        let dirty = self.apply_workflow(object);
+        let dirty = self.apply_workflow(object.into());
         if let Some(view) = self.workflows.get_mut(&key)
             && version.as_ref() == Some(&view.resource_version)
         {
@@ -109,22 +109,22 @@ impl Hub {
         dirty
     }
 
-    fn learn_workflows(&mut self, change: Change<Workflow>) -> Dirty {
+    fn learn_workflows(&mut self, change: Change<SeenWorkflow>) -> Dirty {
         match change {
             Change::Apply(object) => self.apply_workflow(*object),
             Change::Delete(object) => {
-                let key = WorkflowView::key(&object);
+                let SeenWorkflow { key, view, .. } = *object;
                 let known = self.workflows.get(&key);
-                let version = object.metadata.resource_version.as_deref();
-                if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
+                if known.is_some_and(|known| !is_newer(Some(&view.resource_version), &known.resource_version))
+                {
                     return Dirty::new();
                 }
-                self.bury_workflow(&key, object.metadata.uid.as_deref());
+                self.bury_workflow(&key, Some(view.uid.as_str()));
                 self.delete_workflow(&key)
             }
             Change::Reset(live) => {
                 self.synced.workflows = true;
-                let keys: BTreeSet<WorkflowKey> = live.iter().map(WorkflowView::key).collect();
+                let keys: BTreeSet<WorkflowKey> = live.iter().map(|object| object.key.clone()).collect();
                 let gone: Vec<_> = self
                     .workflows
                     .keys()
@@ -143,10 +143,12 @@ impl Hub {
         }
     }
 
-    fn apply_workflow(&mut self, object: Workflow) -> Dirty {
-        let key = WorkflowView::key(&object);
-        let is_gone = is_gone(&object.metadata);
-        let mut view = WorkflowView::new(object);
+    fn apply_workflow(&mut self, object: SeenWorkflow) -> Dirty {
+        let SeenWorkflow {
+            key,
+            is_gone,
+            mut view,
+        } = object;
         if self.has_buried_workflow(&key, &view) {
             return Dirty::new();
         }
@@ -166,8 +168,8 @@ impl Hub {
         }
         let before = self.unlist(&key);
         let of_same = before.as_ref().filter(|before| before.uid == view.uid);
-        self.notice(&key, of_same, &view);
-        let mut dirty = self.concerned(&key, before.as_ref(), Some(&view));
+        self.notice(&key, of_same.map(Box::as_ref), &view);
+        let mut dirty = self.concerned(&key, before.as_deref(), Some(&view));
         self.list(&key, &view);
         self.place_and_insert(key.clone(), view);
         dirty.insert(HubKey::Workflow(key));
@@ -176,13 +178,14 @@ impl Hub {
 
     fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
         let before = self.unlist(key);
-        self.concerned(key, before.as_ref(), None)
+        self.concerned(key, before.as_deref(), None)
     }
 
     /// Takes a Workflow out of the index.
-    fn unlist(&mut self, key: &WorkflowKey) -> Option<WorkflowView> {
+    fn unlist(&mut self, key: &WorkflowKey) -> Option<Box<WorkflowView>> {
         let view = self.workflows.remove(key)?;
         self.by_uid.remove(&view.uid);
+        self.census.remove(&view);
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
         self.unlist_run(key, &view);
         Some(view)
@@ -199,6 +202,7 @@ impl Hub {
             claimed.insert(key.clone());
         }
         self.by_uid.insert(view.uid.clone(), key.clone());
+        self.census.add(view);
         self.list_run(key, view);
     }
 

@@ -44,23 +44,30 @@ impl Hub {
     }
 
     /// When and where the Workflow is to start anew if its cluster stays unreachable.
-    fn rerun<'a>(&self, view: &'a WorkflowView, claim: &Claim) -> Option<(Timestamp, &'a ClusterName)> {
+    pub(super) fn rerun<'a>(
+        &self,
+        view: &'a WorkflowView,
+        claim: &Claim,
+    ) -> Option<(Timestamp, &'a ClusterName)> {
         let grace = claim.lost_after?;
         let has_ended = view.is_final()
             || self
                 .report(view, claim)
                 .is_some_and(|report| report.outcome.is_some());
         // Nothing is begun that is to end at once.
-        if has_ended || view.is_deleting || view.control.shutdown.is_some() {
+        if has_ended || view.is_deleting || view.control.shutdown.is_some() || claim.is_given_up {
             return None;
         }
         let cluster = self.clusters.get(&claim.cluster);
         if cluster.is_some_and(|cluster| cluster.unreachable().is_none()) {
             return None;
         }
-        let pulse = self.pulses.get(&claim.cluster)?;
+        let ended = match self.pulses.get(&claim.cluster) {
+            Some(pulse) => pulse.expires_at(),
+            None => cluster?.cut_off_at()?,
+        };
         let successor = view.placement.successor(&claim.cluster)?;
-        Some((pulse.expires_at().saturating_add(grace).ok()?, successor))
+        Some((ended.saturating_add(grace).ok()?, successor))
     }
 
     fn move_on(
@@ -70,11 +77,14 @@ impl Hub {
         claim: &Claim,
         successor: &ClusterName,
     ) -> HubAction {
-        let is_unrenewed = self
-            .pulses
-            .get(&claim.cluster)
-            .zip(view.lease_read.as_ref())
-            .is_some_and(|(pulse, read)| pulse.was_renewed(read));
+        let is_unrenewed = match self.pulses.get(&claim.cluster) {
+            Some(pulse) => view
+                .lease_read
+                .as_ref()
+                .is_some_and(|read| pulse.was_renewed(read)),
+            // The Lease of a cluster that has left the fleet is gone with the agent's rights.
+            None => self.is_cut_off(&claim.cluster),
+        };
         if !is_unrenewed {
             return HubAction::ReadLease(claim.cluster.clone());
         }
@@ -87,7 +97,7 @@ impl Hub {
         };
         let mut patch = claiming(view, &next);
         // What was asked of the steps of the run that is lost means nothing to another one.
-        if view.annotations.contains_key(names::VERBS_ANNOTATION) {
+        if view.annotations.get(names::VERBS_ANNOTATION).is_some() {
             patch = patch.remove(&annotation_path(names::VERBS_ANNOTATION));
         }
         // Of a claim that was guarded, `spec.suspend` is a verb, which goes on to mean what it says.

@@ -13,7 +13,7 @@ use argosy_api::{
 use serde_json::{Value, json};
 
 use super::{Hub, workflow_view::WorkflowView};
-use crate::{WorkflowKey, claim::Claim, properties::is_templated};
+use crate::{WorkflowKey, claim::Claim};
 
 impl Hub {
     /// The ManifestWork of a claimed Workflow. It is born with the agent's finalizer, so that its deletion waits until
@@ -84,7 +84,7 @@ impl Hub {
         view: &WorkflowView,
         claim: &Claim,
     ) -> Option<String> {
-        if !is_templated(Some(&view.annotations)) {
+        if !view.is_templated {
             return None;
         }
         if self.properties.is_none() {
@@ -102,15 +102,15 @@ impl Hub {
             "metadata": {
                 "name": &*key.name,
                 "namespace": &*key.namespace,
-                "labels": view.labels,
-                "annotations": view.annotations,
+                "labels": view.labels.to_map(),
+                "annotations": view.annotations.to_map(),
             },
             "spec": view.spec.value(),
         });
         self.transforms
             .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
         let mut errors = Vec::new();
-        if is_templated(Some(&view.annotations))
+        if view.is_templated
             && let (Some(properties), Some(cluster)) = (&self.properties, self.clusters.get(&claim.cluster))
         {
             let (labels, annotations) = (&cluster.labels, &cluster.annotations);

@@ -31,6 +31,10 @@ use crate::{
 /// The phase of a run that will never go on, because its object is gone.
 pub(super) const ERROR: &str = "Error";
 
+/// What is said of a run on a cluster that was taken out of the fleet.
+const GIVEN_UP: &str =
+    "the cluster was taken out of the fleet; what had begun there may run on, and is not reported any more";
+
 impl Hub {
     /// The patch that makes a claimed Workflow look as it should, or `None` if it does.
     pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
@@ -39,7 +43,7 @@ impl Hub {
         // What stands there is what the retry has made of the former end; the report is older.
         let is_retried = self.is_retry_pending(view, claim);
         let is_shown = |report: &&Report| {
-            let is_whole = report.status.is_some() && !report.is_remembered;
+            let is_whole = report.status.is_some() && !report.is_remembered && report.flaw.is_none();
             wants_status && is_whole && !is_retried && !is_past(view, claim, report)
         };
         let shown = report.filter(is_shown);
@@ -100,10 +104,10 @@ impl Hub {
         if ends && archive.is_some_and(|archive| archive.matches(&labels)) {
             labels.insert(names::ARGO_ARCHIVING_LABEL.to_owned(), "Pending".to_owned());
         }
-        if labels != view.labels {
+        if view.labels != labels {
             patch = patch.set("/metadata/labels", json!(labels));
         }
-        if *annotations != view.annotations {
+        if view.annotations != *annotations {
             patch = patch.set("/metadata/annotations", json!(annotations));
         }
         let finalizers = claimed_finalizers(view);
@@ -162,7 +166,7 @@ impl Hub {
 
     /// Said where only the end of a run could be shown, because the ITS had lost the last report of it.
     fn incomplete(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
-        let says_so = view.status.conditions.iter().any(|known| {
+        let says_so = view.status.conditions().iter().any(|known| {
             known
                 .get("type")
                 .is_some_and(|type_| type_ == types::STATUS_COMPLETE)
@@ -173,6 +177,22 @@ impl Hub {
                 "the last report was lost, and the object is gone; of its status, only the end is remembered";
             WorkflowCondition::new(types::STATUS_COMPLETE, false, reason::REPORT_LOST, message)
         })
+    }
+
+    /// Said while what the cluster reports cannot be shown. What cannot be read does not tell its attempt.
+    fn invalid(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
+        let report = self.reports.get(&view.uid)?.get(&claim.cluster)?;
+        let flaw = report
+            .flaw
+            .as_ref()
+            .filter(|_| [0, claim.attempt].contains(&report.attempt))?;
+        let message = format!("what {} reports is not shown: {flaw}", claim.cluster);
+        Some(WorkflowCondition::new(
+            types::STATUS_COMPLETE,
+            false,
+            reason::REPORT_INVALID,
+            &message,
+        ))
     }
 
     /// What Argosy says about a claimed Workflow.
@@ -187,7 +207,7 @@ impl Hub {
             conditions.extend(self.reachability(view, claim));
         }
         conditions.extend(self.overtaken(view, claim));
-        conditions.extend(self.incomplete(view, claim));
+        conditions.extend(self.invalid(view, claim).or_else(|| self.incomplete(view, claim)));
         let work = self
             .works
             .get(&view.uid)
@@ -218,6 +238,8 @@ impl Hub {
 
     fn reachability(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
         let (why, message) = match self.clusters.get(&claim.cluster) {
+            // Also where there is another one of that name by now.
+            _ if claim.is_given_up => (reason::CLUSTER_REMOVED, GIVEN_UP),
             Some(cluster) => cluster.unreachable()?,
             None => (
                 reason::CLUSTER_GONE,
@@ -263,7 +285,7 @@ pub(super) fn with_conditions(
     ours: &[WorkflowCondition],
     first_phase: Option<&str>,
 ) -> JsonPatch {
-    let (known, others): (Vec<_>, Vec<_>) = view.status.conditions.iter().cloned().partition(is_ours);
+    let (known, others): (Vec<_>, Vec<_>) = view.status.conditions().into_iter().partition(is_ours);
     let ours: Vec<Value> = ours.iter().map(|condition| json!(condition)).collect();
     let phase = first_phase.filter(|_| view.status.phase.is_empty());
     if known == ours && phase.is_none() {

@@ -30,11 +30,19 @@ impl Hub {
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         let is_misplaced = !claim.is_retry && !view.placement.clusters.contains(&claim.cluster);
+        let is_drained = !claim.is_retry && self.is_draining(&claim.cluster);
         // A run is for its cluster for good.
-        (was_asked || is_misplaced)
+        (was_asked || is_misplaced || is_drained)
             && claim.run_of.is_none()
+            && !claim.is_given_up
             && !self.has_started(view, claim)
             && !view.is_deleting
+    }
+
+    fn is_draining(&self, cluster: &ClusterName) -> bool {
+        self.clusters
+            .get(cluster)
+            .is_some_and(|cluster| cluster.is_draining)
     }
 
     /// Whether the attempt may have been created on its cluster.
@@ -76,7 +84,7 @@ impl Hub {
     }
 
     /// The next claim, or none where no single cluster is left.
-    fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> HubAction {
+    pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> HubAction {
         match view.placement.choice() {
             Some(cluster) => self.claim(key, view, &cluster),
             None => release(key, view),
@@ -93,7 +101,6 @@ impl Hub {
 
     /// Deletes the ManifestWork of an attempt that a later claim has superseded, whatever has become of it; any other that the claim
     /// does not stand for, once the agent has promised never to create it or says that it is over.
-    #[expect(clippy::unused_self, reason = "reads as its siblings do")]
     pub(super) fn clear(
         &self,
         view: &WorkflowView,
@@ -103,7 +110,13 @@ impl Hub {
     ) -> Option<HubAction> {
         let is_superseded = claim.is_some_and(|claim| work.attempt < claim.attempt);
         let is_leftover = is_superseded || claim.is_none_or(|claim| *cluster != claim.cluster);
-        if work.is_deleting || !is_leftover {
+        if !is_leftover {
+            return None;
+        }
+        if self.is_cut_off(cluster) {
+            return self.release_from(&view.uid, cluster, work);
+        }
+        if work.is_deleting {
             return None;
         }
         if is_superseded || work.is_withdrawn || work.is_over {
@@ -138,7 +151,7 @@ pub(super) fn withdraw(view: &WorkflowView, cluster: &ClusterName, work: &Work) 
 /// Takes claim and hold off. The attempt stays remembered, so that the next claim has a higher one; `spec.suspend`, set
 /// again where a verb has taken it off, keeps the local controller from starting it.
 pub(super) fn release(key: &WorkflowKey, view: &WorkflowView) -> HubAction {
-    let mut labels = view.labels.clone();
+    let mut labels = view.labels.to_map();
     for label in [
         names::CLUSTER_LABEL,
         names::ARGO_COMPLETED_LABEL,
@@ -146,7 +159,7 @@ pub(super) fn release(key: &WorkflowKey, view: &WorkflowView) -> HubAction {
     ] {
         labels.remove(label);
     }
-    let mut annotations = view.annotations.clone();
+    let mut annotations = view.annotations.to_map();
     annotations.insert(
         names::CLAIM_ANNOTATION.to_owned(),
         Claim::released_annotation(view.uid.as_str(), view.last_attempt),

@@ -92,13 +92,11 @@ fn news(before: Option<&WorkflowView>, after: &WorkflowView) -> Vec<News> {
             news.push((is != "Succeeded", reason::FINISHED.to_owned(), message));
         }
     }
-    let old = before
-        .map(|view| view.status.conditions.as_slice())
-        .unwrap_or_default();
+    let old = before.map(|view| view.status.conditions()).unwrap_or_default();
     news.extend(
         after
             .status
-            .conditions
+            .conditions()
             .iter()
             .filter(|one| !old.contains(one))
             .filter_map(warning),

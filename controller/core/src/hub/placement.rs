@@ -26,19 +26,23 @@ impl Hub {
         let clusters = self
             .clusters
             .iter()
+            .filter(|(_, cluster)| !cluster.is_removed)
             .map(|(name, cluster)| (name.clone(), Arc::clone(&cluster.labels)));
         let unreachable = self
             .clusters
             .iter()
             .filter(|(_, cluster)| cluster.unreachable().is_some())
             .map(|(name, _)| name.clone());
-        let table = Table::new(policies, clusters, unreachable.collect()).with_namespaces(&self.namespaces);
+        let cordoned = self.clusters.iter().filter(|(_, cluster)| cluster.is_cordoned);
+        let table = Table::new(policies, clusters, unreachable.collect())
+            .with_cordoned(cordoned.map(|(name, _)| name.clone()).collect())
+            .with_namespaces(&self.namespaces);
         self.admission = Arc::new(Admission::new(table));
     }
 
     /// Puts `view` under `key` with its placement.
-    pub(super) fn place_and_insert(&mut self, key: WorkflowKey, mut view: WorkflowView) {
-        view.placement = self.place(&key, &view.labels);
+    pub(super) fn place_and_insert(&mut self, key: WorkflowKey, mut view: Box<WorkflowView>) {
+        view.placement = self.place(&key, &view.labels.to_map());
         self.workflows.insert(key, view);
     }
 
@@ -52,7 +56,7 @@ impl Hub {
             let Some(view) = self.workflows.get(&key) else {
                 continue;
             };
-            let placement = self.place(&key, &view.labels);
+            let placement = self.place(&key, &view.labels.to_map());
             if placement == view.placement {
                 continue;
             }

@@ -17,7 +17,6 @@ use super::{Hub, HubAction, workflow_view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
     claim::Claim,
-    held::has_hold_label,
     runs::{Noted, Record},
 };
 
@@ -52,7 +51,7 @@ impl Hub {
         }
         let finalizers = &view.finalizers;
         let is_kept = finalizers.iter().any(|name| name == names::CONTROLLER_FINALIZER);
-        let first = if is_kept && has_hold_label(&view.labels) {
+        let first = if is_kept && view.has_hold_label() {
             None
         } else {
             self.summarise(key, view, claim)
@@ -97,7 +96,7 @@ impl Hub {
         view: &WorkflowView,
     ) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
         let runs = self.known_runs(view).into_iter().flatten();
-        runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?)))
+        runs.filter_map(|(cluster, key)| Some((cluster, key, self.workflows.get(key)?.as_ref())))
     }
 
     /// The clusters that a run is still to be created for: of those without one, as many as the record has room for.
@@ -118,7 +117,7 @@ impl Hub {
         let has = move |cluster: &ClusterName| {
             view.record.runs.contains_key(cluster) || known.is_some_and(|runs| runs.contains_key(cluster))
         };
-        let clusters = view.placement.clusters.iter();
+        let clusters = view.placement.open();
         let without: Vec<_> = clusters.filter(|cluster| !is_over && !has(cluster)).collect();
         without.into_iter()
     }

@@ -7,6 +7,8 @@ mod born;
 mod claiming;
 mod clusters;
 mod control;
+mod cordoning;
+mod counting;
 mod deleting;
 mod everywhere;
 mod losing;
@@ -16,6 +18,8 @@ mod notices;
 mod order;
 mod policies;
 mod refusing;
+mod removing;
+mod reporting;
 mod sending;
 mod templates;
 
@@ -186,12 +190,12 @@ impl Fleet {
             }),
             version: 100,
         };
-        fleet.learn(HubInput::Workflow(Change::Reset(Vec::new())));
+        fleet.learn(HubInput::workflow(Change::Reset(Vec::new())));
         fleet.learn(HubInput::Transform(Change::Reset(Vec::new())));
         let namespace = json!({ "metadata": { "name": "argo", "labels": { "team": "a" } } });
         fleet.learn(HubInput::Namespace(Change::Reset(vec![read(namespace)])));
-        fleet.learn(HubInput::Work(Change::Reset(Vec::new())));
-        fleet.learn(HubInput::Report(Change::Reset(Vec::new())));
+        fleet.learn(HubInput::work(Change::Reset(Vec::new())));
+        fleet.learn(HubInput::report(Change::Reset(Vec::new())));
         let names = ["cluster1", "cluster2"];
         let clusters = names.map(|name| read(fleet.next(cluster(name)))).into();
         fleet.learn(HubInput::Cluster(Change::Reset(clusters)));
@@ -234,22 +238,22 @@ impl Fleet {
 
     fn workflow(&mut self, object: Value) -> BTreeSet<HubKey> {
         let change = self.change(object);
-        self.learn(HubInput::Workflow(change))
+        self.learn(HubInput::workflow(change))
     }
 
     fn work(&mut self, object: Value) -> BTreeSet<HubKey> {
         let change = self.change(object);
-        self.learn(HubInput::Work(change))
+        self.learn(HubInput::work(change))
     }
 
     fn work_gone(&mut self, object: Value) {
         let object = self.next(object);
-        self.learn(HubInput::Work(Change::Delete(Box::new(read(object)))));
+        self.learn(HubInput::work(Change::Delete(Box::new(read(object)))));
     }
 
     fn report(&mut self, object: Value) {
         let change = self.change(object);
-        self.learn(HubInput::Report(change));
+        self.learn(HubInput::report(change));
     }
 
     fn fail(&mut self, failure: &Failure) {

@@ -104,6 +104,17 @@ impl Hub {
                 .map(ClusterName::as_str)
                 .collect::<Vec<_>>()
                 .join(", ");
+            if placement.open().next().is_none() {
+                let message = format!(
+                    "selected by {policies} for {clusters}, which take no new Workflows; it waits, {hold}"
+                );
+                return Some(WorkflowCondition::new(
+                    types::DISPATCHED,
+                    false,
+                    reason::CLUSTER_CORDONED,
+                    &message,
+                ));
+            }
             if placement.lost_after.is_some() {
                 let message = format!(
                     "selected by {policies} for {clusters}, of which none can be reached; it waits, {hold}"

@@ -12,7 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use serde_json::Value;
 
-use crate::{ClusterName, OriginUid, claim::attempt_of, digest::Digest, lost, mailbox, packed::Packed};
+use super::validity;
+use crate::{
+    ClusterName, OriginUid, claim::attempt_of, digest::Digest, lost, mailbox, packed::Packed, pairs::Pairs,
+};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(super) struct Work {
     pub(super) is_over: bool,
     /// When the agent found the object gone before its end, without a last report.
     pub(super) lost_at: Option<Timestamp>,
+    /// Nothing holds it that only an agent takes off.
+    pub(super) is_released: bool,
     /// OCM's own work agent has carried it out and cleaned up after it, and only our agent's finalizer is left.
     pub(super) is_left_by_ocm: bool,
     /// What the agent says stands in the way: reason and message.
@@ -54,8 +59,8 @@ pub(super) struct Report {
     pub(super) phase: String,
     /// Its nodes lie in a database of the cluster.
     pub(super) is_offloaded: bool,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) labels: Pairs,
+    pub(super) annotations: Pairs,
     pub(super) outcome: Option<Outcome>,
     /// Number of the last verb that was carried out.
     pub(super) verb: u64,
@@ -63,10 +68,37 @@ pub(super) struct Report {
     pub(super) is_remembered: bool,
     /// Why it had no effect.
     pub(super) overtaken: Option<String>,
+    /// Why it cannot be shown, if it cannot. Nothing is kept of it then.
+    pub(super) flaw: Option<Box<str>>,
 }
 
-/// Whose state an object of the ITS is.
-pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)> {
+/// Why a report does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ignored {
+    /// It cannot be the report of a Workflow.
+    Invalid,
+    /// The Workflow is not claimed for the cluster that it comes from.
+    Foreign,
+    /// It is of another attempt than the claimed one.
+    OtherAttempt,
+}
+
+impl Ignored {
+    /// In one word: a label of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Foreign => "foreign",
+            Self::OtherAttempt => "other_attempt",
+        }
+    }
+}
+
+/// Whose state an object of the ITS is: the Workflow's UID, and its cluster.
+pub(super) type Address = (OriginUid, ClusterName);
+
+/// Whose state an object of the ITS is, if it says so.
+pub(super) fn address(metadata: &ObjectMeta) -> Option<Address> {
     mailbox::address(metadata, names::ORIGIN_UID_LABEL)
 }
 
@@ -89,6 +121,8 @@ impl Work {
         let is_of_ocm = find(types::APPLIED)
             .is_some_and(|condition| condition.status == "True" && condition.reason == reason::WORK_COMPLETE);
         let finalizers = work.metadata.finalizers.as_deref().unwrap_or_default();
+        let of_agents = [names::AGENT_FINALIZER, names::MANIFEST_WORK_FINALIZER];
+        let is_released = !finalizers.iter().any(|known| of_agents.contains(&known.as_str()));
         let is_left_by_ocm = is_of_ocm && finalizers == [names::AGENT_FINALIZER];
         let already_created =
             find(types::WITHDRAWN).is_some_and(|condition| condition.reason == reason::ALREADY_CREATED);
@@ -107,6 +141,7 @@ impl Work {
                 .and_then(|annotations| annotations.get(names::CONTROL_ANNOTATION).cloned()),
             is_over,
             is_left_by_ocm,
+            is_released,
             lost_after: lost::told(&work.metadata),
             has_annotations: work.metadata.annotations.is_some(),
             is_withdrawn: is_true(types::WITHDRAWN),
@@ -120,24 +155,53 @@ impl Work {
 }
 
 impl Report {
-    /// The view of an object.
-    pub(super) fn new(status: WorkStatus) -> Self {
+    /// The view of an object. `unreadable` says why it was read in part only.
+    pub(super) fn new(status: WorkStatus, unreadable: Option<String>) -> Self {
         let reported = status.reported.unwrap_or_default();
+        let resource_version = status.metadata.resource_version.unwrap_or_default();
+        // Nothing that came as JSON fails to become JSON.
+        let text = status.status.as_ref().map(Value::to_string);
+        let length = text.as_ref().map_or(0, String::len);
+        let flaw = unreadable.or_else(|| validity::flaw(status.status.as_ref(), length, &reported));
+        if let Some(flaw) = flaw {
+            return Self {
+                resource_version,
+                attempt: reported.attempt,
+                status: None,
+                digest: Digest::of(&Value::Null),
+                phase: String::new(),
+                is_offloaded: false,
+                labels: Pairs::default(),
+                annotations: Pairs::default(),
+                outcome: reported.outcome,
+                verb: reported.verb.unwrap_or_default(),
+                is_remembered: false,
+                overtaken: None,
+                flaw: Some(flaw.into()),
+            };
+        }
         Self {
-            resource_version: status.metadata.resource_version.unwrap_or_default(),
+            flaw: None,
+            resource_version,
             attempt: reported.attempt,
             digest: Digest::of(status.status.as_ref().unwrap_or_default()),
             phase: workflow::phase(status.status.as_ref()).to_owned(),
             is_offloaded: is_offloaded(status.status.as_ref()),
-            status: status.status.as_ref().map(Packed::new),
-            labels: reported.labels,
-            annotations: reported.annotations,
+            status: text.as_deref().map(Packed::of_text),
+            labels: foreign(&reported.labels),
+            annotations: foreign(&reported.annotations),
             outcome: reported.outcome,
             verb: reported.verb.unwrap_or_default(),
             is_remembered: reported.is_remembered,
             overtaken: reported.overtaken,
         }
     }
+}
+
+/// Without what only Argosy writes, and what is the hold.
+fn foreign(reported: &BTreeMap<String, String>) -> Pairs {
+    let is_foreign = |key: &str| !key.starts_with(names::PREFIX) && key != names::KUBESTELLAR_CLUSTER_LABEL;
+    reported.iter().filter(|(key, _)| is_foreign(key)).collect()
 }
 
 fn is_offloaded(status: Option<&Value>) -> bool {

@@ -14,9 +14,11 @@ use crate::{
     claim::{Claim, is_held_from_birth},
     control::{Control, Verbs, passed_on},
     digest::Digest,
-    held::{initial_status, keeps_suspend},
+    held::{initial_status, is_hold, keeps_suspend},
     packed::Packed,
+    pairs::Pairs,
     placement::Placement,
+    properties::is_templated,
     runs::Record,
 };
 
@@ -26,11 +28,13 @@ use crate::{
 pub(super) struct WorkflowView {
     pub(super) uid: OriginUid,
     pub(super) resource_version: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) labels: Pairs,
+    pub(super) annotations: Pairs,
     pub(super) finalizers: Vec<String>,
     pub(super) is_deleting: bool,
     pub(super) spec: Packed,
+    /// What is in it is expanded for its cluster.
+    pub(super) is_templated: bool,
     /// `spec.suspend`, whatever it is.
     pub(super) suspend: Option<Value>,
     pub(super) claim: Option<Claim>,
@@ -111,8 +115,9 @@ pub(super) struct Status {
     pub(super) has_pod_nodes: bool,
     pub(super) started_at: Option<String>,
     pub(super) finished_at: Option<String>,
-    /// All conditions, ours and Argo's.
-    pub(super) conditions: Vec<Value>,
+    /// All conditions, ours and Argo's: an array.
+    conditions: Packed,
+    has_our_conditions: bool,
 }
 
 impl WorkflowView {
@@ -160,8 +165,9 @@ impl WorkflowView {
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
-            annotations: metadata.annotations.unwrap_or_default(),
+            is_templated: is_templated(metadata.annotations.as_ref()),
+            labels: metadata.labels.into(),
+            annotations: metadata.annotations.into(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
             spec: Packed::new(&object.spec),
@@ -211,6 +217,11 @@ impl WorkflowView {
         }
     }
 
+    /// Whether the label that makes the control cluster's Argo skip it is there.
+    pub(super) fn has_hold_label(&self) -> bool {
+        is_hold(self.labels.get(names::ARGO_COMPLETED_LABEL))
+    }
+
     /// Whether `spec.suspend` asks for the Workflow to be held.
     pub(super) fn is_suspended(&self) -> bool {
         self.suspend == Some(Value::Bool(true))
@@ -239,6 +250,10 @@ impl WorkflowView {
 
 impl Status {
     fn new(status: Option<&Value>) -> Self {
+        let conditions = status
+            .and_then(|status| status.get("conditions"))
+            .and_then(Value::as_array);
+        let conditions = conditions.map(Vec::as_slice).unwrap_or_default();
         Self {
             digest: status.map(Digest::of),
             is_object: status.is_some_and(Value::is_object),
@@ -246,17 +261,19 @@ impl Status {
             has_pod_nodes: workflow::has_pod_nodes(status),
             started_at: text(status, "startedAt"),
             finished_at: text(status, "finishedAt"),
-            conditions: status
-                .and_then(|status| status.get("conditions"))
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            conditions: Packed::new(&conditions),
+            has_our_conditions: conditions.iter().any(is_ours),
         }
+    }
+
+    /// All conditions, ours and Argo's.
+    pub(super) fn conditions(&self) -> Vec<Value> {
+        self.conditions.read().unwrap_or_default()
     }
 
     /// Whether any of Argosy's conditions stands there.
     pub(super) fn has_our_conditions(&self) -> bool {
-        self.conditions.iter().any(is_ours)
+        self.has_our_conditions
     }
 }
 

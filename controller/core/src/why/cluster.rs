@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use super::{clause::none_matches, labels::mismatch};
+use crate::hub::is_cordon;
 
 /// What is to be said of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +17,8 @@ pub struct ClusterAnswer {
     pub name: String,
     /// Whether its agent can be reached.
     pub reachability: Reachability,
+    /// Whether it takes no Workflow that is not there already.
+    pub is_cordoned: bool,
     /// One entry for each policy that selects the object, by name.
     pub policies: Vec<ClusterMatch>,
 }
@@ -67,6 +70,7 @@ impl ClusterAnswer {
         Self {
             name: cluster.name_any(),
             reachability: Reachability::of(cluster),
+            is_cordoned: cluster.spec.taints.iter().any(is_cordon),
             policies,
         }
     }

@@ -196,8 +196,18 @@ fn on_records(action: &AgentAction, wec: &mut ApiServer) -> Result<AgentInput, F
 
 fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> Result<AgentInput, Failure> {
     match action {
-        AgentAction::Tell { status, .. } => {
-            let status = json_of(status);
+        AgentAction::Tell { status } => {
+            let mut status = json_of(status);
+            let replaced = status["metadata"]
+                .as_object_mut()
+                .and_then(|metadata| metadata.remove("resourceVersion"));
+            let there = found(its.get(Kind::Status, mailbox, text(&status, "/metadata/name")))?;
+            let version = |there: &Value| there["metadata"]["resourceVersion"].clone();
+            if let (Some(replaced), Some(there)) = (replaced, &there)
+                && replaced != version(there)
+            {
+                return Err(Failure::Conflict);
+            }
             let told = match its.create(Kind::Status, status.clone()) {
                 Err(Failure::Foreign(_)) => its.edit(Kind::Status, &status, |there| {
                     for field in ["status", "reported"] {

@@ -40,7 +40,7 @@ impl Process for Hub {
     fn watches(_: usize) -> Vec<Watch<Self>> {
         vec![
             Watch::new(Kind::Workflow, Space::Wds, any, |change| {
-                HubInput::Workflow(typed(change))
+                HubInput::workflow(typed(change))
             }),
             Watch::new(Kind::Policy, Space::Wds, any, |change| {
                 HubInput::Policy(typed(change))
@@ -52,10 +52,10 @@ impl Process for Hub {
                 HubInput::Lease(typed(change))
             }),
             Watch::new(Kind::Work, Space::Its, any, |change| {
-                HubInput::Work(typed(change))
+                HubInput::work(typed(change))
             }),
             Watch::new(Kind::Status, Space::Its, any, |change| {
-                HubInput::Report(typed(change))
+                HubInput::report(typed(change))
             }),
             Watch::new(Kind::Transform, Space::Wds, any, |change| {
                 HubInput::Transform(typed(change))
@@ -164,7 +164,7 @@ fn create_run(wds: &mut ApiServer, parent: &OriginUid, run: &Workflow) -> Result
         }
         created => created,
     };
-    Ok(HubInput::Workflow(apply(created?)))
+    Ok(HubInput::workflow(apply(created?)))
 }
 
 fn delete_run(
@@ -180,7 +180,7 @@ fn delete_run(
     let deleted = wds.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid.as_str()));
     Ok(found(deleted)?.flatten().map_or_else(
         || HubInput::RunGone(key.clone(), uid.clone()),
-        |run| HubInput::Workflow(apply(run)),
+        |run| HubInput::workflow(apply(run)),
     ))
 }
 
@@ -197,7 +197,7 @@ fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure
                 ),
                 created => created,
             };
-            Ok(HubInput::Work(apply(created?)))
+            Ok(HubInput::work(apply(created?)))
         }
         HubAction::WithdrawWork {
             cluster,
@@ -216,12 +216,12 @@ fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure
         } => {
             let name = names::work_name(origin.as_str());
             let patched = found(its.patch(Kind::Work, cluster.as_str(), &name, &patch.to_value()))?;
-            Ok(patched.map_or_else(|| gone(cluster, origin), |work| HubInput::Work(apply(work))))
+            Ok(patched.map_or_else(|| gone(cluster, origin), |work| HubInput::work(apply(work))))
         }
         HubAction::DeleteWork { cluster, origin, uid } => {
             let name = names::work_name(origin.as_str());
             let deleted = found(its.delete(Kind::Work, cluster.as_str(), &name, Some(uid)))?.flatten();
-            Ok(deleted.map_or_else(|| gone(cluster, origin), |work| HubInput::Work(apply(work))))
+            Ok(deleted.map_or_else(|| gone(cluster, origin), |work| HubInput::work(apply(work))))
         }
         other => panic!("{other:?} is not about ManifestWorks"),
     }

@@ -257,7 +257,14 @@ async fn evaluate(key: &ObjectKey, evaluation: &Evaluation) -> Result<ApplyInput
 /// The answer about an object, whatever became of the request.
 fn about(key: &ObjectKey, answer: Result<ApplyInput, Failure>) -> ApplyInput {
     answer.unwrap_or_else(|failure| {
-        tracing::warn!(object = %key, %failure, "a request about an object failed");
+        tracing::warn!(
+            kind = %key.resource,
+            namespace = %key.namespace,
+            name = %key.name,
+            outcome = failure.reason(),
+            error = %failure,
+            "a request about an object failed"
+        );
         ApplyInput::Failed(key.clone(), failure)
     })
 }
@@ -280,8 +287,8 @@ impl Execute<Applier> for Executor {
                 resources,
             } => self.rewrite(work, resources, resource_version).await,
             ApplyAction::DropRecord(patch) => self.drop_record(work, patch).await,
-            ApplyAction::Tell { status, is_known } => {
-                let told = self.reports.tell(status, *is_known).await?;
+            ApplyAction::Tell { status } => {
+                let told = self.reports.tell(status).await?;
                 Ok(ApplyInput::Told(Change::Apply(Box::new(told))))
             }
             ApplyAction::Untell => {

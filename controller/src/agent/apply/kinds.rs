@@ -17,6 +17,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
 };
+use tracing::Instrument;
 
 use crate::watch::{answer, follow_kind, selecting};
 
@@ -80,8 +81,8 @@ pub(super) async fn follow(
         for target in now.into_targets() {
             let (wec, cluster, sender) = (wec.clone(), cluster.clone(), sender.clone());
             followed.entry(target.clone()).or_insert_with(|| match target {
-                Target::Kind(kind) => watches.spawn(follow_one(wec, kind, cluster, sender)),
-                Target::Object(key) => watches.spawn(follow_single(wec, key, sender)),
+                Target::Kind(kind) => watches.spawn(follow_one(wec, kind, cluster, sender).in_current_span()),
+                Target::Object(key) => watches.spawn(follow_single(wec, key, sender).in_current_span()),
             });
         }
         tokio::select! {
@@ -115,6 +116,7 @@ async fn follow_one(wec: Client, kind: Resource, cluster: ClusterName, sender: m
         api,
         selecting(&selector),
         sender,
+        |object| object,
         move |change| ApplyInput::Objects(of.clone(), change),
         move |error| Some(ApplyInput::Unlisted(by.clone(), obstacle(error)?)),
     )
@@ -125,10 +127,11 @@ async fn follow_single(wec: Client, key: ObjectKey, sender: mpsc::Sender<ApplyIn
     let config = selecting("").fields(&format!("metadata.name={}", key.name));
     let (of, by) = (key.clone(), key.clone());
     follow_kind(
-        key.to_string(),
+        key.resource.to_string(),
         objects(&wec, &key),
         config,
         sender,
+        |object| object,
         move |change| ApplyInput::Single(of.clone(), change),
         move |error| {
             obstacle(error)?;

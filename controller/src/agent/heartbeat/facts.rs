@@ -52,7 +52,7 @@ fn allowed<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
         Ok(found) => Ok(Some(found)),
         Err(Failure::Refused(why)) => {
             tracing::warn!(
-                why,
+                error = why,
                 "a part of what the hub is told about this cluster may not be read"
             );
             Ok(None)

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 /// `duration` in at most two units; `0s` where it is negative, because clocks differ.
-pub(super) fn human(duration: SignedDuration) -> String {
+pub(in crate::cli) fn human(duration: SignedDuration) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;

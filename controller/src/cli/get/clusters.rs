@@ -1,15 +1,17 @@
 //! `argosy get clusters`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names, workflow};
+use argosy_core::Failure;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use serde::Serialize;
 
-use super::{ClustersArgs, Selection, age::human, table::Row};
-use crate::outcome::call;
+use super::{ClustersArgs, Common, Inventory, Selection, age::human, table::Row};
+use crate::{cli::spaces::inventory, client, outcome::call};
 
 /// What is told of a cluster.
 #[derive(Debug, PartialEq, Serialize)]
@@ -18,13 +20,19 @@ struct Listed {
     name: String,
     /// Status of the condition `ManagedClusterConditionAvailable`; empty while nothing is known.
     reachable: String,
+    /// `pull` or `push`; empty where the Secrets that tell may not be listed.
+    mode: String,
     /// Of `ArgoReady`.
     argo: String,
+    /// Which Argo the agent has found; empty where it could not tell.
+    argo_version: String,
     /// Of `ArtifactRepositoryReady`.
     artifacts: String,
     /// Workflows that were sent there and have not ended.
     running: u64,
     kubernetes: String,
+    /// Version of the agent.
+    agent: String,
     /// What its nodes have for pods.
     cpu: String,
     memory: String,
@@ -36,7 +44,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn new(cluster: &ManagedCluster, running: &BTreeMap<String, u64>) -> Self {
+    fn new(cluster: &ManagedCluster, running: &BTreeMap<String, u64>, hosted: Option<&Hosted>) -> Self {
         let status = cluster.status.clone().unwrap_or_default();
         let condition = |type_: &str| status.conditions.iter().find(|known| known.type_ == type_);
         let told = |type_: &str| {
@@ -48,6 +56,10 @@ impl Listed {
             let known = status.allocatable.get(resource);
             known.map(|amount| amount.0.clone()).unwrap_or_default()
         };
+        let mode = hosted.map(|hosted| {
+            let is_hosted = hosted.contains(&cluster.name_any());
+            if is_hosted { "push" } else { "pull" }
+        });
         let kinds = [
             types::AVAILABLE,
             types::ARGO_READY,
@@ -60,10 +72,13 @@ impl Listed {
         Self {
             name: cluster.name_any(),
             reachable: told(types::AVAILABLE),
+            mode: mode.unwrap_or_default().to_owned(),
             argo: told(types::ARGO_READY),
+            argo_version: claimed(cluster, names::ARGO_VERSION_CLAIM).to_owned(),
             artifacts: told(types::ARTIFACT_REPOSITORY_READY),
             running: running.get(&cluster.name_any()).copied().unwrap_or_default(),
             kubernetes: status.version.kubernetes.clone(),
+            agent: claimed(cluster, names::AGENT_VERSION_CLAIM).to_owned(),
             cpu: amount("cpu"),
             memory: amount("memory"),
             created_at: cluster.creation_timestamp().map(|time| time.0),
@@ -72,20 +87,36 @@ impl Listed {
     }
 }
 
+/// The value of a claim that a cluster makes; empty where it makes none.
+pub(in crate::cli) fn claimed<'a>(cluster: &'a ManagedCluster, name: &str) -> &'a str {
+    let claims = cluster.status.iter().flat_map(|status| &status.cluster_claims);
+    let mut claims = claims.filter(|claim| claim.name == name);
+    claims
+        .next()
+        .map(|claim| claim.value.as_str())
+        .unwrap_or_default()
+}
+
 impl Row for Listed {
     const COLUMNS: &'static [&'static str] = &[
         "NAME",
         "REACHABLE",
+        "MODE",
         "ARGO",
         "ARTIFACTS",
         "RUNNING",
-        "KUBERNETES",
-        "AGE",
         "CPU",
         "MEMORY",
+        "AGENT",
+        "AGE",
+        "KUBERNETES",
         "MESSAGE",
     ];
-    const WIDE: usize = 3;
+    const WIDE: usize = 2;
+
+    fn name(&self) -> String {
+        format!("managedcluster.cluster.open-cluster-management.io/{}", self.name)
+    }
 
     fn is_of_same(&self, other: &Self) -> bool {
         self.name == other.name
@@ -93,25 +124,50 @@ impl Row for Listed {
 
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let age = self.created_at.map(|created| human(now.duration_since(created)));
+        let is_version_known = self.argo == "True" && !self.argo_version.is_empty();
+        let argo = if is_version_known {
+            &self.argo_version
+        } else {
+            &self.argo
+        };
         vec![
             self.name.clone(),
             self.reachable.clone(),
-            self.argo.clone(),
+            self.mode.clone(),
+            argo.clone(),
             self.artifacts.clone(),
             self.running.to_string(),
-            self.kubernetes.clone(),
-            age.unwrap_or_default(),
             self.cpu.clone(),
             self.memory.clone(),
+            self.agent.clone(),
+            age.unwrap_or_default(),
+            self.kubernetes.clone(),
             self.message.clone(),
         ]
     }
 }
 
 /// Lists, and watches if that is asked for.
-pub(super) async fn get(wds: Client, its: Client, args: &ClustersArgs) -> anyhow::Result<()> {
-    let api: Api<ManagedCluster> = Api::all(its);
-    let selection = Selection::new(None, args.name.as_deref());
+pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
+    let told = async |cluster: ManagedCluster| {
+        let (running, hosted) = (
+            count_running(&wds).await?,
+            hosted_clusters(&wds, &args.namespace).await.ok(),
+        );
+        Ok(Some(Listed::new(&cluster, &running, hosted.as_ref())))
+    };
+    list_or_watch(&args.inventory, &args.common, told).await
+}
+
+/// The same, of what `told` says of a cluster.
+pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
+    args: &Inventory,
+    common: &Common,
+    told: impl AsyncFn(ManagedCluster) -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<()> {
+    let wds = client::connect_as_user(common.kubeconfig.as_deref()).await?;
+    let api: Api<ManagedCluster> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
+    let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
     let list = call(api.list(&selection.list)).await;
     let list = list.map_err(|failure| {
         anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?")
@@ -119,22 +175,29 @@ pub(super) async fn get(wds: Client, its: Client, args: &ClustersArgs) -> anyhow
     if let (Some(name), true) = (&args.name, list.items.is_empty()) {
         bail!("there is no ManagedCluster {name}");
     }
-    let running = count_running(&wds).await?;
-    let listed: Vec<Listed> = list
-        .items
-        .iter()
-        .map(|cluster| Listed::new(cluster, &running))
-        .collect();
-    args.common
-        .print(&listed, "no ManagedClusters found; has any cluster joined?")?;
-    if !args.common.watch {
+    let mut listed = Vec::new();
+    for cluster in list.items {
+        listed.extend(told(cluster).await?);
+    }
+    common.print(&listed, "no ManagedClusters found; has any cluster joined?")?;
+    if !common.watch {
         return Ok(());
     }
-    let told = async |cluster: ManagedCluster| {
-        let running = count_running(&wds).await?;
-        Ok(Some(Listed::new(&cluster, &running)))
-    };
-    args.common.follow(api, selection.watch, listed, told).await
+    common.follow(api, selection.watch, listed, told).await
+}
+
+/// Clusters whose agent the controller hosts.
+pub(in crate::cli) type Hosted = BTreeSet<String>;
+
+/// Those that a kubeconfig Secret in the controller's `namespace` is for. Of the Secrets, only labels are read.
+pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Result<Hosted, Failure> {
+    let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(wds.clone(), namespace);
+    let params = ListParams::default().labels(names::WEC_KUBECONFIG_LABEL);
+    let secrets = call(api.list_metadata(&params)).await?.items;
+    let named = secrets
+        .iter()
+        .filter_map(|secret| secret.labels().get(names::WEC_KUBECONFIG_LABEL));
+    Ok(named.cloned().collect())
 }
 
 /// Workflows that were sent to a cluster and have not ended, by cluster.
@@ -169,14 +232,34 @@ mod tests {
                 "conditions": [told(types::AVAILABLE, "True", "fine"), told(types::ARGO_READY, "False", "no CRD")],
                 "allocatable": { "cpu": "3800m", "memory": "15Gi" },
                 "version": { "kubernetes": "v1.34.4" },
+                "clusterClaims": [
+                    { "name": names::ARGO_VERSION_CLAIM, "value": "v3.7.15" },
+                    { "name": names::AGENT_VERSION_CLAIM, "value": "0.1.0" },
+                ],
             },
         }))
         .unwrap();
-        let running = [("one".to_owned(), 3)].into();
-        let cells = Listed::new(&cluster, &running).cells("2026-01-02T00:00:00Z".parse().unwrap());
-        let expected = [
-            "one", "True", "False", "", "3", "v1.34.4", "24h", "3800m", "15Gi", "no CRD",
+        let (running, hosted) = ([("one".to_owned(), 3)].into(), ["one".to_owned()].into());
+        let mut listed = Listed::new(&cluster, &running, Some(&hosted));
+        let now = "2026-01-02T00:00:00Z".parse().unwrap();
+        let mut expected = [
+            "one", "True", "push", "False", "", "3", "3800m", "15Gi", "0.1.0", "24h", "v1.34.4", "no CRD",
         ];
-        assert_eq!(cells, expected);
+        assert_eq!(
+            listed.cells(now),
+            expected,
+            "a version of what is not ready says nothing"
+        );
+        listed.argo = "True".to_owned();
+        expected[3] = "v3.7.15";
+        assert_eq!(listed.cells(now), expected);
+        assert_eq!(
+            listed.name(),
+            "managedcluster.cluster.open-cluster-management.io/one"
+        );
+        let unknown = Listed::new(&cluster, &running, None);
+        assert_eq!(unknown.mode, "");
+        let pulling = Listed::new(&cluster, &running, Some(&Hosted::new()));
+        assert_eq!(pulling.mode, "pull");
     }
 }

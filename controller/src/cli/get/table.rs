@@ -3,11 +3,14 @@
 use jiff::Timestamp;
 
 /// What is shown in a line.
-pub(super) trait Row {
+pub(in crate::cli) trait Row {
     /// Headings, the ones of a wide table last.
     const COLUMNS: &'static [&'static str];
     /// How many of them are shown in a wide table only.
     const WIDE: usize;
+
+    /// Kind and name, as `kubectl get -o name` prints them.
+    fn name(&self) -> String;
 
     /// Whether both tell of one object.
     fn is_of_same(&self, other: &Self) -> bool;
@@ -74,6 +77,10 @@ mod tests {
     impl Row for Ship {
         const COLUMNS: &'static [&'static str] = &["NAME", "PORT"];
         const WIDE: usize = 1;
+
+        fn name(&self) -> String {
+            format!("ship/{}", self.0)
+        }
 
         fn is_of_same(&self, other: &Self) -> bool {
             self.0 == other.0

@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Selection, WorkflowsArgs, age::human, table::Row};
+use super::{Output, Selection, WorkflowsArgs, age::human, arrival, table::Row};
 use crate::outcome::call;
 
 /// What is told of a Workflow.
@@ -27,6 +27,9 @@ struct Listed {
     progress: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
+    /// When it was created on its cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrived_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +39,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn new(workflow: &Workflow) -> Self {
+    fn new(workflow: &Workflow, arrived_at: Option<Timestamp>) -> Self {
         let claim = Claim::of(&workflow.metadata);
         let status = workflow.status.as_ref();
         let text = |field: &str| {
@@ -54,6 +57,7 @@ impl Listed {
             phase: workflow::phase(status).to_owned(),
             progress: text("progress"),
             created_at: workflow.creation_timestamp().map(|time| time.0),
+            arrived_at,
             started_at: time("startedAt"),
             finished_at: time("finishedAt"),
             message: text("message"),
@@ -71,10 +75,15 @@ impl Row for Listed {
         "STARTED AFTER",
         "DURATION",
         "AGE",
+        "ARRIVED AFTER",
         "ATTEMPT",
         "MESSAGE",
     ];
-    const WIDE: usize = 2;
+    const WIDE: usize = 3;
+
+    fn name(&self) -> String {
+        format!("workflow.argoproj.io/{}", self.name)
+    }
 
     fn is_of_same(&self, other: &Self) -> bool {
         (&self.namespace, &self.name) == (&other.namespace, &other.name)
@@ -94,6 +103,7 @@ impl Row for Listed {
             between(self.created_at, self.started_at),
             between(self.started_at, self.finished_at.or(Some(now))),
             between(self.created_at, Some(now)),
+            between(self.created_at, self.arrived_at),
             self.attempt
                 .map(|attempt| attempt.to_string())
                 .unwrap_or_default(),
@@ -102,22 +112,45 @@ impl Row for Listed {
     }
 }
 
+impl WorkflowsArgs {
+    fn ask_for(&self, listed: &Listed) -> bool {
+        let is_there = self.cluster.is_none() || listed.cluster == self.cluster;
+        let mut phases = self.phase.iter();
+        is_there && (self.phase.is_empty() || phases.any(|phase| phase.eq_ignore_ascii_case(&listed.phase)))
+    }
+
+    /// Whether anything is printed for which ManifestWorks must be read, each with a request of its own.
+    fn shows_arrivals(&self) -> bool {
+        !matches!(self.common.output, Output::Text | Output::Name)
+    }
+}
+
 /// Lists, and watches if that is asked for.
-pub(super) async fn get(wds: Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
+pub(super) async fn get(wds: Client, its: Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
     let api: Api<Workflow> = if args.all_namespaces {
         Api::all(wds)
     } else {
         Api::namespaced(wds, &args.namespace)
     };
     let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
-    let is_asked_for = |listed: &Listed| args.cluster.is_none() || listed.cluster == args.cluster;
     let list = call(api.list(&selection.list)).await;
-    let list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
-    let mut listed: Vec<Listed> = list.items.iter().map(Listed::new).filter(is_asked_for).collect();
-    listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
-    if let (Some(name), true) = (&args.name, listed.is_empty()) {
+    let mut list = list
+        .map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?
+        .items;
+    if let (Some(name), true) = (&args.name, list.is_empty()) {
         bail!("there is no Workflow {}/{name}", args.namespace);
     }
+    list.retain(|workflow| args.ask_for(&Listed::new(workflow, None)));
+    list.sort_by_key(|workflow| std::cmp::Reverse(workflow.creation_timestamp().map(|time| time.0)));
+    let arrivals = if args.shows_arrivals() {
+        arrival::of_all(&its, &list).await
+    } else {
+        vec![None; list.len()]
+    };
+    let listed = list.iter().zip(arrivals);
+    let listed: Vec<Listed> = listed
+        .map(|(workflow, arrived_at)| Listed::new(workflow, arrived_at))
+        .collect();
     let none = if args.all_namespaces {
         "no Workflows found".to_owned()
     } else {
@@ -130,7 +163,14 @@ pub(super) async fn get(wds: Client, args: &WorkflowsArgs) -> anyhow::Result<()>
     if !args.common.watch {
         return Ok(());
     }
-    let told = async |workflow: Workflow| Ok(Some(Listed::new(&workflow)).filter(is_asked_for));
+    let told = async |workflow: Workflow| {
+        let arrived_at = if args.shows_arrivals() {
+            arrival::of_one(&its, &workflow).await
+        } else {
+            None
+        };
+        Ok(Some(Listed::new(&workflow, arrived_at)).filter(|listed| args.ask_for(listed)))
+    };
     args.common.follow(api, selection.watch, listed, told).await
 }
 
@@ -155,8 +195,10 @@ mod tests {
         }))
         .unwrap();
         let now = "2026-01-01T00:02:00Z".parse().unwrap();
+        let listed = Listed::new(&workflow, "2026-01-01T00:00:01Z".parse().ok());
+        assert_eq!(listed.name(), "workflow.argoproj.io/hello");
         assert_eq!(
-            Listed::new(&workflow).cells(now),
+            listed.cells(now),
             [
                 "argo",
                 "hello",
@@ -166,6 +208,7 @@ mod tests {
                 "2s",
                 "7s",
                 "2m",
+                "1s",
                 "2",
                 ""
             ]
@@ -178,7 +221,7 @@ mod tests {
             "metadata": { "namespace": "argo", "name": "local", "creationTimestamp": "2026-01-01T00:00:00Z" },
         }))
         .unwrap();
-        let cells = Listed::new(&workflow).cells("2026-01-01T00:00:30Z".parse().unwrap());
-        assert_eq!(cells, ["argo", "local", "", "", "", "", "", "30s", "", ""]);
+        let cells = Listed::new(&workflow, None).cells("2026-01-01T00:00:30Z".parse().unwrap());
+        assert_eq!(cells, ["argo", "local", "", "", "", "", "", "30s", "", "", ""]);
     }
 }

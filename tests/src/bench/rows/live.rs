@@ -30,8 +30,12 @@ const MORE: Script = Script {
 /// Bound when one more is measured first.
 const FEW: usize = 10;
 
-/// Bindings are written every five seconds at most. What is still to be said must not be taken for needless.
-const BINDINGS: Duration = Duration::from_secs(7);
+/// For how long nothing may be written until no Binding is to be written any more, with so many Workflows in one: they are written every
+/// five seconds at most, and more seldom by 50 ms for each Workflow. What is still to be said must not be taken for needless.
+fn bindings(bound: usize) -> Duration {
+    let of_each = Duration::from_millis(50);
+    Duration::from_secs(7) + of_each * u32::try_from(bound).unwrap_or(u32::MAX)
+}
 
 /// Binds `count` in one lane, and measures before and after with `samples` more.
 pub(in crate::bench) async fn measure(
@@ -77,9 +81,10 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     let name = format!("f-{}-restart", line.lane.name());
     let station = line.station(1)?;
     let controller = &ground.stage.controller;
+    let quiet = bindings(bound / line.stations.len().max(1));
     ground
         .asked()
-        .until_quiet_for(BINDINGS, Duration::from_mins(2))
+        .until_quiet_for(quiet, Duration::from_mins(5))
         .await?;
     let policy = sight::policy(station.cluster.as_deref().unwrap_or_default());
     let said_before = ground.journal.trip(&policy).changes;
@@ -108,7 +113,7 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
         .await?;
     // The process is another one than before.
     let asked = ground.asked();
-    asked.until_quiet_for(BINDINGS, Duration::from_mins(2)).await?;
+    asked.until_quiet_for(quiet, Duration::from_mins(5)).await?;
     let reading = asked.end(&begun).await?;
     let trip = journal.trip(&name);
     let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)

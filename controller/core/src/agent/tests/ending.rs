@@ -148,10 +148,10 @@ fn the_end_of_a_run_is_told_again_from_its_record_where_the_hub_has_lost_it() {
         if is_older_report_there {
             cluster.told(told(1));
         }
-        let Some(AgentAction::Tell { status, is_known }) = cluster.decide() else {
+        let Some(AgentAction::Tell { status }) = cluster.decide() else {
             panic!("it is told again")
         };
-        assert_eq!(is_known, is_older_report_there);
+        assert_eq!(status.metadata.resource_version.is_some(), is_older_report_there);
         assert_eq!(
             status.status,
             Some(json!({ "phase": "Failed", "message": "child failed" }))

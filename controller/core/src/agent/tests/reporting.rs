@@ -3,9 +3,9 @@
 use super::*;
 
 #[track_caller]
-fn report(cluster: &Cluster) -> (WorkStatus, bool) {
+fn report(cluster: &Cluster) -> WorkStatus {
     match cluster.decide() {
-        Some(AgentAction::Tell { status, is_known }) => (*status, is_known),
+        Some(AgentAction::Tell { status }) => *status,
         other => panic!("expected a report, not {other:#?}"),
     }
 }
@@ -14,9 +14,8 @@ fn report(cluster: &Cluster) -> (WorkStatus, bool) {
 fn the_whole_status_is_told_under_the_name_of_the_origin() {
     let mut cluster = Cluster::of(applied(1));
     cluster.object(object(1, "Running"));
-    let (status, is_known) = report(&cluster);
-    let told = serde_json::to_value(&status).unwrap();
-    assert!(!is_known);
+    let told = serde_json::to_value(report(&cluster)).unwrap();
+    assert_eq!(told["metadata"]["resourceVersion"], json!(null));
     assert_eq!(told["metadata"]["name"], "argosy-u1");
     assert_eq!(told["metadata"]["namespace"], "cluster1");
     assert_eq!(
@@ -43,7 +42,8 @@ fn what_was_told_is_not_told_again_and_a_change_is() {
         object(1, "Running"),
         json!({ "status": { "progress": "1/2" } }),
     ));
-    assert!(report(&cluster).1);
+    let replaced = report(&cluster).metadata.resource_version;
+    assert!(replaced.is_some(), "it replaces what it was decided on");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn only_labels_and_annotations_that_were_added_on_the_cluster_are_told() {
             "workflows.argoproj.io/pod-name-format": "v2", "workflows.argoproj.io/last-seen-version": "3",
         },
     } })));
-    let reported = report(&cluster).0.reported.unwrap();
+    let reported = report(&cluster).reported.unwrap();
     assert_eq!(reported.labels, [("added".to_owned(), "here".to_owned())].into());
     let format = (
         "workflows.argoproj.io/pod-name-format".to_owned(),

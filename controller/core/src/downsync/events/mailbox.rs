@@ -72,7 +72,7 @@ impl Downsync {
             let of_kind = self.works_by_kind.entry(kind.clone()).or_default();
             of_kind.insert((origin.clone(), cluster.clone()));
         }
-        works.insert(cluster.clone(), work);
+        works.insert(cluster.clone(), Box::new(work));
         self.send_failures.remove(&(origin.clone(), cluster.clone()));
         let mut dirty = Dirty::from([key]);
         if !is_told {
@@ -186,7 +186,7 @@ impl Downsync {
             return Dirty::new();
         }
         let reports = self.reports.entry(origin.clone()).or_default();
-        reports.insert(cluster, report);
+        reports.insert(cluster, Box::new(report));
         self.after_report(origin)
     }
 

@@ -5,8 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use argosy_api::{
+    Binding, BindingPolicy, CustomTransform, ManagedCluster,
+    conditions::{managed_cluster as types, reason},
+    names,
+};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
 use kube::ResourceExt;
 
 use super::{Dirty, is_old};
@@ -98,7 +105,7 @@ impl Downsync {
         let rules = Arc::clone(&policy.rules);
         let clusters = self.clusters.iter();
         policy.clusters = clusters
-            .filter(|(_, cluster)| rules.selects_cluster(&cluster.labels))
+            .filter(|(_, cluster)| !cluster.is_removed && rules.selects_cluster(&cluster.labels))
             .map(|(name, _)| name.clone())
             .collect();
         self.policies.insert(name.clone(), policy);
@@ -208,9 +215,14 @@ impl Downsync {
     pub(super) fn learn_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
         let view = |cluster: ManagedCluster| {
             let name: ClusterName = cluster.name_any().as_str().into();
+            let annotations = cluster.metadata.annotations.unwrap_or_default();
+            let is_removed = annotations.contains_key(names::REMOVED_ANNOTATION);
+            let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
             let view = Cluster {
+                is_removed,
+                is_cut_off: is_removed && conditions.any(is_cut_off),
                 labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
-                annotations: cluster.metadata.annotations.unwrap_or_default(),
+                annotations,
             };
             (name, view)
         };
@@ -242,11 +254,14 @@ impl Downsync {
             return Dirty::new();
         }
         let mut dirty = self.templated_on(name);
+        if view.as_ref().is_some_and(|view| view.is_removed) {
+            dirty.extend(self.works_on(name));
+        }
         let mut touched = BTreeSet::new();
         for (policy_name, policy) in &mut self.policies {
             let is_selected = view
                 .as_ref()
-                .is_some_and(|view| policy.rules.selects_cluster(&view.labels));
+                .is_some_and(|view| !view.is_removed && policy.rules.selects_cluster(&view.labels));
             let has_changed = if is_selected {
                 policy.clusters.insert(name.clone())
             } else {
@@ -271,6 +286,14 @@ impl Downsync {
             None => drop(self.clusters.remove(name)),
         }
         dirty
+    }
+
+    /// All copies for a cluster.
+    fn works_on(&self, cluster: &ClusterName) -> Dirty {
+        let works = self.works.iter().filter(|(_, works)| works.contains_key(cluster));
+        works
+            .map(|(origin, _)| DownsyncKey::Copy(origin.clone(), cluster.clone()))
+            .collect()
     }
 
     pub(super) fn learn_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
@@ -334,4 +357,11 @@ impl Downsync {
         }
         touched.into_iter().map(DownsyncKey::Binding).collect()
     }
+}
+
+/// Whether the controller says of a cluster that left the fleet that its agent does not renew its lease any more.
+fn is_cut_off(condition: &Condition) -> bool {
+    condition.type_ == types::AVAILABLE
+        && condition.status != "True"
+        && condition.reason == reason::CLUSTER_REMOVED
 }

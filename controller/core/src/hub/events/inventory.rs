@@ -60,17 +60,23 @@ impl Hub {
             }
             placement_changes |= known.is_none_or(|known| {
                 known.labels != cluster.labels
+                    || known.standing() != cluster.standing()
                     || (reads_reachability
                         && known.unreachable().is_none() != cluster.unreachable().is_none())
             });
             let has_news = |known: &Cluster| {
                 known.differs_in_reachability(&cluster)
+                    || known.standing() != cluster.standing()
                     || (&known.labels, &known.annotations) != (&cluster.labels, &cluster.annotations)
             };
             if known.is_none_or(has_news) {
                 dirty.extend(self.claimed_by(&name));
+                if cluster.is_cut_off() {
+                    dirty.extend(self.with_works_on(&name));
+                }
             }
             self.clusters.insert(name.clone(), cluster);
+            self.census.renew(&name);
             dirty.insert(HubKey::Cluster(name));
         }
         if placement_changes {
@@ -83,6 +89,7 @@ impl Hub {
         let mut dirty = Dirty::new();
         for name in names {
             if self.clusters.remove(name).is_some() {
+                self.census.renew(name);
                 dirty.extend(self.claimed_by(name));
                 dirty.extend(self.replace_all());
             }
@@ -95,6 +102,16 @@ impl Hub {
             .get(cluster)
             .into_iter()
             .flatten()
+            .cloned()
+            .map(HubKey::Workflow)
+            .collect()
+    }
+
+    /// The Workflows, ended ones too, that have something in a mailbox. Looks at all there are.
+    fn with_works_on(&self, cluster: &ClusterName) -> Dirty {
+        let works = self.works.iter().filter(|(_, works)| works.contains_key(cluster));
+        works
+            .filter_map(|(origin, _)| self.by_uid.get(origin))
             .cloned()
             .map(HubKey::Workflow)
             .collect()

@@ -2,35 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use argosy_api::{ManifestWork, WorkStatus};
-
 use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
-    hub::{Hub, HubKey, Report, Work, WorkflowView, work::address},
+    hub::{Hub, HubKey, Ignored, Report, SeenReport, SeenWork, WorkflowView},
     mailbox::missing,
-    reconcile::{is_gone, is_newer},
+    reconcile::is_newer,
 };
 
 impl Hub {
-    pub(super) fn learn_works(&mut self, change: Change<ManifestWork>) -> Dirty {
+    pub(super) fn learn_works(&mut self, change: Change<SeenWork>) -> Dirty {
         match change {
             Change::Apply(work) => self.apply_work(*work),
             Change::Delete(work) => {
-                let Some((origin, cluster)) = address(&work.metadata) else {
+                let Some((origin, cluster)) = work.address else {
                     return Dirty::new();
                 };
                 let known = self.works.get(&origin).and_then(|works| works.get(&cluster));
-                let version = work.metadata.resource_version.as_deref();
+                let version = Some(work.view.resource_version.as_str());
                 if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
                     return Dirty::new();
                 }
-                self.bury(&origin, work.metadata.uid.as_deref());
+                self.bury(&origin, Some(&work.view.uid));
                 self.delete_work(&origin, &cluster)
             }
             Change::Reset(live) => {
                 self.synced.works = true;
-                let addresses: BTreeSet<_> = live.iter().filter_map(|work| address(&work.metadata)).collect();
+                let addresses: BTreeSet<_> = live.iter().filter_map(|work| work.address.clone()).collect();
                 let gone = missing(self.works.iter(), &addresses);
                 let mut dirty = Dirty::new();
                 for (origin, cluster) in &gone {
@@ -50,12 +48,11 @@ impl Hub {
         }
     }
 
-    fn apply_work(&mut self, object: ManifestWork) -> Dirty {
-        let Some((origin, cluster)) = address(&object.metadata) else {
+    fn apply_work(&mut self, object: SeenWork) -> Dirty {
+        let Some((origin, cluster)) = object.address else {
             return Dirty::new();
         };
-        let is_gone = is_gone(&object.metadata);
-        let work = Work::new(object);
+        let (is_gone, work) = (object.is_gone, object.view);
         let keys = self.workflow_of(&origin);
         if keys
             .iter()
@@ -93,18 +90,18 @@ impl Hub {
         self.workflow_of(origin)
     }
 
-    pub(super) fn learn_reports(&mut self, change: Change<WorkStatus>) -> Dirty {
+    pub(super) fn learn_reports(&mut self, change: Change<SeenReport>) -> Dirty {
         match change {
             Change::Apply(report) => self.apply_report(*report),
             Change::Delete(report) => {
-                let Some((origin, cluster)) = address(&report.metadata) else {
+                let Some((origin, cluster)) = report.address else {
                     return Dirty::new();
                 };
                 let known = self
                     .reports
                     .get(&origin)
                     .and_then(|reports| reports.get(&cluster));
-                let version = report.metadata.resource_version.as_deref();
+                let version = Some(report.view.resource_version.as_str());
                 if known.is_some_and(|known| !is_newer(version, &known.resource_version)) {
                     return Dirty::new();
                 }
@@ -112,10 +109,8 @@ impl Hub {
             }
             Change::Reset(live) => {
                 self.synced.reports = true;
-                let addresses: BTreeSet<_> = live
-                    .iter()
-                    .filter_map(|report| address(&report.metadata))
-                    .collect();
+                let addresses: BTreeSet<_> =
+                    live.iter().filter_map(|report| report.address.clone()).collect();
                 let gone = missing(self.reports.iter(), &addresses);
                 let mut dirty: Dirty = gone
                     .iter()
@@ -127,18 +122,37 @@ impl Hub {
         }
     }
 
-    fn apply_report(&mut self, object: WorkStatus) -> Dirty {
-        let Some((origin, cluster)) = address(&object.metadata) else {
+    fn apply_report(&mut self, object: SeenReport) -> Dirty {
+        let Some((origin, cluster)) = object.address else {
             return Dirty::new();
         };
-        let report = Report::new(object);
+        let report = object.view;
         let reports = self.reports.entry(origin.clone()).or_default();
         let known = reports.get(&cluster);
         if known.is_some_and(|known| !is_newer(Some(&report.resource_version), &known.resource_version)) {
             return Dirty::new();
         }
+        let is_new = known.is_none_or(|known| known.resource_version != report.resource_version);
+        if is_new {
+            self.count_ignored(&origin, &cluster, &report);
+        }
+        let reports = self.reports.entry(origin.clone()).or_default();
         reports.insert(cluster, report);
         self.workflow_of(&origin)
+    }
+
+    /// Counts a report that does not count.
+    fn count_ignored(&mut self, origin: &OriginUid, cluster: &ClusterName, report: &Report) {
+        let key = self.by_uid.get(origin);
+        let claim = key.and_then(|key| self.workflows.get(key)?.claim.as_ref());
+        let ignored = match claim {
+            _ if report.flaw.is_some() => Ignored::Invalid,
+            Some(claim) if claim.cluster != *cluster => Ignored::Foreign,
+            Some(claim) if claim.attempt != report.attempt => Ignored::OtherAttempt,
+            // That of an object without a claim may be one of another control cluster.
+            _ => return,
+        };
+        *self.ignored.entry((cluster.clone(), ignored)).or_default() += 1;
     }
 
     fn delete_report(&mut self, origin: &OriginUid, cluster: &ClusterName) -> Dirty {
@@ -158,7 +172,7 @@ impl Hub {
     }
 
     fn view_of(&mut self, origin: &OriginUid) -> Option<&mut WorkflowView> {
-        self.workflows.get_mut(self.by_uid.get(origin)?)
+        self.workflows.get_mut(self.by_uid.get(origin)?).map(Box::as_mut)
     }
 
     fn workflow_of(&self, origin: &OriginUid) -> Dirty {

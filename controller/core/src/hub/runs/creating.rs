@@ -75,14 +75,14 @@ impl Hub {
             run_of: Some(view.uid.clone()),
             ..first
         };
-        let mut labels = users(&view.labels, &NOT_OF_RUNS);
+        let mut labels = users(view.labels.to_map(), &NOT_OF_RUNS);
         labels.insert(names::RUN_OF_LABEL.to_owned(), run_of_label(&key.name));
         labels.insert(names::RUN_ON_LABEL.to_owned(), cluster.to_string());
         let mut metadata = ObjectMeta {
             namespace: Some(key.namespace.to_string()),
             name: Some(name),
             labels: Some(labels),
-            annotations: Some(users(&view.annotations, &KEEPERS)),
+            annotations: Some(users(view.annotations.to_map(), &KEEPERS)),
             owner_references: Some(vec![OwnerReference {
                 api_version: format!("{}/{}", workflow::GROUP, workflow::VERSION),
                 kind: workflow::KIND.to_owned(),
@@ -128,8 +128,7 @@ impl Hub {
 }
 
 /// Those that are neither ours nor among `others`.
-fn users(all: &BTreeMap<String, String>, others: &[&str]) -> BTreeMap<String, String> {
-    let mut kept = all.clone();
-    kept.retain(|name, _| !name.starts_with(names::PREFIX) && !others.contains(&name.as_str()));
-    kept
+fn users(mut all: BTreeMap<String, String>, others: &[&str]) -> BTreeMap<String, String> {
+    all.retain(|name, _| !name.starts_with(names::PREFIX) && !others.contains(&name.as_str()));
+    all
 }

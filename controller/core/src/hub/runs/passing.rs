@@ -73,7 +73,7 @@ impl Hub {
 
 /// The patch that asks a run for what is wanted.
 fn pass_on(key: &WorkflowKey, run: &WorkflowView, wanted: &Control) -> HubAction {
-    let mut annotations = run.annotations.clone();
+    let mut annotations = run.annotations.to_map();
     let content = run.spec.value();
     let before = content.as_object().cloned().unwrap_or_default();
     let mut spec = before.clone();

@@ -100,6 +100,8 @@ impl Hub {
             let run = there(cluster, &noted.uid);
             let phase = match (&noted.phase, run) {
                 (Some(phase), _) => phase.as_str(),
+                // Nobody will tell how it has ended.
+                (None, Some(run)) if is_given_up(run) => ERROR,
                 (None, Some(run)) if !run.is_deleting => run.status.phase.as_str(),
                 _ => return None,
             };
@@ -110,7 +112,7 @@ impl Hub {
             Some(Counted {
                 cluster,
                 phase,
-                has_started: run.is_none_or(has_begun),
+                has_started: run.is_none_or(|run| has_begun(run)),
                 started_at: run.and_then(|run| run.status.started_at.as_deref()),
                 finished_at: run.and_then(|run| run.status.finished_at.as_deref()),
             })
@@ -140,6 +142,10 @@ impl Hub {
             let message = "no ManagedCluster matches its policies; it waits, held";
             return WorkflowCondition::new(types::DISPATCHED, false, reason::NO_CLUSTER, message);
         }
+        if record.runs.is_empty() && view.placement.open().next().is_none() {
+            let message = "every cluster that matches its policies is cordoned; it waits, held";
+            return WorkflowCondition::new(types::DISPATCHED, false, reason::CLUSTER_CORDONED, message);
+        }
         let left_out = self.without_run(view).skip(self.missing(view).count());
         let left_out: Vec<_> = left_out.collect();
         if !left_out.is_empty() {
@@ -153,6 +159,11 @@ impl Hub {
         let message = format!("runs as {}", run_names(key, clusters));
         WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, &message)
     }
+}
+
+fn is_given_up(run: &WorkflowView) -> bool {
+    let claim = run.claim.as_ref();
+    !run.is_deleting && !run.is_final() && claim.is_some_and(|claim| claim.is_given_up)
 }
 
 /// The phase of a Workflow with these runs, of which `left` are still to be created.

@@ -8,7 +8,7 @@ fn an_older_version_never_replaces_a_newer_one() {
     let older = fleet.next(held("cluster1"));
     fleet.workflow(claimed("cluster1", 1));
     assert_eq!(
-        fleet.learn(HubInput::Workflow(Change::Apply(Box::new(read(older))))),
+        fleet.learn(HubInput::workflow(Change::Apply(Box::new(read(older))))),
         BTreeSet::new()
     );
     assert_eq!(fleet.created().0.as_str(), "cluster1");
@@ -23,7 +23,7 @@ fn the_answer_to_the_write_that_let_a_workflow_go_does_not_bring_it_back() {
             deleting(claimed("cluster1", 1)),
             json!({ "metadata": { "finalizers": null } }),
         ));
-        let event = HubInput::Workflow(Change::Delete(Box::new(read(last.clone()))));
+        let event = HubInput::workflow(Change::Delete(Box::new(read(last.clone()))));
         let answer = HubInput::Wrote {
             patch,
             object: Box::new(read(last)),
@@ -71,7 +71,7 @@ fn a_deletion_that_is_told_late_does_not_take_away_what_was_created_since() {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     let deleted = fleet.next(work("cluster1", 1));
     fleet.work(work("cluster1", 1));
-    fleet.learn(HubInput::Work(Change::Delete(Box::new(read(deleted)))));
+    fleet.learn(HubInput::work(Change::Delete(Box::new(read(deleted)))));
     fleet.rests();
 }
 

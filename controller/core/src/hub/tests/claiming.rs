@@ -107,7 +107,7 @@ fn nothing_is_decided_before_every_kind_was_listed() {
         json!({ "metadata": { "resourceVersion": "1" } }),
     ));
     assert_eq!(
-        hub.apply(HubInput::Workflow(Change::Reset(vec![workflow])), now()),
+        hub.apply(HubInput::workflow(Change::Reset(vec![workflow])), now()),
         BTreeSet::new()
     );
     assert_eq!(hub.decide(&HubKey::Workflow(key()), now()), Decision::rest());
@@ -117,7 +117,7 @@ fn nothing_is_decided_before_every_kind_was_listed() {
 fn the_last_first_listing_makes_every_key_dirty() {
     let mut fleet = Fleet::of(held("cluster1"));
     fleet.hub.synced.reports = false;
-    let dirty = fleet.learn(HubInput::Report(Change::Reset(Vec::new())));
+    let dirty = fleet.learn(HubInput::report(Change::Reset(Vec::new())));
     assert!(dirty.contains(&HubKey::Workflow(key())));
     assert!(dirty.contains(&HubKey::Cluster("cluster1".into())));
 }

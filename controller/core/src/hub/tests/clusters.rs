@@ -53,6 +53,17 @@ fn a_cluster_is_looked_at_again_when_its_lease_would_expire() {
 }
 
 #[test]
+fn a_lease_without_the_time_of_a_renewal_was_not_renewed() {
+    let mut fleet = Fleet::new();
+    let mut unreadable = lease("cluster1", "10:00:00");
+    unreadable["spec"] = json!({});
+    let change = fleet.change(unreadable);
+    fleet.hub.apply(HubInput::Lease(change), after(20));
+    assert_eq!(verdict(&fleet, after(29)), None);
+    assert_eq!(verdict(&fleet, after(30)), Some(words("Unknown", "LeaseExpired")));
+}
+
+#[test]
 fn a_lease_that_is_not_renewed_in_time_makes_the_cluster_unknown() {
     assert_eq!(verdict(&Fleet::new(), after(29)), None);
     assert_eq!(

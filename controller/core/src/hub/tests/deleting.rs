@@ -86,7 +86,7 @@ fn a_manifest_work_whose_creation_was_not_answered_is_looked_for_before_the_work
 fn a_manifest_work_that_a_re_list_lacks_is_looked_for_before_the_workflow_goes() {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.work(work("cluster1", 1));
-    fleet.learn(HubInput::Work(Change::Reset(Vec::new())));
+    fleet.learn(HubInput::work(Change::Reset(Vec::new())));
     fleet.workflow(deleted());
     assert_eq!(fleet.created().0.as_str(), "cluster1");
 }

@@ -95,7 +95,7 @@ impl Fleet {
 
     fn run_gone(&mut self, run: &Value) {
         let gone = read(self.next(run.clone()));
-        self.learn(HubInput::Workflow(Change::Delete(Box::new(gone))));
+        self.learn(HubInput::workflow(Change::Delete(Box::new(gone))));
     }
 
     #[track_caller]
@@ -292,7 +292,7 @@ fn a_run_concerns_its_workflow_only_where_the_sum_could_change() {
         assert!(fleet.run_is(&mut one, news.clone()).contains(&owner), "{news}");
     }
     let gone = read(fleet.next(two));
-    let dirty = fleet.learn(HubInput::Workflow(Change::Delete(Box::new(gone))));
+    let dirty = fleet.learn(HubInput::workflow(Change::Delete(Box::new(gone))));
     assert!(dirty.contains(&owner));
 }
 

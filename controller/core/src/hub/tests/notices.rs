@@ -56,6 +56,6 @@ fn what_was_there_at_the_first_listing_is_no_news() {
         started_claim("Succeeded"),
         json!({ "metadata": { "resourceVersion": "1" } }),
     );
-    hub.apply(HubInput::Workflow(Change::Reset(vec![read(object)])), now());
+    hub.apply(HubInput::workflow(Change::Reset(vec![read(object)])), now());
     assert_eq!(hub.take_notices(), Vec::new());
 }

@@ -51,9 +51,9 @@ fn inputs(kind: &str, change: Change<Value>) -> HubInput {
         }
     }
     match kind {
-        "workflow" => HubInput::Workflow(typed(change)),
-        "work" => HubInput::Work(typed(change)),
-        "report" => HubInput::Report(typed(change)),
+        "workflow" => HubInput::workflow(typed(change)),
+        "work" => HubInput::work(typed(change)),
+        "report" => HubInput::report(typed(change)),
         "cluster" => HubInput::Cluster(typed(change)),
         "lease" => HubInput::Lease(typed(change)),
         "policy" => HubInput::Policy(typed(change)),

@@ -9,6 +9,7 @@ use super::{Findings, Standing, Verdict, by};
 use crate::{
     hub::why_not_dispatchable,
     why::{
+        cluster::ClusterAnswer,
         course::{Claimed, WorkState},
         labels::list,
     },
@@ -94,10 +95,16 @@ impl Findings<'_> {
         if let Some(verdict) = self.unmatched() {
             return verdict;
         }
+        let names = list(&self.matched());
+        if self.open().next().is_none() {
+            return not_sent(
+                format!("every cluster that matches is cordoned: {names}"),
+                Vec::new(),
+            );
+        }
         if self.runs_everywhere() {
             return self.everywhere_soon();
         }
-        let names = list(&self.matched());
         let Some(cluster) = self.choice() else {
             return if self.reruns_lost() {
                 let why = format!("none of the clusters that match can be reached: {names}");
@@ -127,7 +134,7 @@ impl Findings<'_> {
 
     /// As `placement::Placement::choice`.
     fn choice(&self) -> Option<&str> {
-        let mut matched = self.matching();
+        let mut matched = self.open();
         if self.reruns_lost() {
             return matched
                 .filter(|cluster| cluster.is_reachable())
@@ -136,6 +143,11 @@ impl Findings<'_> {
         }
         let first = matched.next()?;
         matched.next().is_none().then_some(first.name.as_str())
+    }
+
+    /// The clusters that match and take Workflows.
+    fn open(&self) -> impl Iterator<Item = &ClusterAnswer> {
+        self.matching().filter(|cluster| !cluster.is_cordoned)
     }
 
     fn reruns_lost(&self) -> bool {

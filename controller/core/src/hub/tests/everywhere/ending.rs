@@ -276,7 +276,7 @@ fn an_answer_that_is_older_than_the_end_of_a_run_does_not_bring_it_back() {
     let created: Workflow = read(fleet.next(run.clone()));
     fleet.workflow(run.clone());
     fleet.run_gone(&run);
-    let answer = HubInput::Workflow(Change::Apply(Box::new(created)));
+    let answer = HubInput::workflow(Change::Apply(Box::new(created)));
     fleet.hub.answered(&owner, answer, now());
     assert!(!fleet.hub.workflows.contains_key(&run_key("cluster1")));
 }

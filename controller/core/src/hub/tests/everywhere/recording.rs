@@ -74,7 +74,7 @@ fn a_copy_of_a_run_in_another_namespace_is_none_in_whatever_order_they_are_liste
     ] {
         let mut fleet = new_fleet(true);
         let listed = listed.map(|object| read(fleet.next(object.clone())));
-        fleet.learn(HubInput::Workflow(Change::Reset(listed.into())));
+        fleet.learn(HubInput::workflow(Change::Reset(listed.into())));
         fleet.rests();
         assert!(matches!(
             fleet.decide_run("cluster1"),

@@ -1,0 +1,70 @@
+//! The certificates of a cluster's agent, as its ManagedCluster records them ([`names::CERTIFICATES_ANNOTATION`]).
+//!
+//! The agent may not write that annotation: it writes the status only. Not here: which certificate is recorded and which is
+//! forgotten (`argosy_core::approval`).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{ManagedCluster, names};
+
+/// One certificate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuedCertificate {
+    /// When it was asked for: creation of its CertificateSigningRequest, on the clock of the ITS. Its `notBefore` is earlier, as
+    /// signers allow for clocks that are apart.
+    pub requested_at: Timestamp,
+    /// When it ends.
+    pub not_after: Timestamp,
+    /// SHA-256 of the certificate (DER) in hexadecimal, as an API server names the credential of whoever shows it.
+    pub sha256: String,
+}
+
+/// The certificates that are recorded, the oldest first. An annotation that nobody can read records none.
+pub fn certificates(cluster: &ManagedCluster) -> Vec<IssuedCertificate> {
+    let annotations = cluster.metadata.annotations.as_ref();
+    let text = annotations.and_then(|known| known.get(names::CERTIFICATES_ANNOTATION));
+    let mut known: Vec<IssuedCertificate> = text
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    known.sort();
+    known
+}
+
+/// When somebody last asked for another certificate ([`names::ROTATE_CERTIFICATE`]); what is no time asks for nothing.
+pub fn rotation_wish(cluster: &ManagedCluster) -> Option<Timestamp> {
+    let annotations = cluster.metadata.annotations.as_ref()?;
+    annotations.get(names::ROTATE_CERTIFICATE)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn with(annotation: &str, text: &str) -> ManagedCluster {
+        let object = json!({ "metadata": { "name": "a", "annotations": { annotation: text } }, "spec": {} });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn the_record_is_read_oldest_first_and_nonsense_records_nothing() {
+        let text = r#"[{"requestedAt":"2026-01-02T00:00:00Z","notAfter":"2026-01-03T00:00:00Z","sha256":"b"},
+            {"requestedAt":"2026-01-01T00:00:00Z","notAfter":"2026-01-02T00:00:00Z","sha256":"a"}]"#;
+        let known = certificates(&with(names::CERTIFICATES_ANNOTATION, text));
+        let digests: Vec<&str> = known.iter().map(|known| known.sha256.as_str()).collect();
+        assert_eq!(digests, ["a", "b"]);
+        for nonsense in ["", "{}", "[{\"sha256\":\"a\"}]", "no"] {
+            assert!(certificates(&with(names::CERTIFICATES_ANNOTATION, nonsense)).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_wish_is_a_time() {
+        let wish = rotation_wish(&with(names::ROTATE_CERTIFICATE, "2026-01-01T00:00:00Z"));
+        assert_eq!(wish, "2026-01-01T00:00:00Z".parse().ok());
+        assert_eq!(rotation_wish(&with(names::ROTATE_CERTIFICATE, "now")), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What a key of the agent is about, and which kinds it still waits for.
+
+use argosy_api::workflow;
+
+use super::{Agent, ArgoApi, Synced};
+use crate::{OriginUid, Subject, WorkflowKey};
+
+impl Agent {
+    pub(super) fn subject_of(&self, origin: &OriginUid) -> Subject {
+        let (work, object) = (self.works.get(origin), self.objects.get(origin));
+        let sent = || {
+            let metadata = &work?.manifest.as_ref()?.metadata;
+            let namespace = metadata.namespace.as_deref().unwrap_or_default();
+            Some(WorkflowKey::new(namespace, metadata.name.as_deref()?))
+        };
+        let key = object.map(|object| object.key.clone()).or_else(sent);
+        let attempts = [work.map(|work| work.attempt), object.map(|object| object.attempt)];
+        Subject {
+            cluster: Some(self.config.cluster.clone()),
+            namespace: key.as_ref().map(|key| key.namespace.clone()),
+            name: key.map(|key| key.name),
+            uid: Some(origin.clone()),
+            attempt: attempts.into_iter().flatten().max().unwrap_or_default(),
+            ..Subject::of(workflow::KIND)
+        }
+    }
+
+    /// The kinds that have not been listed yet. Before all have, nothing is decided. The WEC may have no Workflows because it has no
+    /// Argo.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        let Synced {
+            works,
+            told,
+            objects,
+            records,
+        } = self.synced;
+        let kinds = [
+            (works, "manifestworks"),
+            (told, "workstatuses"),
+            (objects || self.argo == Some(ArgoApi::Missing), "workflows"),
+            (records, "appliedmanifestworks"),
+        ];
+        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
+        missing.map(|(_, kind)| kind).collect()
+    }
+}

@@ -1,0 +1,182 @@
+//! Asking the hub for a certificate: a CertificateSigningRequest, and waiting until it is decided and signed.
+//!
+//! The account that asks may create requests, and read and watch them one by one; it need not be able to list them.
+
+use std::{pin::pin, time::Duration};
+
+use argosy_api::{conditions::signing_request as types, names};
+use argosy_core::Failure;
+use futures::{StreamExt, stream::Stream};
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{WatchEvent, WatchParams},
+};
+use tokio::time::{Instant, timeout};
+
+use crate::outcome::{call, creating};
+
+/// How often it is said that the agent waits, and the longest that one watch lasts, in seconds.
+const SAY_EVERY: u32 = 20;
+
+/// How long one request is waited for, before it is asked with another credential.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What was issued.
+pub(super) struct Issued {
+    /// PEM.
+    pub(super) certificate: String,
+    pub(super) requested_at: Timestamp,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    /// A new request may be answered otherwise, this one is not any more.
+    #[error("the hub has refused CertificateSigningRequest {name}: {message}")]
+    Denied { name: String, message: String },
+    /// Asking again goes on with the same request.
+    #[error(
+        "CertificateSigningRequest {name} is neither approved nor denied, or not signed; see `kubectl get csr {name}` on the hub"
+    )]
+    Pending { name: String },
+    #[error("cannot ask the hub: {0}")]
+    Unanswered(String),
+}
+
+impl Problem {
+    /// In one word: a label of metrics.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } => "denied",
+            Self::Pending { .. } | Self::Unanswered(_) => "unanswered",
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Unanswered(failure.to_string())
+    }
+}
+
+/// Sends the request, unless it was sent before, and waits for the certificate.
+pub(super) async fn certificate(
+    client: &Client,
+    request: &CertificateSigningRequest,
+) -> Result<Issued, Problem> {
+    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
+    match call(api.create(&creating(names::AGENT), request)).await {
+        Ok(_) | Err(Failure::Foreign(_)) => {}
+        Err(failure) => return Err(failure.into()),
+    }
+    let name = request.name_any();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = call(api.get(&name)).await?;
+        if let Some(end) = end(&seen) {
+            return end;
+        }
+        if Instant::now() >= deadline {
+            return Err(Problem::Pending { name });
+        }
+        tracing::info!(
+            name,
+            "waiting for the hub to approve this CertificateSigningRequest"
+        );
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={name}"))
+            .timeout(SAY_EVERY);
+        let version = seen.resource_version().unwrap_or_default();
+        let changes = call(api.watch(&params, &version)).await?;
+        if let Some(end) = until_end(changes).await {
+            return end;
+        }
+    }
+}
+
+/// Until the request has come to its end, or the watch has.
+async fn until_end(
+    changes: impl Stream<Item = kube::Result<WatchEvent<CertificateSigningRequest>>>,
+) -> Option<Result<Issued, Problem>> {
+    let mut changes = pin!(changes);
+    let longest = Duration::from_secs(u64::from(SAY_EVERY) + 5);
+    let watching = async {
+        while let Some(Ok(change)) = changes.next().await {
+            if let WatchEvent::Added(seen) | WatchEvent::Modified(seen) = &change
+                && let Some(end) = end(seen)
+            {
+                return Some(end);
+            }
+            // Gone, or a watch that has to begin anew: it is read again.
+            if let WatchEvent::Deleted(_) | WatchEvent::Error(_) = change {
+                break;
+            }
+        }
+        None
+    };
+    timeout(longest, watching).await.ok().flatten()
+}
+
+/// What the request came to, if it has.
+fn end(request: &CertificateSigningRequest) -> Option<Result<Issued, Problem>> {
+    let status = request.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let refused = conditions.find(|known| [types::DENIED, types::FAILED].contains(&known.type_.as_str()));
+    if let Some(refused) = refused {
+        let word = |text: &Option<String>| text.clone().unwrap_or_default();
+        let message = format!("{}: {}", word(&refused.reason), word(&refused.message));
+        let name = request.name_any();
+        return Some(Err(Problem::Denied { name, message }));
+    }
+    let certificate = status.certificate.as_ref()?;
+    let certificate = String::from_utf8(certificate.0.clone()).ok()?;
+    let requested_at = request.creation_timestamp()?.0;
+    (!certificate.is_empty()).then_some(Ok(Issued {
+        certificate,
+        requested_at,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn request(status: &Value) -> CertificateSigningRequest {
+        serde_json::from_value(json!({
+            "metadata": { "name": "r", "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "request": "", "signerName": "s" }, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn said(type_: &str) -> Value {
+        json!([{ "type": type_, "status": "True", "reason": "Why", "message": "because" }])
+    }
+
+    #[test]
+    fn a_request_has_ended_when_it_is_refused_or_signed() {
+        for open in [
+            json!({}),
+            json!({ "conditions": said("Approved") }),
+            json!({ "certificate": "" }),
+        ] {
+            assert!(end(&request(&open)).is_none());
+        }
+        for refused in ["Denied", "Failed"] {
+            let Some(Err(problem)) = end(&request(&json!({ "conditions": said(refused) }))) else {
+                panic!("{refused} is an end");
+            };
+            assert!(problem.to_string().ends_with("Why: because"), "{problem}");
+        }
+        let signed = json!({ "conditions": said("Approved"), "certificate": "Yw==" });
+        let Some(Ok(issued)) = end(&request(&signed)) else {
+            panic!("it is signed");
+        };
+        assert_eq!(issued.certificate, "c");
+        assert_eq!(issued.requested_at, "2026-01-01T00:00:00Z".parse().unwrap());
+    }
+}

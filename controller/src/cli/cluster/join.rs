@@ -1,0 +1,227 @@
+//! `argosy cluster join`: what the hub needs of a cluster, and what its agent needs of the hub.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::{Context, anyhow, bail};
+use argosy_api::{
+    ManagedCluster,
+    conditions::{managed_cluster as types, reason},
+    issued::certificates,
+    names,
+};
+use clap::{ArgAction, Args, ValueEnum};
+use jiff::Timestamp;
+use k8s_openapi::{
+    ByteString,
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::ServiceAccount,
+    },
+};
+use kube::{Api, Client, api::PostParams, config::Kubeconfig};
+use serde_json::{Value, json};
+
+use super::{Patience, Spaces, is_removed, mailbox, wait};
+use crate::{agent::identity::hub_of, args::duration, outcome::call};
+
+/// Which cluster, and what is printed for it.
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Name of the cluster
+    name: String,
+    /// Labels of its ManagedCluster, by which policies select it, as KEY=VALUE; it has name=NAME besides
+    #[arg(long = "label", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Whether the hub takes what its agent asks for; argosy cluster accept does it later
+    #[arg(long, default_value_t = true, action = ArgAction::Set)]
+    accept: bool,
+    /// How long the token is good for, from ten minutes on, in seconds or with a unit (30m, 1h)
+    #[arg(long, default_value = "1h", value_parser = token_lifetime)]
+    ttl: Duration,
+    /// Address of the ITS as the cluster reaches it; by default the one in the kubeconfig
+    #[arg(long)]
+    server: Option<String>,
+    /// Where the agent's chart is: a folder or a reference
+    #[arg(long, default_value = "charts/argosy-agent")]
+    chart: String,
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Wait until the agent has come
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    spaces: Spaces,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// The command that installs the agent
+    #[default]
+    Command,
+    /// Values for the agent's chart, as YAML
+    Values,
+    /// A kubeconfig with the token
+    Kubeconfig,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is not KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Kubernetes makes none that ends sooner.
+fn token_lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = duration(text)?;
+    if lifetime < Duration::from_mins(10) {
+        return Err("a token lasts ten minutes or more".to_owned());
+    }
+    Ok(lifetime)
+}
+
+/// What is given to the agent is all that goes to standard output.
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a command, not a service"
+)]
+pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
+    let (name, clients) = (&args.name, args.spaces.connect().await?);
+    if name == names::EVERY_CLUSTER {
+        bail!("{name} is what every cluster is called; no cluster can have that name");
+    }
+    if clients
+        .known_cluster(name)
+        .await?
+        .is_some_and(|known| is_removed(&known))
+    {
+        bail!("{name} is being taken out of the fleet; end that with argosy cluster remove {name}");
+    }
+    let hub = hub(args)?;
+    for object in mailbox::objects(name, &args.labels, args.accept) {
+        mailbox::apply(&clients.its, &object).await?;
+    }
+    let (token, end) = token(&clients.its, name, args.ttl).await?;
+    let kubeconfig = kubeconfig(&hub, &token);
+    match args.output {
+        Output::Kubeconfig => println!("{kubeconfig}"),
+        Output::Values => print!("{}", serde_saphyr::to_string(&values(name, &kubeconfig))?),
+        Output::Command => println!("{}", command(args, &kubeconfig)),
+    }
+    eprintln!(
+        "{name}: registered. What is printed holds a token until {end}, with which its agent asks for its first certificate."
+    );
+    if !args.accept {
+        eprintln!("{name}: gets none before argosy cluster accept {name}");
+    }
+    if !args.wait {
+        eprintln!(
+            "{name}: next, install the agent with it; argosy cluster join {name} --wait makes another token and waits for the agent"
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let look = async || Ok(waits_for(&clients.member(name).await?));
+    if wait(&args.patience, look).await? {
+        eprintln!("{name}: has joined");
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "{name}: has not joined after {} s",
+        args.patience.timeout.as_secs()
+    );
+    Ok(ExitCode::FAILURE)
+}
+
+/// How the cluster reaches the ITS: a cluster of a kubeconfig.
+fn hub(args: &JoinArgs) -> anyhow::Result<Value> {
+    let path = args
+        .spaces
+        .its_kubeconfig
+        .as_deref()
+        .or(args.spaces.kubeconfig.as_deref());
+    let known = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+    let hub = known.ok().as_ref().and_then(hub_of);
+    let mut hub = match (hub, &args.server) {
+        (Some(hub), _) => hub,
+        (None, Some(_)) => json!({}),
+        (None, None) => bail!("no kubeconfig says how the ITS is reached; say it with --server"),
+    };
+    if let (Some(server), Some(fields)) = (&args.server, hub.as_object_mut()) {
+        fields.insert("server".to_owned(), json!(server));
+    }
+    Ok(hub)
+}
+
+async fn token(its: &Client, cluster: &str, ttl: Duration) -> anyhow::Result<(String, Timestamp)> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(its.clone(), cluster);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: i64::try_from(ttl.as_secs()).ok(),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let made =
+        call(accounts.create_token_request(names::BOOTSTRAP_ACCOUNT, &PostParams::default(), &request)).await;
+    let made =
+        made.map_err(|failure| anyhow!("cannot make a token of {}: {failure}", names::BOOTSTRAP_ACCOUNT))?;
+    let status = made.status.context("the API server made no token")?;
+    Ok((status.token, status.expiration_timestamp.0))
+}
+
+/// JSON, which is YAML in one line.
+fn kubeconfig(hub: &Value, token: &str) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "hub",
+        "clusters": [{ "name": "hub", "cluster": hub }],
+        "users": [{ "name": "bootstrap", "user": { "token": token } }],
+        "contexts": [{ "name": "hub", "context": { "cluster": "hub", "user": "bootstrap" } }],
+    })
+    .to_string()
+}
+
+fn values(cluster: &str, kubeconfig: &str) -> Value {
+    json!({
+        "clusterName": cluster, "identity": "certificate", "bootstrapKubeconfig": encoded(kubeconfig),
+    })
+}
+
+fn encoded(kubeconfig: &str) -> Value {
+    json!(ByteString(kubeconfig.as_bytes().to_vec()))
+}
+
+fn command(args: &JoinArgs, kubeconfig: &str) -> String {
+    let encoded = encoded(kubeconfig);
+    format!(
+        "helm upgrade --install argosy-agent {} --namespace argosy --create-namespace --set \
+         clusterName={},identity=certificate,bootstrapKubeconfig={}",
+        args.chart,
+        args.name,
+        encoded.as_str().unwrap_or_default()
+    )
+}
+
+/// What is missing until the agent has joined.
+fn waits_for(cluster: &ManagedCluster) -> Option<String> {
+    let conditions = cluster
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    let available = conditions.iter().find(|known| known.type_ == types::AVAILABLE);
+    if available.is_some_and(|known| known.status == "True") {
+        return None;
+    }
+    Some(match available {
+        _ if !cluster.spec.hub_accepts_client => "argosy cluster accept".to_owned(),
+        _ if certificates(cluster).is_empty() => "the agent is to ask for its certificate".to_owned(),
+        Some(known) if known.reason != reason::NEVER_JOINED => {
+            format!("the agent is away: {}", known.message)
+        }
+        _ => "the agent has its certificate, and is to renew its lease".to_owned(),
+    })
+}

@@ -1,0 +1,239 @@
+//! `argosy cluster remove`: the rights of the agent go first, at once; then the controller gives up what runs there and releases what lies in
+//! the mailbox; then mailbox and ManagedCluster go. Each step may have been done before.
+
+use std::{
+    io::{BufRead, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use anyhow::{anyhow, bail};
+use argosy_api::{ManagedCluster, ManifestWork, issued::certificates, names};
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch},
+};
+use serde_json::{Value, json};
+
+use super::{
+    COMMAND, Claimed, Clients, Patience, Spaces, counted, is_removed,
+    mailbox::{api_of, cluster_roles},
+    some_of, wait,
+};
+use crate::outcome::{call, found, patching};
+
+/// Which cluster, and what may be lost with it.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// Name of the cluster
+    name: String,
+    /// Also while Workflows are there that have not ended
+    #[arg(long)]
+    force: bool,
+    /// Ask nothing
+    #[arg(long, short)]
+    yes: bool,
+    /// Namespace of the controller, where the kubeconfigs of clusters lie whose agent it hosts
+    #[arg(long, short, default_value = "argosy")]
+    namespace: String,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    spaces: Spaces,
+}
+
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
+    let (name, clients) = (&args.name, args.spaces.connect().await?);
+    let cluster = clients.known_cluster(name).await?;
+    if let Some(cluster) = cluster.as_ref().filter(|known| !is_removed(known)) {
+        if !may_be_removed(args, &clients).await? {
+            return Ok(ExitCode::FAILURE);
+        }
+        mark(&clients, cluster).await?;
+        if let Some(certificate) = certificates(cluster).last() {
+            println!(
+                "{name}: a certificate of its agent lasts until {}; let no other cluster have its name before",
+                certificate.not_after
+            );
+        }
+    }
+    cut_off(&clients, args).await?;
+    println!("{name}: its agent has no rights any more");
+    let look = async || waits_for(&clients, name).await;
+    let is_released = cluster.is_none() || wait(&args.patience, look).await?;
+    if !is_released {
+        println!("{name}: something is left; does the controller run? Run this again");
+        return Ok(ExitCode::FAILURE);
+    }
+    if !delete_mailbox(&clients, args).await? {
+        return Ok(ExitCode::FAILURE);
+    }
+    delete(
+        api_of(
+            &clients.its,
+            "cluster.open-cluster-management.io/v1",
+            "ManagedCluster",
+            "",
+        ),
+        name,
+    )
+    .await?;
+    println!("{name}: is not in the fleet any more");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks, unless that is not wanted.
+#[expect(clippy::print_stderr, reason = "this is a command, not a service")]
+async fn may_be_removed(args: &RemoveArgs, clients: &Clients) -> anyhow::Result<bool> {
+    let name = &args.name;
+    let left = clients.unfinished(name).await?;
+    if !left.is_empty() && !args.force {
+        bail!(
+            "{} on {name} not ended: {}; drain the cluster, or give them up with --force",
+            counted(left.len(), "Workflow"),
+            some_of(&left)
+        );
+    }
+    if args.yes {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        bail!("nobody is there to be asked; say --yes");
+    }
+    eprint!(
+        "{name} is taken out of the fleet, and {} there given up. Type its name: ",
+        counted(left.len(), "Workflow")
+    );
+    std::io::stderr().flush()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim() == name)
+}
+
+/// From here on nothing is sent there, no certificate issued, and none recorded is good for the next.
+async fn mark(clients: &Clients, cluster: &ManagedCluster) -> anyhow::Result<()> {
+    let name = cluster.name_any();
+    let patch = json!({
+        "metadata": { "annotations": {
+            names::REMOVED_ANNOTATION: Timestamp::now().to_string(),
+            names::CERTIFICATES_ANNOTATION: Value::Null,
+            names::ROTATE_CERTIFICATE: Value::Null,
+        } },
+        "spec": { "hubAcceptsClient": false },
+    });
+    let written = call(
+        clients
+            .clusters()
+            .patch(&name, &patching(COMMAND), &Patch::Merge(&patch)),
+    )
+    .await;
+    written
+        .map(|_| ())
+        .map_err(|failure| anyhow!("cannot write ManagedCluster {name}: {failure}"))
+}
+
+/// Takes away all by which an agent of the cluster is known, and its Lease, so that it is not waited for.
+async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
+    let (name, its) = (args.name.as_str(), &clients.its);
+    let (rbac, core) = ("rbac.authorization.k8s.io/v1", "v1");
+    let (agents, bootstraps) = cluster_roles(name);
+    for role in [&agents, &bootstraps] {
+        delete(api_of(its, rbac, "ClusterRoleBinding", ""), role).await?;
+        delete(api_of(its, rbac, "ClusterRole", ""), role).await?;
+    }
+    // Of an agent that the controller hosts, too.
+    for account in [names::AGENT_ACCOUNT, names::CONTROLLER] {
+        delete(api_of(its, rbac, "RoleBinding", name), account).await?;
+        delete(api_of(its, rbac, "Role", name), account).await?;
+    }
+    for account in [names::BOOTSTRAP_ACCOUNT, names::AGENT_ACCOUNT] {
+        delete(api_of(its, core, "ServiceAccount", name), account).await?;
+    }
+    delete(api_of(its, core, "Secret", name), names::AGENT_TOKEN_SECRET).await?;
+    let secrets: Api<Secret> = Api::namespaced(clients.wds.clone(), &args.namespace);
+    let hosted = ListParams::default().labels(&format!("{}={name}", names::WEC_KUBECONFIG_LABEL));
+    let hosted = found(call(secrets.list_metadata(&hosted)).await);
+    let hosted = hosted.map_err(|failure| anyhow!("cannot list Secrets in {}: {failure}", args.namespace))?;
+    for secret in hosted.into_iter().flatten() {
+        delete(
+            api_of(&clients.wds, core, "Secret", &args.namespace),
+            &secret.name_any(),
+        )
+        .await?;
+    }
+    delete(
+        api_of(its, "coordination.k8s.io/v1", "Lease", name),
+        names::CLUSTER_LEASE,
+    )
+    .await
+}
+
+async fn delete(api: Api<kube::core::DynamicObject>, name: &str) -> anyhow::Result<()> {
+    found(call(api.delete(name, &DeleteParams::background())).await)
+        .map(|_| ())
+        .map_err(|failure| anyhow!("cannot delete {name}: {failure}"))
+}
+
+/// What the controller is still to do.
+async fn waits_for(clients: &Clients, name: &str) -> anyhow::Result<Option<String>> {
+    let runs = clients.unfinished(name).await?;
+    let runs: Vec<Claimed> = runs.into_iter().filter(|one| !one.claim.is_given_up).collect();
+    if !runs.is_empty() {
+        return Ok(Some(format!(
+            "{} to be given up or started elsewhere: {}",
+            counted(runs.len(), "Workflow"),
+            some_of(&runs)
+        )));
+    }
+    let works = ours(clients, name).await?;
+    Ok((works > 0).then(|| format!("{} in the mailbox to be released", counted(works, "ManifestWork"))))
+}
+
+/// How many ManifestWorks of control clusters lie in the mailbox.
+async fn ours(clients: &Clients, name: &str) -> anyhow::Result<usize> {
+    let works: Api<ManifestWork> = Api::namespaced(clients.its.clone(), name);
+    let listed = call(works.list_metadata(&ListParams::default())).await;
+    let listed = listed.map_err(|failure| anyhow!("cannot list ManifestWorks of {name}: {failure}"))?;
+    let is_ours = |labels: &std::collections::BTreeMap<String, String>| {
+        [names::ORIGIN_UID_LABEL, names::OBJECT_UID_LABEL]
+            .iter()
+            .any(|label| labels.contains_key(*label))
+    };
+    Ok(listed.items.iter().filter(|work| is_ours(work.labels())).count())
+}
+
+/// Deletes the namespace, if it is a mailbox; whether it is gone in time.
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+async fn delete_mailbox(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<bool> {
+    let name = args.name.as_str();
+    let namespaces: Api<Namespace> = Api::all(clients.its.clone());
+    let read = async || {
+        found(call(namespaces.get(name)).await)
+            .map_err(|failure| anyhow!("cannot read namespace {name}: {failure}"))
+    };
+    let Some(namespace) = read().await? else {
+        return Ok(true);
+    };
+    if namespace
+        .labels()
+        .get(names::OCM_CLUSTER_LABEL)
+        .map(String::as_str)
+        != Some(name)
+    {
+        println!("{name}: its namespace is not labelled as a mailbox, and stays");
+        return Ok(true);
+    }
+    delete(api_of(&clients.its, "v1", "Namespace", ""), name).await?;
+    let look = async || {
+        let is_there = read().await?.is_some();
+        Ok(is_there.then(|| format!("namespace {name} to go")))
+    };
+    if wait(&args.patience, look).await? {
+        return Ok(true);
+    }
+    println!("{name}: its namespace is not gone; something in it has a finalizer of somebody else");
+    Ok(false)
+}

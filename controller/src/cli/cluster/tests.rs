@@ -1,0 +1,73 @@
+use argosy_api::managed_cluster::Taint;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+
+use super::cordon::{Cordon, tainted};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+#[test]
+fn a_cordon_is_one_taint_that_keeps_its_time_and_leaves_others() {
+    let other = Taint {
+        key: "other".to_owned(),
+        effect: "NoSelect".to_owned(),
+        ..Taint::default()
+    };
+    let values = |taints: &[Taint]| -> Vec<(String, String, Option<Time>)> {
+        let told = taints
+            .iter()
+            .map(|taint| (taint.key.clone(), taint.value.clone(), taint.time_added.clone()));
+        told.collect()
+    };
+    let named = |value: &str| {
+        (
+            "argosy.dev/cordoned".to_owned(),
+            value.to_owned(),
+            Some(Time(at(1))),
+        )
+    };
+    let rest = ("other".to_owned(), String::new(), None);
+    let cordoned = tainted(std::slice::from_ref(&other), Cordon::On, at(1));
+    assert_eq!(values(&cordoned), [rest.clone(), named("")]);
+    let draining = tainted(&cordoned, Cordon::Drain, at(2));
+    assert_eq!(values(&draining), [rest.clone(), named("drain")]);
+    assert_eq!(values(&tainted(&draining, Cordon::Off, at(3))), [rest]);
+}
+
+/// What a rendered chart has of an object that counts here: not what Helm labels and annotates it with, nor how YAML was written.
+fn essence(object: &Value) -> Value {
+    let mut essence = object.clone();
+    if let Some(metadata) = essence.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|key, _| ["name", "namespace"].contains(&key.as_str()));
+    }
+    essence
+}
+
+#[test]
+fn the_command_makes_what_the_chart_makes_but_for_the_token_that_lasts() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/goldens/charts/argosy/default.yaml"
+    );
+    let golden = std::fs::read_to_string(path).unwrap();
+    let documents = golden
+        .split("\n---\n")
+        .map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    let cluster = "cluster1";
+    let is_of_cluster = |object: &Value| object.to_string().contains(cluster) && object["kind"] != "Secret";
+    let mut expected: Vec<Value> = documents
+        .filter(is_of_cluster)
+        .map(|object| essence(&object))
+        .collect();
+    let mut made: Vec<Value> = super::mailbox::objects(cluster, &[], true)
+        .iter()
+        .map(essence)
+        .collect();
+    let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]);
+    expected.sort_by_key(name);
+    made.sort_by_key(name);
+    assert_eq!(made, expected);
+}

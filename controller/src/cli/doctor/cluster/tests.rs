@@ -1,0 +1,153 @@
+use serde_json::{Value, json};
+
+use super::{super::finding::Outcome, *};
+
+fn cluster(spec: &Value, status: &Value) -> ManagedCluster {
+    serde_json::from_value(json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": { "name": "one" }, "spec": spec, "status": status,
+    }))
+    .unwrap()
+}
+
+fn with_condition(type_: &str, status: &str) -> ManagedCluster {
+    let known = json!({ "type": type_, "status": status, "reason": "R", "message": "because", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    cluster(&json!({}), &json!({ "conditions": [known] }))
+}
+
+#[test]
+fn a_cluster_is_accepted_by_its_specification() {
+    let judge = |accepts: bool| accepted(&cluster(&json!({ "hubAcceptsClient": accepts }), &json!(null)));
+    assert_eq!(judge(true).outcome, Outcome::Ok);
+    let refused = judge(false);
+    assert_eq!(refused.outcome, Outcome::Failed);
+    assert!(
+        refused
+            .mend
+            .contains(r#"-p '{"spec":{"hubAcceptsClient":true}}'"#),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_lease_is_judged_by_the_controller_and_its_age_only_doubts_that() {
+    let lease = |renewed: &str| -> Lease {
+        let spec = json!({ "renewTime": renewed, "leaseDurationSeconds": 30 });
+        serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap()
+    };
+    let (available, lost) = (
+        with_condition(types::AVAILABLE, "True"),
+        with_condition(types::AVAILABLE, "Unknown"),
+    );
+    let unknown = cluster(&json!({}), &json!(null));
+    let fresh = "2026-01-01T00:00:55.000000Z";
+    for (cluster, renewed, outcome, words) in [
+        (&available, Some(fresh), Outcome::Ok, "renewed its Lease 5s ago"),
+        (
+            &available,
+            Some("2025-12-31T23:00:00.000000Z"),
+            Outcome::Warning,
+            "by the clock here",
+        ),
+        (
+            &available,
+            Some("2026-01-01T00:05:00.000000Z"),
+            Outcome::Warning,
+            "by the clock here",
+        ),
+        (&available, None, Outcome::Failed, "never renewed"),
+        (&lost, Some(fresh), Outcome::Failed, "R: because"),
+        (
+            &unknown,
+            Some(fresh),
+            Outcome::Failed,
+            "the controller has not said",
+        ),
+    ] {
+        let lease = renewed.map(lease);
+        let judgement = judge_lease(cluster, lease.as_ref(), "2026-01-01T00:01:00Z".parse().unwrap());
+        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
+        assert!(judgement.message.contains(words), "{judgement:?}");
+    }
+}
+
+#[test]
+fn an_agent_of_another_version_is_a_warning() {
+    assert_eq!(judge_agent("0.1.0", "0.1.0").outcome, Outcome::Ok);
+    assert_eq!(judge_agent("0.0.9", "0.1.0").outcome, Outcome::Warning);
+    assert_eq!(judge_agent("", "0.1.0").outcome, Outcome::Warning);
+}
+
+#[test]
+fn argo_and_capacity_are_what_the_agent_tells() {
+    assert_eq!(
+        argo(&with_condition(types::ARGO_READY, "True")).outcome,
+        Outcome::Ok
+    );
+    let missing = argo(&with_condition(types::ARGO_READY, "False"));
+    assert_eq!(
+        (missing.outcome, missing.message.as_str()),
+        (Outcome::Failed, "because")
+    );
+    assert_eq!(argo(&cluster(&json!({}), &json!(null))).outcome, Outcome::Failed);
+    let nodes = json!({ "cpu": "4", "memory": "16Gi" });
+    for (capacity, allocatable, outcome) in [
+        (&nodes, json!({ "cpu": "3", "memory": "8Gi" }), Outcome::Ok),
+        (&nodes, json!({}), Outcome::Failed),
+        (&nodes, json!({ "cpu": "0", "memory": "8Gi" }), Outcome::Failed),
+        (&json!({}), json!({}), Outcome::Warning),
+    ] {
+        let status = json!({ "conditions": [], "capacity": capacity, "allocatable": allocatable });
+        let judgement = super::capacity(&cluster(&json!({}), &status));
+        assert_eq!(judgement.outcome, outcome, "{status}");
+    }
+}
+
+#[test]
+fn a_mailbox_that_goes_is_as_bad_as_none() {
+    assert_eq!(
+        judge_mailbox("one", Some(&Namespace::default())).outcome,
+        Outcome::Ok
+    );
+    assert_eq!(judge_mailbox("one", None).outcome, Outcome::Failed);
+    let going: Namespace =
+        serde_json::from_value(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }))
+            .unwrap();
+    assert!(
+        judge_mailbox("one", Some(&going))
+            .message
+            .ends_with("is being deleted")
+    );
+}
+
+#[test]
+fn a_kubeconfig_is_one_secret_with_a_kubeconfig() {
+    let secret = |data: Value| -> Secret {
+        serde_json::from_value(json!({ "metadata": { "name": "one" }, "data": data })).unwrap()
+    };
+    // `clusters: [{name: a, cluster: {server: "https://h"}}]`, `clusters: []` and `-`, in base64.
+    let good = secret(
+        json!({ "kubeconfig": "Y2x1c3RlcnM6IFt7bmFtZTogYSwgY2x1c3Rlcjoge3NlcnZlcjogImh0dHBzOi8vaCJ9fV0=" }),
+    );
+    let empty = secret(json!({ "kubeconfig": "Y2x1c3RlcnM6IFtd" }));
+    for (secrets, outcome, words) in [
+        (vec![], Outcome::Skipped, "pull"),
+        (vec![good.clone()], Outcome::Ok, "holds a kubeconfig"),
+        (vec![empty], Outcome::Failed, "names no cluster"),
+        (
+            vec![secret(json!({ "other": "" }))],
+            Outcome::Failed,
+            "has no key kubeconfig",
+        ),
+        (
+            vec![secret(json!({ "kubeconfig": "LQ==" }))],
+            Outcome::Failed,
+            "holds no kubeconfig",
+        ),
+        (vec![good.clone(), good], Outcome::Failed, "2 Secrets"),
+    ] {
+        let judgement = judge_kubeconfig(&secrets);
+        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
+        assert!(judgement.message.contains(words), "{judgement:?}");
+    }
+}

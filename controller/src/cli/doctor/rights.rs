@@ -1,0 +1,193 @@
+//! What an agent may do at the hub: asked of the API server itself, so that it does not matter by which roles and bindings.
+
+use argosy_api::names;
+use argosy_core::Failure;
+use futures::future::try_join_all;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::{Api, Client, api::PostParams};
+
+use super::finding::Judgement;
+use crate::outcome::call;
+
+/// A verb, group and resource in the mailbox.
+type Right = (&'static str, &'static str, &'static str);
+
+const WORKS: &str = "work.open-cluster-management.io";
+const KUBESTELLAR: &str = "control.kubestellar.io";
+const CLUSTERS: &str = "cluster.open-cluster-management.io";
+const LEASES: &str = "coordination.k8s.io";
+
+/// Without any of these, an agent cannot do its work (the rest of its role is for what OCM's clients expect of it).
+const IN_MAILBOX: [Right; 8] = [
+    ("list", WORKS, "manifestworks"),
+    ("watch", WORKS, "manifestworks"),
+    ("patch", WORKS, "manifestworks"),
+    ("patch", WORKS, "manifestworks/status"),
+    ("create", KUBESTELLAR, "workstatuses"),
+    ("patch", KUBESTELLAR, "workstatuses"),
+    ("create", LEASES, "leases"),
+    ("patch", LEASES, "leases"),
+];
+
+/// The same, of its own ManagedCluster.
+const ON_CLUSTER: [Right; 2] = [
+    ("get", CLUSTERS, "managedclusters"),
+    ("patch", CLUSTERS, "managedclusters/status"),
+];
+
+/// Somebody whom an API server knows.
+struct Subject {
+    user: String,
+    groups: Vec<String>,
+}
+
+impl Subject {
+    fn account(namespace: &str, name: &str) -> Self {
+        Self {
+            user: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+        }
+    }
+
+    fn certificate(cluster: &str) -> Self {
+        Self {
+            user: format!("{}{cluster}", names::AGENT_USER_PREFIX),
+            groups: vec![names::AGENTS_GROUP.to_owned(), "system:authenticated".to_owned()],
+        }
+    }
+}
+
+/// Whom an agent may be: of a cluster whose agent the controller in `namespace` hosts, that.
+fn subjects(cluster: &str, namespace: &str, is_hosted: bool) -> Vec<Subject> {
+    if is_hosted {
+        return vec![Subject::account(namespace, names::CONTROLLER)];
+    }
+    vec![
+        Subject::certificate(cluster),
+        Subject::account(cluster, names::AGENT_ACCOUNT),
+    ]
+}
+
+/// Whether whoever the agent may be has every right.
+pub(super) async fn check(its: &Client, cluster: &str, namespace: &str, is_hosted: bool) -> Judgement {
+    let mut lacks = Vec::new();
+    for subject in subjects(cluster, namespace, is_hosted) {
+        match lacking(its, cluster, &subject).await {
+            Ok(lacking) => lacks.push((subject.user, lacking)),
+            Err(failure) => {
+                return Judgement::unasked("ask what the agent may do (SubjectAccessReview)", &failure);
+            }
+        }
+    }
+    judge(&lacks)
+}
+
+async fn lacking(its: &Client, cluster: &str, subject: &Subject) -> Result<Vec<String>, Failure> {
+    let in_mailbox = IN_MAILBOX.map(|right| (right, Some(cluster), None));
+    let on_cluster = ON_CLUSTER.map(|right| (right, None, Some(cluster)));
+    let asked = in_mailbox
+        .into_iter()
+        .chain(on_cluster)
+        .map(async |(right, namespace, name)| {
+            let (verb, _, resource) = right;
+            let is_allowed = may(its, subject, right, namespace, name).await?;
+            Ok((!is_allowed).then(|| format!("{verb} {resource}")))
+        });
+    let lacking: Vec<Option<String>> = try_join_all(asked).await?;
+    Ok(lacking.into_iter().flatten().collect())
+}
+
+async fn may(
+    its: &Client,
+    subject: &Subject,
+    (verb, group, resource): Right,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<bool, Failure> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let asked = ResourceAttributes {
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource: Some(subresource.to_owned()).filter(|subresource| !subresource.is_empty()),
+        verb: Some(verb.to_owned()),
+        namespace: namespace.map(ToOwned::to_owned),
+        name: name.map(ToOwned::to_owned),
+        ..ResourceAttributes::default()
+    };
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(subject.user.clone()),
+            groups: Some(subject.groups.clone()),
+            resource_attributes: Some(asked),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let api: Api<SubjectAccessReview> = Api::all(its.clone());
+    let answer = call(api.create(&PostParams::default(), &review)).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// The one who lacks least is the one that was meant.
+fn judge(lacks: &[(String, Vec<String>)]) -> Judgement {
+    match lacks.iter().min_by_key(|(_, lacking)| lacking.len()) {
+        Some((user, lacking)) if lacking.is_empty() => {
+            Judgement::ok(format!("{user} may do at the hub what an agent does"))
+        }
+        Some((user, lacking)) => Judgement::failed(
+            format!("{user} may not {}", lacking.join(", ")),
+            "list the cluster in the values of the chart argosy with its mode, which makes role and binding; of an ITS apart, there",
+        ),
+        None => Judgement::skipped("nobody to ask about"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::finding::Outcome, *};
+
+    #[test]
+    fn an_agent_is_whoever_of_its_identities_lacks_least() {
+        let lacks = |user: &str, lacking: &[&str]| {
+            (
+                user.to_owned(),
+                lacking
+                    .iter()
+                    .map(|right| (*right).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let token = judge(&[lacks("certificate", &["list a", "get b"]), lacks("token", &[])]);
+        assert_eq!(token.outcome, Outcome::Ok);
+        assert!(token.message.starts_with("token may do"), "{token:?}");
+        let none = judge(&[
+            lacks("certificate", &["list a", "get b"]),
+            lacks("token", &["get b"]),
+        ]);
+        assert_eq!(
+            (none.outcome, none.message.as_str()),
+            (Outcome::Failed, "token may not get b")
+        );
+    }
+
+    #[test]
+    fn the_agent_of_a_hosted_cluster_is_the_controller() {
+        let users = |is_hosted| {
+            subjects("one", "argosy", is_hosted)
+                .into_iter()
+                .map(|subject| subject.user)
+        };
+        assert_eq!(
+            users(true).collect::<Vec<_>>(),
+            ["system:serviceaccount:argosy:argosy-controller"]
+        );
+        assert_eq!(
+            users(false).collect::<Vec<_>>(),
+            ["argosy.dev:agent:one", "system:serviceaccount:one:argosy-agent"]
+        );
+    }
+}

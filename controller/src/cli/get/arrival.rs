@@ -1,0 +1,57 @@
+//! When Workflows were created on their clusters, as their agents say with the condition `Applied` of the ManifestWork. The
+//! Workflow itself does not say it.
+
+use argosy_api::{ManifestWork, Workflow, conditions::manifest_work as types, names};
+use argosy_core::claim::Claim;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use kube::{Api, Client, ResourceExt};
+
+use crate::outcome::call;
+
+/// Requests under way at a time.
+const AT_A_TIME: usize = 16;
+
+/// When each of `workflows` arrived, in their order; `None` where that is not known.
+pub(super) async fn of_all(its: &Client, workflows: &[Workflow]) -> Vec<Option<Timestamp>> {
+    let arrivals = workflows.iter().map(|workflow| of_one(its, workflow));
+    // One after the other they would take as long as all of them together.
+    stream::iter(arrivals).buffered(AT_A_TIME).collect().await
+}
+
+/// When `workflow` arrived. It is a column among others, so that a mailbox that may not be read is no error.
+pub(super) async fn of_one(its: &Client, workflow: &Workflow) -> Option<Timestamp> {
+    let claim = Claim::of(&workflow.metadata).filter(|claim| !claim.is_for_every_cluster())?;
+    let works: Api<ManifestWork> = Api::namespaced(its.clone(), claim.cluster.as_str());
+    let name = names::work_name(&workflow.uid()?);
+    arrived(&call(works.get(&name)).await.ok()?)
+}
+
+fn arrived(work: &ManifestWork) -> Option<Timestamp> {
+    let mut conditions = work.status.as_ref()?.conditions.iter();
+    let applied = conditions.find(|known| known.type_ == types::APPLIED && known.status == "True")?;
+    Some(applied.last_transition_time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_workflow_has_arrived_when_its_agent_says_that_it_is_applied() {
+        let work = |status: &str| -> ManifestWork {
+            serde_json::from_value(json!({
+                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {}, "spec": {},
+                "status": { "conditions": [
+                    { "type": "Available", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:09Z" },
+                    { "type": "Applied", "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:01Z" },
+                ] },
+            }))
+            .unwrap()
+        };
+        assert_eq!(arrived(&work("True")), "2026-01-01T00:00:01Z".parse().ok());
+        assert_eq!(arrived(&work("False")), None);
+    }
+}

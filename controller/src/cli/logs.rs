@@ -1,0 +1,354 @@
+//! `argosy logs`: the logs of a run's steps, which Argo has kept in the shared S3.
+//!
+//! A step that runs has its log on its cluster only, and is said to. Not here: which steps there are and where their logs lie
+//! (`steps`), and how lines look (`lines`).
+
+mod lines;
+mod steps;
+
+use std::{collections::HashSet, io, path::PathBuf, process::ExitCode};
+
+use anyhow::{anyhow, bail};
+use argosy_api::{Workflow, names, workflow};
+use argosy_core::{Failure, claim::Claim};
+use clap::Args;
+use futures::{StreamExt, pin_mut};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    runtime::{WatchStreamExt, watcher},
+};
+
+use self::{
+    lines::Lines,
+    steps::{Step, steps, why_none},
+};
+use crate::{
+    artifacts::{self, Bucket},
+    client,
+    outcome::{call, with_sources},
+    watch::reconnect_policy,
+};
+
+/// Of which run, and which of its steps.
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Name of the Workflow
+    workflow: String,
+    /// Its namespace
+    #[arg(long, short, default_value = "argo")]
+    namespace: String,
+    /// Only of the steps with this name, path, node ID or template
+    #[arg(long, visible_alias = "node")]
+    step: Option<String>,
+    /// Of this container
+    #[arg(long, short, default_value = "main")]
+    container: String,
+    /// Go on until the run has ended, and print the log of each step once it is kept, which is when the step has ended
+    #[arg(long, short)]
+    follow: bool,
+    /// Print lines without the name of their step
+    #[arg(long)]
+    no_prefix: bool,
+    /// Namespace of Argo, where the artifact repository is configured
+    #[arg(long, default_value = "argo")]
+    argo_namespace: String,
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Where the log of a step that has ended is missing or cannot be read.
+const INCOMPLETE: u8 = 1;
+
+/// Where neither the run nor the bucket can be read.
+const UNREADABLE: u8 = 2;
+
+/// Prints the logs. Ends with 0 where that of every step which has ended was printed, with 1 where one is missing, and with 2 where
+/// the Workflow or the bucket cannot be read.
+#[expect(clippy::print_stderr, reason = "this is a command, not a service")]
+pub(super) async fn run(args: &LogsArgs) -> ExitCode {
+    match print(args).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(INCOMPLETE),
+        // Whoever reads the lines wants no more, as `head`.
+        Err(error) if is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("argosy: {error:#}");
+            ExitCode::from(UNREADABLE)
+        }
+    }
+}
+
+fn is_closed(error: &anyhow::Error) -> bool {
+    let known = error.downcast_ref::<io::Error>();
+    known.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
+    let client = client::connect_as_user(args.kubeconfig.as_deref()).await?;
+    let workflows: Api<Workflow> = Api::namespaced(client.clone(), &args.namespace);
+    let found = call(workflows.get(&args.workflow)).await;
+    let (namespace, name) = (&args.namespace, &args.workflow);
+    let workflow = found.map_err(|failure| match failure {
+        Failure::NotFound { .. } => anyhow!("there is no Workflow {namespace}/{name}"),
+        failure => anyhow!("cannot read Workflow {namespace}/{name}: {failure}"),
+    })?;
+    if Claim::of(&workflow.metadata).is_some_and(|claim| claim.is_for_every_cluster()) {
+        bail!(
+            "{namespace}/{name} runs on every cluster that matches, each run being a Workflow of its own: {}",
+            runs(&workflows, &workflow).await
+        );
+    }
+    let mut printer = Printer {
+        args,
+        client,
+        bucket: None,
+        printed: HashSet::new(),
+        is_complete: true,
+    };
+    printer.print(&workflow).await?;
+    if args.follow && !has_ended(&workflow) {
+        return printer.follow(workflows).await;
+    }
+    printer.say_what_is_missing(&workflow);
+    Ok(printer.is_complete)
+}
+
+fn has_ended(workflow: &Workflow) -> bool {
+    workflow::is_final(workflow::phase(workflow.status.as_ref()))
+}
+
+/// The runs of a Workflow for every cluster. A courtesy within an error, so that it says nothing where they cannot be listed.
+async fn runs(workflows: &Api<Workflow>, workflow: &Workflow) -> String {
+    let labelled = ListParams::default().labels(names::RUN_OF_LABEL);
+    let list = call(workflows.list_metadata(&labelled)).await;
+    let is_own = |uid: &str| workflow.uid().as_deref() == Some(uid);
+    let runs = list.into_iter().flatten().filter(|run| {
+        let claim = Claim::of(&run.metadata);
+        claim.is_some_and(|claim| claim.run_of.is_some_and(|origin| is_own(origin.as_str())))
+    });
+    let commands: Vec<String> = runs
+        .map(|run| format!("argosy logs {}", run.name_any()))
+        .collect();
+    if commands.is_empty() {
+        "none is there yet".to_owned()
+    } else {
+        commands.join(", ")
+    }
+}
+
+struct Printer<'a> {
+    args: &'a LogsArgs,
+    client: Client,
+    /// Opened when there is something to read.
+    bucket: Option<Bucket>,
+    /// IDs of the nodes that are done with.
+    printed: HashSet<String>,
+    is_complete: bool,
+}
+
+impl Printer<'_> {
+    /// Prints what is kept by now and was not printed before.
+    async fn print(&mut self, workflow: &Workflow) -> anyhow::Result<()> {
+        for step in self.steps(workflow)? {
+            let Some(place) = step.log.as_ref().filter(|_| self.printed.insert(step.id.clone())) else {
+                continue;
+            };
+            if place.key.is_empty() {
+                self.miss(&format!("the log of {} is in no S3; use argo logs", step.shown));
+                continue;
+            }
+            let bucket = match self.bucket.take() {
+                Some(bucket) => bucket,
+                None => artifacts::open(&self.client, &self.args.argo_namespace).await?,
+            };
+            let read = bucket.read(place.bucket.as_deref(), &place.key).await;
+            let shown = bucket.repository().to_string();
+            self.bucket = Some(bucket);
+            match read? {
+                Some(content) => self.copy(&step, content).await?,
+                None => self.miss(&format!(
+                    "the log of {} is not in {shown} any more: {}",
+                    step.shown, place.key
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    fn steps(&self, workflow: &Workflow) -> anyhow::Result<Vec<Step>> {
+        let LogsArgs { container, step, .. } = self.args;
+        steps(workflow, container, step.as_deref()).ok_or_else(|| {
+            anyhow!(
+                "Argo keeps the steps of {} in the database of its cluster (nodeStatusOffLoad), where they cannot be read from here",
+                workflow.name_any()
+            )
+        })
+    }
+
+    async fn copy(&mut self, step: &Step, mut content: artifacts::Content) -> anyhow::Result<()> {
+        let prefix = if self.args.no_prefix {
+            String::new()
+        } else {
+            format!("{}: ", step.shown)
+        };
+        let mut lines = Lines::new(io::stdout().lock(), prefix);
+        let mut broken = None;
+        loop {
+            match content.next().await {
+                Ok(Some(piece)) => lines.write(&piece)?,
+                Ok(None) => break,
+                Err(why) => {
+                    broken = Some(why);
+                    break;
+                }
+            }
+        }
+        lines.end()?;
+        if let Some(why) = broken {
+            self.miss(&format!("the log of {} is not whole: {why}", step.shown));
+        }
+        Ok(())
+    }
+
+    /// Prints what comes, until the run has ended.
+    async fn follow(mut self, workflows: Api<Workflow>) -> anyhow::Result<bool> {
+        let states = watcher::watch_object(workflows, &self.args.workflow).backoff(reconnect_policy());
+        pin_mut!(states);
+        while let Some(state) = states.next().await {
+            match state {
+                Ok(Some(workflow)) => {
+                    self.print(&workflow).await?;
+                    if has_ended(&workflow) {
+                        self.say_what_is_missing(&workflow);
+                        break;
+                    }
+                }
+                Ok(None) => bail!("{} was deleted", self.args.workflow),
+                Err(error) => note(&format!(
+                    "the watch failed and is begun again: {}",
+                    with_sources(&error)
+                )),
+            }
+        }
+        Ok(self.is_complete)
+    }
+
+    /// Says which logs were not printed, and why.
+    fn say_what_is_missing(&mut self, workflow: &Workflow) {
+        // It was read a moment ago.
+        let steps = self.steps(workflow).unwrap_or_default();
+        let name = workflow.name_any();
+        if steps.is_empty() {
+            let phase = workflow::phase(workflow.status.as_ref());
+            let phase = if phase.is_empty() {
+                "without a phase"
+            } else {
+                phase
+            };
+            return self.miss(&match &self.args.step {
+                Some(step) => {
+                    format!("no step of {name} is called {step} ({name} is {phase}); see argo get {name}")
+                }
+                None => format!("{name} has no steps yet ({phase}); argosy why {name} says where it goes"),
+            });
+        }
+        let running: Vec<&Step> = steps.iter().filter(|step| !step.has_ended()).collect();
+        if !running.is_empty() {
+            note(&where_live(workflow, &running, &self.args.container));
+        }
+        let missing: Vec<&Step> = steps
+            .iter()
+            .filter(|step| step.has_ended() && !step.was_left_out() && step.log.is_none())
+            .collect();
+        for step in &missing {
+            let others = &step.containers;
+            let why = if others.is_empty() {
+                "was not kept".to_owned()
+            } else {
+                format!(
+                    "has no container {}; it has {}",
+                    self.args.container,
+                    others.join(", ")
+                )
+            };
+            self.miss(&format!("the log of {} {why}", step.shown));
+        }
+        if missing.iter().any(|step| step.containers.is_empty()) {
+            note(&why_none(workflow));
+        }
+    }
+
+    fn miss(&mut self, what: &str) {
+        self.is_complete = false;
+        note(what);
+    }
+}
+
+/// Where the logs of steps that run are, and how one gets at them.
+fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String {
+    let names: Vec<&str> = running.iter().map(|step| step.shown.as_str()).collect();
+    let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
+    let (place, with) = match Claim::of(&workflow.metadata) {
+        Some(claim) => {
+            let cluster = claim.cluster;
+            (
+                format!("cluster {cluster}"),
+                format!(" with a kubeconfig of {cluster}"),
+            )
+        }
+        None => ("this cluster".to_owned(), String::new()),
+    };
+    format!(
+        "not ended yet, so that their logs are on {place} only: {}; there, use{with}: kubectl logs --namespace {namespace} --selector \
+         {}={name} --container {container} --prefix --follow",
+        names.join(", "),
+        names::ARGO_WORKFLOW_LABEL,
+    )
+}
+
+#[expect(clippy::print_stderr, reason = "this is a command, not a service")]
+fn note(text: &str) {
+    eprintln!("argosy: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_step_may_be_called_a_node_and_the_container_is_main() {
+        let command = Cli::try_parse_from(["argosy", "logs", "hello", "--node", "first", "-f"]);
+        let Command::Logs(args) = command.unwrap().command else {
+            panic!("another command");
+        };
+        assert_eq!(args.step.as_deref(), Some("first"));
+        assert_eq!((args.container.as_str(), args.follow), ("main", true));
+    }
+
+    #[test]
+    fn a_step_that_runs_is_said_to_have_its_log_on_its_cluster() {
+        let claim = Claim::new(&"cluster1".into(), 1).to_annotation("u1");
+        let mut workflow: Workflow = serde_json::from_value(json!({
+            "metadata": { "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { names::CLAIM_ANNOTATION: claim } },
+            "status": { "nodes": { "a": { "type": "Pod", "name": "hello.a", "displayName": "a", "phase": "Running" } } },
+        }))
+        .unwrap();
+        let running = steps(&workflow, "main", None).unwrap();
+        let said = where_live(&workflow, &running.iter().collect::<Vec<_>>(), "main");
+        assert!(
+            said.contains(
+                "on cluster cluster1 only: a; there, use with a kubeconfig of cluster1: kubectl logs"
+            ),
+            "{said}"
+        );
+        workflow.metadata.annotations = None;
+        let said = where_live(&workflow, &[], "main");
+        assert!(said.contains("on this cluster only"), "{said}");
+    }
+}

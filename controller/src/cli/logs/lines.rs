@@ -1,0 +1,71 @@
+//! Lines with the name of their step before them, of a text that comes in pieces. Nothing is kept of a line but whether it has
+//! begun, so that a log without ends of lines costs no memory.
+
+use std::io::{self, Write};
+
+/// Writes a text with a prefix on each line.
+#[derive(Debug)]
+pub(super) struct Lines<W> {
+    out: W,
+    prefix: String,
+    is_within: bool,
+}
+
+impl<W: Write> Lines<W> {
+    /// Onto `out`.
+    pub(super) fn new(out: W, prefix: String) -> Self {
+        Self {
+            out,
+            prefix,
+            is_within: false,
+        }
+    }
+
+    /// The next piece of the text.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            if !self.is_within {
+                self.out.write_all(self.prefix.as_bytes())?;
+            }
+            self.out.write_all(part)?;
+            self.is_within = !part.ends_with(b"\n");
+        }
+        Ok(())
+    }
+
+    /// The end of the text. What comes next on `out` begins on a new line.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_within) {
+            self.out.write_all(b"\n")?;
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(pieces: &[&str]) -> String {
+        let mut out = Vec::new();
+        let mut lines = Lines::new(&mut out, "a: ".to_owned());
+        for piece in pieces {
+            lines.write(piece.as_bytes()).unwrap();
+        }
+        lines.end().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_line_has_the_name_of_its_step_wherever_the_pieces_are_cut() {
+        let expected = "a: one\na: \na: three\n";
+        for pieces in [
+            vec!["one\n\nthree\n"],
+            vec!["o", "ne", "\n", "", "\nthr", "ee"],
+            vec!["one\n", "\n", "three\n"],
+        ] {
+            assert_eq!(written(&pieces), expected, "{pieces:?}");
+        }
+        assert_eq!(written(&[]), "");
+    }
+}

@@ -1,0 +1,236 @@
+//! `argosy cluster`: a cluster joins, is cordoned, drained, gets another certificate, and is taken out of the fleet.
+
+use std::{fs, sync::Arc};
+
+use anyhow::{Context, Result, ensure};
+use argosy_api::{ManagedCluster, ManifestWork, names};
+use argosy_tests::lab::{
+    Member, Scene,
+    binaries::{Answer, argosy},
+    folder,
+    objects::{condition, phase, says},
+    server::client_of,
+    signing::{Signing, identity, kept_kubeconfig},
+    waiting::{until, until_gone},
+};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+struct Stage {
+    signing: Arc<Signing>,
+    scene: Scene,
+}
+
+impl Stage {
+    async fn new(name: &str) -> Result<Self> {
+        let signing = Signing::shared().await?;
+        let scene = Scene::on(signing.stage.clone(), name).await?;
+        Ok(Self { signing, scene })
+    }
+
+    /// `argosy cluster` with these words.
+    async fn cluster(&self, words: &[&str]) -> Result<Answer> {
+        let words: Vec<&str> = ["cluster"].into_iter().chain(words.iter().copied()).collect();
+        argosy(self.signing.stage.control.kubeconfig(), &words).await
+    }
+
+    async fn succeeds(&self, words: &[&str]) -> Result<String> {
+        let answer = self.cluster(words).await?;
+        ensure!(answer.code == Some(0), "{words:?}: {answer:?}");
+        Ok(answer.output)
+    }
+
+    /// A cluster that has joined by the command, with an agent that has its certificate.
+    async fn joined(&self, suffix: &str) -> Result<Member> {
+        let wec = self.signing.stage.servers.wecs[0].kubeconfig();
+        let mut member = self.scene.register(suffix, wec).await?;
+        let kubeconfig = self
+            .succeeds(&["join", &member.cluster, "-o", "kubeconfig"])
+            .await?;
+        let path = folder::create("join")?.join("kubeconfig");
+        fs::write(&path, kubeconfig)?;
+        self.scene
+            .start_agent_with_certificate(&mut member, &path)
+            .await?;
+        Ok(member)
+    }
+
+    async fn listed(&self, cluster: &str) -> Result<Value> {
+        let list = self.succeeds(&["list", cluster, "-o", "json"]).await?;
+        Ok(serde_json::from_str::<Value>(&list)?[0].clone())
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_joins_with_what_is_printed_and_gets_another_certificate() -> Result<()> {
+    let stage = Stage::new("life-joins").await?;
+    let member = stage.joined("own").await?;
+    let name = member.cluster.as_str();
+    stage.scene.round_trip("hello", &member).await?;
+    let told = stage.succeeds(&["join", name, "--wait", "-o", "values"]).await?;
+    assert!(
+        told.contains("identity: certificate") && told.contains(&format!("clusterName: {name}")),
+        "{told}"
+    );
+    let command = stage.succeeds(&["join", name]).await?;
+    assert!(
+        command.starts_with("helm upgrade --install argosy-agent "),
+        "{command}"
+    );
+    let listed = stage.listed(name).await?;
+    assert_eq!(
+        (&listed["accepted"], &listed["joined"], &listed["available"]),
+        (&json!(true), &json!(true), &json!("True"))
+    );
+    assert!(listed["certificateEnds"].is_string(), "{listed}");
+    let rotated = stage.succeeds(&["rotate", name, "--timeout", "1m"]).await?;
+    assert!(rotated.contains("has another certificate"), "{rotated}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_accepted_gets_no_certificate_before_it_is() -> Result<()> {
+    let stage = Stage::new("life-accepts").await?;
+    let name = stage
+        .scene
+        .register("own", stage.signing.stage.servers.wecs[0].kubeconfig())
+        .await?
+        .cluster;
+    stage.succeeds(&["join", &name, "--accept", "false"]).await?;
+    assert_eq!(stage.listed(&name).await?["accepted"], json!(false));
+    stage.succeeds(&["accept", &name]).await?;
+    assert_eq!(stage.listed(&name).await?["accepted"], json!(true));
+    let nobody = stage.cluster(&["accept", "nobody"]).await?;
+    assert_eq!(nobody.code, Some(1), "{nobody:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cordoned_cluster_keeps_what_it_has_and_a_drained_one_waits_until_that_has_ended() -> Result<()> {
+    let stage = Stage::new("life-drains").await?;
+    let member = stage.joined("own").await?;
+    let name = member.cluster.as_str();
+    stage.scene.dispatch("runs", &member).await?;
+    member.argo().start("runs").await?;
+    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
+        phase(workflow) == "Running"
+    })
+    .await?;
+    stage.succeeds(&["cordon", name]).await?;
+    assert_eq!(stage.listed(name).await?["closed"], json!("cordoned"));
+    stage.scene.submit("waits", &member).await?;
+    until(
+        &stage.scene.workflows(),
+        "waits",
+        "it says that it waits",
+        |workflow| says(workflow, "Dispatched", "False", "ClusterCordoned"),
+    )
+    .await?;
+    let early = stage.cluster(&["drain", name, "--timeout", "1s"]).await?;
+    assert_eq!(early.code, Some(1), "{early:?}");
+    assert!(early.output.contains("/runs"), "{early:?}");
+    let ends = async {
+        member.argo().finish("runs", "Succeeded").await?;
+        Ok(())
+    };
+    let words = ["drain", name, "--timeout", "40s"];
+    let (drained, ended) = tokio::join!(stage.cluster(&words), ends);
+    let ended: Result<()> = ended;
+    ended?;
+    let drained = drained?;
+    assert_eq!(drained.code, Some(0), "{drained:?}");
+    stage.succeeds(&["uncordon", name]).await?;
+    until(&member.workflows(), "waits", "it is sent after all", |_| true).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_removed_is_cut_off_and_what_ran_there_is_given_up_and_not_run_again() -> Result<()>
+{
+    let stage = Stage::new("life-removes").await?;
+    let member = stage.joined("own").await?;
+    let name = member.cluster.as_str();
+    let secret: Secret = identity(&stage.scene, &member)
+        .get(names::IDENTITY_SECRET)
+        .await?;
+    let agent = client_of(&kept_kubeconfig(&secret)?).await?;
+    stage.scene.dispatch("runs", &member).await?;
+    member.argo().start("runs").await?;
+    stage.scene.round_trip("ended", &member).await?;
+    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
+        phase(workflow) == "Running"
+    })
+    .await?;
+    let refused = stage.cluster(&["remove", name, "--yes"]).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    stage
+        .succeeds(&["remove", name, "--yes", "--force", "--timeout", "40s"])
+        .await?;
+    // Its agent, which still runs, may do nothing.
+    let works: Api<ManifestWork> = Api::namespaced(agent, name);
+    let denied = works.list(&ListParams::default()).await;
+    assert!(
+        matches!(&denied, Err(kube::Error::Api(status)) if status.code == 403 || status.code == 401),
+        "{denied:?}"
+    );
+    let given_up = stage.scene.workflows().get("runs").await?;
+    assert!(
+        says(&given_up, "ClusterReachable", "False", "ClusterRemoved"),
+        "{given_up:?}"
+    );
+    assert_eq!(phase(&given_up), "Running", "its last known status is kept");
+    let ended = stage.scene.workflows().get("ended").await?;
+    assert_eq!(
+        (phase(&ended), condition(&ended, "ClusterReachable", "False")),
+        ("Succeeded", None)
+    );
+    until_gone(&stage.scene.clusters(), name, "the ManagedCluster is gone").await?;
+    until_gone(
+        &Api::<Namespace>::all(stage.scene.control.clone()),
+        name,
+        "the mailbox is gone",
+    )
+    .await?;
+    // On the cluster it runs on, and its agent has deleted nothing.
+    assert_eq!(phase(&member.workflows().get("runs").await?), "Running");
+    // Whoever matches next does not get it.
+    let other = stage
+        .scene
+        .register("other", stage.signing.stage.servers.wecs[1].kubeconfig())
+        .await?;
+    let label = json!({ "metadata": { "labels": { "name": name } } });
+    let params = PatchParams::default();
+    stage
+        .scene
+        .clusters()
+        .patch(&other.cluster, &params, &Patch::Merge(label))
+        .await?;
+    stage.scene.submit("next", &member).await?;
+    until(
+        &stage.scene.workflows(),
+        "next",
+        "it goes to the other",
+        |workflow| workflow.labels().get(names::CLUSTER_LABEL) == Some(&other.cluster),
+    )
+    .await?;
+    let still = stage.scene.workflows().get("runs").await?;
+    assert_eq!(
+        still.labels().get(names::CLUSTER_LABEL).map(String::as_str),
+        Some(name)
+    );
+    // And its user can delete it.
+    stage
+        .scene
+        .workflows()
+        .delete("runs", &kube::api::DeleteParams::default())
+        .await?;
+    until_gone(&stage.scene.workflows(), "runs", "it is gone").await?;
+    let again = stage.succeeds(&["remove", name, "--yes"]).await?;
+    assert!(again.contains("is not in the fleet"), "{again}");
+    let known: Option<ManagedCluster> = stage.scene.clusters().get_opt(name).await?;
+    known.is_none().then_some(()).context("it is gone for good")
+}

@@ -1,0 +1,193 @@
+//! Two controllers of one control cluster: one of them writes, and the other goes on where it has stopped, in whatever way that was.
+
+#![expect(clippy::print_stderr, reason = "how long a hand-over takes is worth a look")]
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use argosy_api::names;
+use argosy_tests::lab::{
+    Scene, Stage,
+    binaries::{Binary, IDENTITY},
+    objects::{self, create, phase},
+    stage::CONTROLLER_USER,
+    waiting::until,
+};
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::watcher::{self, Event, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::crashes::{Births, outcome_of, play, settled};
+
+const WORKFLOWS: usize = 60;
+
+/// Environment variables of the replica `identity`, with a lease of that many seconds.
+pub(super) fn replica(identity: &str, lease: u64) -> Vec<(&'static str, String)> {
+    vec![
+        (IDENTITY, identity.to_owned()),
+        ("ARGOSY_LEADER_ELECT_LEASE_DURATION", lease.to_string()),
+        ("ARGOSY_LEADER_ELECT_RENEW_DEADLINE", (lease * 2 / 3).to_string()),
+        ("ARGOSY_LEADER_ELECT_RETRY_PERIOD", "1".to_owned()),
+    ]
+}
+
+/// Waits until the Lease is held by `identity`.
+pub(super) async fn held_by(client: &Client, lease: &str, identity: &str) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), objects::CONTROLLER_NAMESPACE);
+    let holder = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+    let is_it = |lease: &Lease| holder(lease).as_deref() == Some(identity);
+    until(&leases, lease, "it has another holder", is_it).await?;
+    Ok(())
+}
+
+/// Notes the UIDs of the objects of `api`, by name, for ever.
+pub(super) async fn note<K>(api: Api<K>, births: Births) -> Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let events = watcher(api, watcher::Config::default());
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        if let Event::Apply(object) | Event::InitApply(object) = event? {
+            let mut births = births.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let uids = births.entry(object.name_any()).or_default();
+            uids.insert(object.uid().unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// Each of `count` objects was there, and none a second time.
+#[track_caller]
+pub(super) fn were_born_once(births: &Births, count: usize) {
+    let births = births.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (name, uids) in births.iter() {
+        assert_eq!(uids.len(), 1, "{name} was created {} times", uids.len());
+    }
+    assert_eq!(births.len(), count);
+}
+
+/// A stage whose controller is `one`, and a second controller, `two`.
+async fn two_controllers(name: &str, lease: u64) -> Result<(Arc<Stage>, Binary)> {
+    let stage = Stage::own_replicated(name, replica("one", lease)).await?;
+    held_by(
+        &stage.control.client().await?,
+        &names::controller_lease(name),
+        "one",
+    )
+    .await?;
+    let kubeconfig = stage.control.kubeconfig_as(CONTROLLER_USER)?;
+    let two = Binary::controller_with(&kubeconfig, name, None, &replica("two", lease)).await?;
+    Ok((stage, two))
+}
+
+#[tokio::test]
+async fn when_the_leader_is_killed_under_load_nothing_is_lost_and_nothing_is_doubled() -> Result<()> {
+    let (stage, two) = two_controllers("leaders-killed", 9).await?;
+    let one = &stage.controller;
+    ensure!(one.leads().await? && !two.leads().await?);
+    let (_, text) = two.ask("/readyz?verbose").await?;
+    assert!(text.contains("[+]follows ok"), "{text}");
+
+    let scene = Scene::on(stage.clone(), "leaders-killed").await?;
+    let member = Arc::new(scene.pull().await?);
+    let (objects, works) = (Births::default(), Births::default());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(play(member.clone(), objects.clone()));
+    tasks.spawn(note(member.works(), works.clone()));
+    let mut killed = None;
+    for number in 0..WORKFLOWS {
+        create(
+            &scene.workflows(),
+            &objects::workflow(&format!("run-{number}"), &member.cluster),
+        )
+        .await?;
+        if number == WORKFLOWS / 2 {
+            one.kill()?;
+            killed = Some(Instant::now());
+        }
+    }
+    let client = stage.control.client().await?;
+    held_by(&client, &names::controller_lease("leaders-killed"), "two").await?;
+    let taken = killed.context("it was killed")?.elapsed();
+    ensure!(two.leads().await?);
+    let mut first = None;
+    for number in 0..WORKFLOWS {
+        let name = format!("run-{number}");
+        until(&scene.workflows(), &name, "its end is shown", |workflow| {
+            phase(workflow) == outcome_of(&name)
+        })
+        .await?;
+        settled(&scene, &member, &name).await?;
+        first.get_or_insert_with(|| killed.map(|killed| killed.elapsed()));
+    }
+    if let Some(ended) = tasks.try_join_next() {
+        ended??;
+    }
+    were_born_once(&objects, WORKFLOWS);
+    were_born_once(&works, WORKFLOWS);
+    eprintln!("killed with a lease of 9 s: the other one led after {taken:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
+    let (stage, two) = two_controllers("leaders-ended", 15).await?;
+    let scene = Scene::on(stage.clone(), "leaders-ended").await?;
+    let member = scene.pull().await?;
+    scene.round_trip("before", &member).await?;
+    for number in 0..20 {
+        scene.submit(&format!("load-{number}"), &member).await?;
+    }
+    let asked = Instant::now();
+    let ended = stage.controller.terminate()?;
+    ensure!(ended.success(), "it ended with {ended}");
+    let gone = asked.elapsed();
+    let client = stage.control.client().await?;
+    held_by(&client, &names::controller_lease("leaders-ended"), "two").await?;
+    let taken = asked.elapsed();
+    scene.round_trip("after", &member).await?;
+    let sent = asked.elapsed();
+    ensure!(two.leads().await?);
+    for number in 0..20 {
+        let name = format!("load-{number}");
+        until(&member.workflows(), &name, "it is on the cluster", |_| true).await?;
+    }
+    eprintln!(
+        "asked to end: gone after {gone:?}, another led after {taken:?}, a new Workflow was there and back after {sent:?}"
+    );
+    ensure!(taken < gone + Duration::from_secs(2), "{taken:?}, {gone:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() -> Result<()> {
+    let (stage, two) = two_controllers("leaders-stopped", 9).await?;
+    let scene = Scene::on(stage.clone(), "leaders-stopped").await?;
+    let member = scene.pull().await?;
+    scene.round_trip("before", &member).await?;
+    let one = &stage.controller;
+    one.freeze()?;
+    let client = stage.control.client().await?;
+    let lease = names::controller_lease("leaders-stopped");
+    held_by(&client, &lease, "two").await?;
+    scene.round_trip("meanwhile", &member).await?;
+    // Nobody else writes when it goes on, and there is something to write that it is told of at once.
+    ensure!(two.terminate()?.success());
+    held_by(&client, &lease, "").await?;
+    let waiting = scene.submit("waiting", &member).await?;
+    one.thaw()?;
+    let ended = one.ended().await?;
+    ensure!(!ended.success(), "it ended with {ended}");
+    ensure!(one.log()?.contains("leads no longer"), "{}", one.log()?);
+    let now = scene.workflows().get("waiting").await?;
+    assert_eq!(now.resource_version(), waiting.resource_version());
+    one.start_again().await?;
+    until(&member.workflows(), "waiting", "it is sent", |_| true).await?;
+    Ok(())
+}

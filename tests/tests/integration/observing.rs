@@ -1,0 +1,264 @@
+//! What an operator sees of controller and agent: traces, log lines, health, and counts of the fleet.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use argosy_tests::lab::{
+    Member, Scene, Stage,
+    binaries::{Binary, WebhookSettings},
+    collector::{Collector, Span},
+    objects::{create, phase, workflow},
+    proxy::Proxy,
+    waiting::{PATIENCE, until},
+};
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+/// Runs a Workflow to its end and returns its UID.
+async fn run(scene: &Scene, member: &Member, name: &str) -> Result<String> {
+    let created = create(&scene.workflows(), &workflow(name, &member.cluster)).await?;
+    until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
+    member.argo().start(name).await?;
+    member.argo().finish(name, "Succeeded").await?;
+    until(&scene.workflows(), name, "its end is shown", |workflow| {
+        phase(workflow) == "Succeeded"
+    })
+    .await?;
+    until(&member.workflows(), name, "it is let go", |object| {
+        object.finalizers().is_empty()
+    })
+    .await?;
+    created.uid().context("it has a UID")
+}
+
+/// The metrics of a process, once `test` holds for them. They cannot be watched.
+async fn metrics_until(process: &Binary, what: &str, test: impl Fn(&str) -> bool) -> Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let told = process.metrics().await?;
+        if test(&told) {
+            return Ok(told);
+        }
+        if Instant::now() > deadline {
+            bail!("waited for metrics: {what}; there are {told}");
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_trace_holds_the_steps_of_controller_and_agent_for_a_workflow() -> Result<()> {
+    let collector = Collector::open().await?;
+    let variables = vec![
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint().to_owned()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "200".to_owned()),
+    ];
+    let stage = Stage::own_observed("tracing", variables).await?;
+    ensure!(
+        !stage.controller.log()?.contains("built without them"),
+        "this needs binaries with traces: cargo build --package argosy --bins --features otel"
+    );
+    let scene = Scene::on(Arc::clone(&stage), "tracing").await?;
+    let member = scene.pull().await?;
+    let uid = run(&scene, &member, "traced").await?;
+    let trace = uid.replace('-', "");
+    let steps = [
+        ("argosy-controller", "dispatch"),
+        ("argosy-agent", "create"),
+        ("argosy-agent", "argo start"),
+        ("argosy-agent", "report"),
+        ("argosy-controller", "mirror"),
+    ];
+    let of_trace = |spans: &[Span]| -> Vec<Span> {
+        let own = spans.iter().filter(|span| span.trace == trace);
+        own.cloned().collect()
+    };
+    let has = |spans: &[Span], (service, name): (&str, &str)| {
+        let is_it = |span: &Span| span.service == service && span.name == name && !span.is_error;
+        spans.iter().any(is_it)
+    };
+    let spans = collector
+        .until("every step of the way", |spans| {
+            let own = of_trace(spans);
+            steps.iter().all(|step| has(&own, *step))
+        })
+        .await?;
+    let spans = of_trace(&spans);
+    let first: Vec<&Span> = spans.iter().filter(|span| span.parent.is_empty()).collect();
+    ensure!(
+        first.len() == 1 && first[0].name == "dispatch",
+        "not one first span: {spans:#?}"
+    );
+    for span in &spans {
+        let attribute = |name: &str| span.attributes.get(name).map(String::as_str);
+        let place = [attribute("cluster"), attribute("namespace"), attribute("name")];
+        assert_eq!(
+            place,
+            [Some(member.cluster.as_str()), Some("tracing"), Some("traced")]
+        );
+        assert_eq!(
+            (attribute("uid"), attribute("attempt")),
+            (Some(uid.as_str()), Some("1"))
+        );
+        assert!(span.start <= span.end, "{span:?}");
+        assert!(span.id == first[0].id || span.parent == first[0].id, "{span:?}");
+    }
+    let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), spans.len(), "a span was told twice");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_not_exported_yet_is_exported_when_the_process_ends() -> Result<()> {
+    let collector = Collector::open().await?;
+    let variables = vec![
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint().to_owned()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "3600000".to_owned()),
+    ];
+    let stage = Stage::own_observed("flushing", variables).await?;
+    let scene = Scene::on(Arc::clone(&stage), "flushing").await?;
+    let member = scene.pull().await?;
+    let uid = run(&scene, &member, "traced").await?;
+    assert!(stage.controller.terminate()?.success());
+    assert!(member.agent()?.terminate()?.success());
+    let trace = uid.replace('-', "");
+    collector
+        .until("those of both processes", |spans| {
+            let own = spans.iter().filter(|span| span.trace == trace);
+            let services: BTreeSet<&str> = own.map(|span| span.service.as_str()).collect();
+            services == ["argosy-agent", "argosy-controller"].into()
+        })
+        .await?;
+    Ok(())
+}
+
+/// Every line of a log, which is to be JSON.
+fn lines(log: &str) -> Result<Vec<Value>> {
+    let lines = log.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+        for field in ["timestamp", "level", "target", "message"] {
+            ensure!(line[field].is_string(), "no {field}: {line}");
+        }
+        Ok(line)
+    });
+    lines.collect()
+}
+
+#[tokio::test]
+async fn every_log_line_is_json_and_says_what_it_is_about() -> Result<()> {
+    let variables = vec![
+        ("ARGOSY_LOG_FORMAT", "json".to_owned()),
+        ("ARGOSY_LOG", "argosy=debug".to_owned()),
+    ];
+    let stage = Stage::own_observed("logging", variables).await?;
+    let scene = Scene::on(Arc::clone(&stage), "logging").await?;
+    let member = scene.pull().await?;
+    let uid = run(&scene, &member, "logged").await?;
+    for (process, stage_of) in [(&stage.controller, "dispatch"), (member.agent()?, "create")] {
+        let lines = lines(&process.log()?)?;
+        let began = |line: &&Value| line["message"] == "starting" && line["stage"] == stage_of;
+        let line = lines.iter().find(began).context("no line about it")?;
+        let expected = [
+            ("kind", "Workflow"),
+            ("cluster", &member.cluster),
+            ("namespace", "logging"),
+            ("name", "logged"),
+            ("uid", &uid),
+        ];
+        for (field, value) in expected {
+            assert_eq!(line[field], value, "{line}");
+        }
+        assert_eq!(line["attempt"], 1, "{line}");
+    }
+    let of_agent = lines(&member.agent()?.log()?)?;
+    let mut other = of_agent
+        .iter()
+        .filter(|line| line["target"] != "argosy::shutdown");
+    assert!(
+        other.all(|line| line["cluster"] == member.cluster.as_str()),
+        "a line of an agent does not name its cluster"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_api_server_that_hangs_is_no_reason_to_restart_who_is_alone() -> Result<()> {
+    let alone = vec![("ARGOSY_LEADER_ELECT", "false".to_owned())];
+    let scene = Scene::on(Stage::own_replicated("hanging", alone).await?, "hanging").await?;
+    let proxy = Proxy::open(scene.stage.servers.wecs[0].kubeconfig()).await?;
+    let member = scene.join_pull_through("hung", proxy.kubeconfig(), 3).await?;
+    let agent = member.agent()?;
+    let (status, text) = agent.ask("/readyz?verbose").await?;
+    assert_eq!(
+        (status, text.as_str()),
+        (200, "[+]objects ok\n[+]workflows ok\nreadyz check passed\n")
+    );
+    proxy.hang();
+    scene.submit("waiting", &member).await?;
+    metrics_until(agent, "a request was given up", |text| {
+        text.contains("argosy_failures_total{engine=\"agent_workflows\",reason=\"unreachable\"}")
+            || text.contains("argosy_failures_total{engine=\"agent_workflows\",reason=\"missing\"}")
+    })
+    .await?;
+    for path in ["/livez", "/healthz"] {
+        assert_eq!(agent.ask(path).await?, (200, "ok".to_owned()), "{path}");
+    }
+    // What it knows is good enough to go on with.
+    assert_eq!(agent.ask("/readyz").await?.0, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_part_that_cannot_go_on_ends_the_process_and_is_named() -> Result<()> {
+    // Of its own, because the other controller may register its webhook before it ends.
+    let stage = Stage::own("ended").await?;
+    let webhook = WebhookSettings::new("30d")?;
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", webhook.port))?;
+    let kubeconfig = stage.control.kubeconfig();
+    let started = Binary::controller(kubeconfig, "ended", Some(&webhook)).await;
+    let error = started
+        .err()
+        .context("it goes on without its webhook")?
+        .to_string();
+    assert!(
+        error.contains("a part of this process ended by itself") && error.contains("webhook"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn workflows_are_counted_by_cluster_and_phase_until_the_cluster_is_gone() -> Result<()> {
+    let stage = Stage::own_guarded("counting", "30d").await?;
+    let scene = Scene::on(Arc::clone(&stage), "counting").await?;
+    let member = scene.pull().await?;
+    let (status, text) = stage.controller.ask("/readyz?verbose").await?;
+    let ready = "[+]leads ok\n[+]objects ok\n[+]webhook ok\n[+]workflows ok\nreadyz check passed\n";
+    assert_eq!((status, text.as_str()), (200, ready));
+    run(&scene, &member, "counted").await?;
+    let cluster = &member.cluster;
+    let expected = [
+        format!("argosy_workflows{{cluster=\"{cluster}\",phase=\"Succeeded\"}} 1\n"),
+        format!("argosy_cluster_available{{cluster=\"{cluster}\"}} 1\n"),
+        "argosy_clusters{state=\"available\"} 1\n".to_owned(),
+        "argosy_notices_total{type=\"Normal\",reason=\"Dispatched\"} 1\n".to_owned(),
+        "argosy_webhook_review_seconds_count{outcome=\"answered\"}".to_owned(),
+    ];
+    let has_all = |text: &str| expected.iter().all(|line| text.contains(line.as_str()));
+    let text = metrics_until(&stage.controller, "the Workflow is counted", has_all).await?;
+    let ends = text
+        .lines()
+        .find_map(|line| line.strip_prefix("argosy_webhook_certificate_expiration_timestamp_seconds "))
+        .context("the certificate's end is told")?;
+    assert!(ends.parse::<u64>()? > 1_700_000_000, "{ends}");
+    // Nobody is to take the cluster up again.
+    member.agent()?.kill()?;
+    scene.clusters().delete(cluster, &DeleteParams::default()).await?;
+    let series = format!("cluster=\"{cluster}\"");
+    metrics_until(&stage.controller, "the cluster's series are gone", |text| {
+        !text.contains(&series)
+    })
+    .await?;
+    Ok(())
+}
