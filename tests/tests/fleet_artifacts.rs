@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use argosy_tests::fleet::{Artifact, CONTROL, Fleet, History, PULL, PUSH, Sample};
+use argosy_tests::fleet::{Artifact, CONTROL, Fleet, History, PULL, PUSH, Sample, until};
 use serde_json::Value;
 use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_mins(4);
+/// For how long the Argo Server's lists may be behind its event stream.
+const LISTED: Duration = Duration::from_secs(30);
 
 /// Creates the sample on the control cluster and waits for its end; returns its name and status there.
 async fn run(fleet: &Fleet, cluster: &str, sample: &str) -> Result<(String, Value)> {
@@ -145,7 +147,7 @@ async fn assert_stream_tells_all(fleet: &Fleet, cluster: &str) -> Result<()> {
                 phases.push(phase.clone());
             }
             if phase == "Running" && progress.is_empty() {
-                assert_listed(fleet, &name, "Running").await?;
+                until_listed(fleet, &name, "Running").await?;
             }
             progress.extend(status["progress"].as_str().map(ToOwned::to_owned));
             if ["Succeeded", "Failed", "Error"].contains(&phase.as_str()) {
@@ -166,25 +168,23 @@ async fn assert_stream_tells_all(fleet: &Fleet, cluster: &str) -> Result<()> {
         last.pointer("/metadata/name").and_then(Value::as_str),
         Some(name.as_str())
     );
-    assert_listed(fleet, &name, "Succeeded").await?;
+    until_listed(fleet, &name, "Succeeded").await?;
     Ok(())
 }
 
-/// Fails unless the list by this phase has the Workflow, and the list by all other phases has not.
-async fn assert_listed(fleet: &Fleet, name: &str, phase: &str) -> Result<()> {
-    let listed = fleet.argo_server.list(&[phase]).await?;
-    assert!(
-        listed.contains(&(name.to_owned(), phase.to_owned())),
-        "{name} is not in {listed:?}"
-    );
+/// Waits until the list by this phase has the Workflow, and the list by all other phases has not. The Argo Server lists
+/// from a store that a watch of its own fills (3.6 and later), so the event stream may be ahead of its lists.
+async fn until_listed(fleet: &Fleet, name: &str, phase: &str) -> Result<()> {
     let others: Vec<&str> = ["Pending", "Running", "Succeeded", "Failed", "Error"]
         .into_iter()
         .filter(|other| *other != phase)
         .collect();
-    let listed = fleet.argo_server.list(&others).await?;
-    assert!(
-        listed.iter().all(|(other, _)| other != name),
-        "{name} is listed by another phase: {listed:?}"
-    );
-    Ok(())
+    let what = format!("{name} in the list of phase {phase}, and in no other");
+    until(LISTED, &what, async || {
+        let listed = fleet.argo_server.list(&[phase]).await?;
+        let elsewhere = fleet.argo_server.list(&others).await?;
+        let here = listed.contains(&(name.to_owned(), phase.to_owned()));
+        Ok((here && elsewhere.iter().all(|(other, _)| other != name)).then_some(()))
+    })
+    .await
 }
