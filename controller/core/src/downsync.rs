@@ -35,13 +35,13 @@ use kube::core::DynamicObject;
 
 use crate::{
     Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, digest::Digest, placement::Labels,
-    properties::Properties, reconcile::UnderWay, transforms::Transforms,
+    properties::Properties, reconcile::UnderWay, shared::Shared, transforms::Transforms,
 };
 
 pub use action::{DownsyncAction, Place};
 pub use collectors::{Combining, There, says};
 use kind::{Catalogue, Kind, KindName};
-use object::Object;
+use object::{Object, Selection};
 use policy::Policy;
 pub use upsync::status_in;
 pub use wanted::{WantedKind, WantedKinds};
@@ -180,6 +180,7 @@ pub struct Downsync {
     listed: BTreeSet<KindName>,
     unreadable: BTreeMap<KindName, String>,
     objects: HashMap<OriginUid, Object>,
+    selections: Shared<Selection>,
     by_kind: BTreeMap<KindName, BTreeSet<OriginUid>>,
     policies: BTreeMap<String, Policy>,
     transforms: Transforms,
@@ -217,6 +218,7 @@ impl Downsync {
             listed: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             objects: HashMap::new(),
+            selections: Shared::new(),
             by_kind: BTreeMap::new(),
             policies: BTreeMap::new(),
             transforms: Transforms::default(),

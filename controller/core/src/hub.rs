@@ -42,10 +42,17 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace},
 };
 use kube::core::Selector;
+use litemap::LiteMap;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, WorkflowKey, admission::Admission,
-    patch::JsonPatch, placement::Labels, properties::Properties, reconcile::UnderWay, transforms::Transforms,
+    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, WorkflowKey,
+    admission::Admission,
+    patch::JsonPatch,
+    placement::{Labels, Placement},
+    properties::Properties,
+    reconcile::UnderWay,
+    shared::Shared,
+    transforms::Transforms,
 };
 
 pub use action::{HubAction, Purpose};
@@ -171,6 +178,9 @@ struct Synced {
     reports: bool,
 }
 
+/// What there is of one Workflow. It hardly ever has more than one cluster, and a tree makes room for eleven at once.
+type ByCluster<V> = LiteMap<ClusterName, Box<V>>;
+
 /// The index.
 #[derive(Debug)]
 pub struct Hub {
@@ -191,9 +201,9 @@ pub struct Hub {
     /// Leases by cluster; one may be seen before its ManagedCluster.
     pulses: BTreeMap<ClusterName, Pulse>,
     /// ManifestWorks by origin, then cluster.
-    works: HashMap<OriginUid, BTreeMap<ClusterName, Box<Work>>>,
+    works: HashMap<OriginUid, ByCluster<Work>>,
     /// WorkStatuses by origin, then cluster.
-    reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<Report>>>,
+    reports: HashMap<OriginUid, ByCluster<Report>>,
     under_way: UnderWay<HubKey>,
     /// What is worth an Event and was not taken yet.
     notices: Vec<Notice>,
@@ -205,6 +215,7 @@ pub struct Hub {
     runs: HashMap<(OriginUid, Arc<str>), BTreeMap<ClusterName, WorkflowKey>>,
     /// Claimed and unfinished Workflows by cluster: whom a change of the cluster concerns.
     claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
+    placements: Shared<Placement>,
 }
 
 impl Hub {
@@ -231,6 +242,7 @@ impl Hub {
             ignored: BTreeMap::new(),
             runs: HashMap::new(),
             claimed: BTreeMap::new(),
+            placements: Shared::new(),
         }
     }
 

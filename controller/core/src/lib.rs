@@ -32,6 +32,7 @@ mod properties;
 mod quantity;
 pub mod reconcile;
 pub mod runs;
+mod shared;
 mod subject;
 pub mod templates;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where an object of a mailbox belongs, for both indexes of the controller.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -13,15 +13,15 @@ pub(crate) fn address(metadata: &ObjectMeta, label: &str) -> Option<(OriginUid, 
 }
 
 /// The addresses that are known and not among the live ones.
-pub(crate) fn missing<'a, V: 'a>(
-    known: impl Iterator<Item = (&'a OriginUid, &'a BTreeMap<ClusterName, V>)>,
+pub(crate) fn missing<'a, V: 'a, C: IntoIterator<Item = (&'a ClusterName, &'a V)>>(
+    known: impl Iterator<Item = (&'a OriginUid, C)>,
     live: &BTreeSet<(OriginUid, ClusterName)>,
 ) -> Vec<(OriginUid, ClusterName)> {
     known
         .flat_map(|(origin, by_cluster)| {
             by_cluster
-                .keys()
-                .map(move |cluster| (origin.clone(), cluster.clone()))
+                .into_iter()
+                .map(move |(cluster, _)| (origin.clone(), cluster.clone()))
         })
         .filter(|address| !live.contains(address))
         .collect()

@@ -21,7 +21,7 @@ pub use rules::Subject;
 pub(crate) use rules::{Labels, Modulation, Rules};
 
 /// Where a Workflow could go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Placement {
     /// The policies that select it.
     pub(crate) policies: BTreeSet<String>,

@@ -16,7 +16,7 @@ use kube::Resource;
 use serde_json::json;
 
 use super::{Downsync, DownsyncAction, Policy, policy::pause};
-use crate::{Decision, patch::JsonPatch};
+use crate::{Decision, packed::Packed, patch::JsonPatch};
 
 /// Objects that a Binding names. The request that writes it stays far below what an API server takes.
 const MOST: usize = 2000;
@@ -33,7 +33,8 @@ const PAUSE_OF_EACH: SignedDuration = SignedDuration::from_millis(50);
 pub(super) struct Known {
     pub(super) uid: String,
     pub(super) resource_version: String,
-    spec: BindingSpec,
+    /// It names a thousand objects, and is read when it may be written anew.
+    spec: Packed,
     annotations: BTreeMap<String, String>,
 }
 
@@ -44,7 +45,7 @@ impl Known {
             uid: binding.metadata.uid.unwrap_or_default(),
             resource_version: binding.metadata.resource_version.unwrap_or_default(),
             annotations: binding.metadata.annotations.unwrap_or_default(),
-            spec: binding.spec,
+            spec: Packed::new(&binding.spec),
         }
     }
 }
@@ -64,13 +65,14 @@ impl Downsync {
         }
         policy.binding_at.set(Some(now));
         let known = self.bindings.get(name);
-        let mut spec = self.binding_spec(policy, known);
+        let former: Option<BindingSpec> = known.and_then(|known| known.spec.read());
+        let mut spec = self.binding_spec(policy, former.as_ref());
         let left_out = truncate(&mut spec);
         let Some(known) = known else {
             return DownsyncAction::CreateBinding(Box::new(new_binding(name, policy, spec, left_out))).into();
         };
         let annotations = annotated(known.annotations.clone(), left_out);
-        let patch = (known.spec != spec || known.annotations != annotations).then(|| {
+        let patch = (former.as_ref() != Some(&spec) || known.annotations != annotations).then(|| {
             JsonPatch::guarded(&known.uid, &known.resource_version)
                 .set("/spec", json!(spec))
                 .set("/metadata/annotations", json!(annotations))
@@ -84,9 +86,9 @@ impl Downsync {
     }
 
     /// The version of an object is the one at which it came in: that it changes is no reason to write all of it anew.
-    fn binding_spec(&self, policy: &Policy, known: Option<&Known>) -> BindingSpec {
+    fn binding_spec(&self, policy: &Policy, former: Option<&BindingSpec>) -> BindingSpec {
         let written = |reference: &ObjectRef| {
-            let workload = &known?.spec.workload;
+            let workload = &former?.workload;
             let all = if reference.namespace.is_some() {
                 &workload.namespace_scope
             } else {

@@ -289,10 +289,7 @@ impl Downsync {
     ) -> Vec<(ClusterName, Option<Arc<Value>>, Option<Timestamp>)> {
         let clusters: BTreeSet<ClusterName> = if object.kind.is_run() {
             let claimed = object.labels.get(names::CLUSTER_LABEL);
-            claimed
-                .map(|cluster| cluster.as_str().into())
-                .into_iter()
-                .collect()
+            claimed.map(Into::into).into_iter().collect()
         } else {
             policy.clusters.clone()
         };
@@ -309,7 +306,7 @@ impl Downsync {
     /// The CombinedStatuses of an object.
     pub(super) fn combined_of(&self, origin: &OriginUid) -> BTreeSet<DownsyncKey> {
         let object = self.objects.get(origin);
-        let selection = object.into_iter().flat_map(|object| &object.selection);
+        let selection = object.into_iter().flat_map(|object| object.selection.iter());
         selection
             .filter(|(_, wanted)| !wanted.collectors.is_empty())
             .filter_map(|(name, _)| self.policies.get(name))

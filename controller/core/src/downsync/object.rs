@@ -7,11 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::{DownsyncKey, kind::Kind};
-use crate::{
-    digest::Digest,
-    placement::{Labels, Modulation},
-    properties::is_templated,
-};
+use crate::{digest::Digest, pairs::Pairs, placement::Modulation, properties::is_templated};
 
 /// An object of the WDS.
 #[derive(Debug)]
@@ -21,7 +17,7 @@ pub(super) struct Object {
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) resource_version: String,
-    pub(super) labels: Labels,
+    pub(super) labels: Pairs,
     /// What is sent is made of it. Kept only while a policy selects the object: there may be many others.
     pub(super) content: Option<Arc<Value>>,
     /// Of the content as far as it can be sent, while it matters.
@@ -29,12 +25,14 @@ pub(super) struct Object {
     /// Of its status; `None` where it has none or an empty one.
     pub(super) status: Option<Digest>,
     pub(super) is_templated: bool,
-    /// What the policies that select it want, by policy.
-    pub(super) selection: BTreeMap<String, Modulation>,
+    pub(super) selection: Arc<Selection>,
     /// The status that we last wrote and what the API server made of it. Such a difference is not written again.
     pub(super) wrote: Option<(Digest, Option<Digest>)>,
     pub(super) presence: Presence,
 }
+
+/// What the policies that select an object want of it, by policy.
+pub(super) type Selection = BTreeMap<String, Modulation>;
 
 /// What is known of whether an object is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +67,11 @@ impl Object {
             name: metadata.name.as_deref().unwrap_or_default().into(),
             is_templated: is_templated(metadata.annotations.as_ref()),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
-            labels: metadata.labels.clone().unwrap_or_default(),
+            labels: metadata.labels.as_ref().into_iter().flatten().collect(),
             digest: None,
             content: None,
             status: digest_of_status(status.as_ref()),
-            selection: BTreeMap::new(),
+            selection: Arc::default(),
             wrote: None,
             presence: Presence::There,
         };

@@ -73,7 +73,7 @@ impl Downsync {
         let guard = JsonPatch::guarded(origin.as_str(), &object.resource_version);
         let with_labels = |patch: JsonPatch| {
             let labels = marked(object, label);
-            if labels == object.labels {
+            if object.labels == labels {
                 patch
             } else {
                 patch.set("/metadata/labels", json!(labels))
@@ -184,12 +184,12 @@ pub(super) fn place(origin: &OriginUid, object: &Object) -> Place {
 const MARKS: [&str; 2] = [names::SINGLETON_STATUS_LABEL, names::MULTI_STATUS_LABEL];
 
 pub(super) fn is_marked(object: &Object) -> bool {
-    MARKS.iter().any(|mark| object.labels.contains_key(*mark))
+    MARKS.iter().any(|mark| object.labels.get(mark).is_some())
 }
 
 /// The labels that an object has with that mark of these, or with none.
 pub(super) fn marked(object: &Object, mark: Option<&str>) -> BTreeMap<String, String> {
-    let mut labels = object.labels.clone();
+    let mut labels = object.labels.to_map();
     labels.retain(|label, _| !MARKS.contains(&label.as_str()));
     labels.extend(mark.map(|mark| (mark.to_owned(), "true".to_owned())));
     labels

@@ -42,7 +42,8 @@ impl Hub {
 
     /// Puts `view` under `key` with its placement.
     pub(super) fn place_and_insert(&mut self, key: WorkflowKey, mut view: Box<WorkflowView>) {
-        view.placement = self.place(&key, &view.labels.to_map());
+        let placement = self.place(&key, &view.labels.to_map());
+        view.placement = self.placements.share(placement);
         self.workflows.insert(key, view);
     }
 
@@ -57,9 +58,10 @@ impl Hub {
                 continue;
             };
             let placement = self.place(&key, &view.labels.to_map());
-            if placement == view.placement {
+            if placement == *view.placement {
                 continue;
             }
+            let placement = self.placements.share(placement);
             if let Some(view) = self.workflows.get_mut(&key) {
                 view.placement = placement;
             }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A ManifestWork.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Work {
     pub(super) uid: String,
@@ -49,7 +49,7 @@ pub(super) struct Work {
 }
 
 /// A WorkStatus.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) resource_version: String,
     pub(super) attempt: u64,

@@ -2,7 +2,7 @@
 //!
 //! Taken from the object once, when it is learnt.
 
-use std::{cell::Cell, collections::BTreeMap};
+use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A Workflow of the WDS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct WorkflowView {
     pub(super) uid: OriginUid,
@@ -52,7 +52,7 @@ pub(super) struct WorkflowView {
     pub(super) last_attempt: u64,
     pub(super) status: Status,
     /// Kept up to date by the index as policies and clusters change.
-    pub(super) placement: Placement,
+    pub(super) placement: Arc<Placement>,
     /// The status that we last wrote and what the API server made of it, which differs where the WDS's CRD prunes
     /// fields that the cluster's Argo knows. Such a difference is not written again.
     pub(super) wrote: Option<(Digest, Digest)>,
@@ -106,7 +106,7 @@ pub(super) struct SendFailure {
 }
 
 /// What decisions read of a WDS status.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Status {
     pub(super) digest: Option<Digest>,
     /// Whether it is an object at all, as Argo writes it; the CRD does not say so.
@@ -180,7 +180,7 @@ impl WorkflowView {
             initial_status,
             last_attempt,
             status: Status::new(object.status.as_ref()),
-            placement: Placement::default(),
+            placement: Arc::default(),
             wrote: None,
             settled: Cell::new(None),
             send_failure: None,

@@ -44,7 +44,7 @@ pub struct Subject<'a> {
 }
 
 /// What a policy wants for an object that it selects; several clauses are ORed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Modulation {
     /// Create it and never write it again.
     pub(crate) create_only: bool,

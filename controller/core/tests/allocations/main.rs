@@ -125,9 +125,9 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
         (
             "controller, Workflows",
             kept(|count| hub(count, Some(&status))),
-            4_096,
+            3_072,
         ),
-        ("controller, all objects", kept(downsync), 2_048),
+        ("controller, all objects", kept(downsync), 768),
         ("agent", kept(|count| agent(count, 10)), 5_632),
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");

@@ -11,10 +11,10 @@ use crate::{
     downsync::{
         Downsync, DownsyncKey,
         kind::{Catalogue, Kind, KindName, object_stays},
-        object::{Object, Presence},
+        object::{Object, Presence, Selection},
         upsync::{is_marked, marked},
     },
-    placement::{Rules, Subject},
+    placement::{Labels, Rules, Subject},
     reconcile::is_gone,
 };
 
@@ -85,15 +85,18 @@ impl Downsync {
         if is_gone(&object.metadata) {
             return self.delete_object(&origin);
         }
+        let labels = object.metadata.labels.clone().unwrap_or_default();
         let (mut object, fields) = Object::new(kind, object);
         if object_stays(&kind.group, &kind.resource, &object.namespace, &object.name) {
             return Dirty::new();
         }
-        for (name, policy) in &self.policies {
-            if let Some(wanted) = policy.rules.select(&self.subject(&object)) {
-                object.selection.insert(name.clone(), wanted);
-            }
-        }
+        let subject = self.subject(&object, &labels);
+        let wishes = self
+            .policies
+            .iter()
+            .filter_map(|(name, policy)| Some((name.clone(), policy.rules.select(&subject)?)));
+        let selection = wishes.collect();
+        object.selection = self.selections.share(selection);
         object.keep(fields);
         let before = self.objects.get(&origin);
         object.wrote = before.and_then(|before| before.wrote);
@@ -173,7 +176,7 @@ impl Downsync {
     pub(super) fn give_up(&mut self, origin: &OriginUid) -> Dirty {
         if let Some(object) = self.objects.get_mut(origin) {
             object.presence = Presence::Left;
-            object.labels = marked(object, None);
+            object.labels = (&marked(object, None)).into();
         }
         self.forget_if_clean(origin)
     }
@@ -206,8 +209,8 @@ impl Downsync {
         let Some(object) = self.objects.get_mut(origin) else {
             return;
         };
-        for (name, _) in std::mem::take(&mut object.selection) {
-            if let Some(policy) = self.policies.get_mut(&name) {
+        for name in std::mem::take(&mut object.selection).keys() {
+            if let Some(policy) = self.policies.get_mut(name) {
                 policy.selected.remove(origin);
             }
         }
@@ -336,7 +339,7 @@ impl Downsync {
         let Some(object) = self.objects.get(origin) else {
             return Dirty::new();
         };
-        let wanted = rules.and_then(|rules| rules.select(&self.subject(object)));
+        let wanted = rules.and_then(|rules| rules.select(&self.subject(object, &object.labels.to_map())));
         if object.selection.get(name) == wanted.as_ref() {
             return Dirty::new();
         }
@@ -351,10 +354,12 @@ impl Downsync {
             };
         }
         if let Some(object) = self.objects.get_mut(origin) {
+            let mut selection = Selection::clone(&object.selection);
             match wanted {
-                Some(wanted) => drop(object.selection.insert(name.to_owned(), wanted)),
-                None => drop(object.selection.remove(name)),
+                Some(wanted) => drop(selection.insert(name.to_owned(), wanted)),
+                None => drop(selection.remove(name)),
             }
+            object.selection = self.selections.share(selection);
             if object.selection.is_empty() {
                 object.content = None;
             }
@@ -363,13 +368,13 @@ impl Downsync {
         dirty
     }
 
-    fn subject<'a>(&'a self, object: &'a Object) -> Subject<'a> {
+    fn subject<'a>(&'a self, object: &'a Object, labels: &'a Labels) -> Subject<'a> {
         Subject {
             group: &object.kind.group,
             resource: &object.kind.resource,
             namespace: &object.namespace,
             name: &object.name,
-            labels: &object.labels,
+            labels,
             namespace_labels: self.namespaces.get(&*object.namespace).map(Arc::as_ref),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
-    hub::{Hub, HubKey, Ignored, Report, SeenReport, SeenWork, WorkflowView},
+    hub::{ByCluster, Hub, HubKey, Ignored, Report, SeenReport, SeenWork, WorkflowView},
     mailbox::missing,
     reconcile::is_newer,
 };
@@ -60,7 +60,10 @@ impl Hub {
         {
             return Dirty::new();
         }
-        let works = self.works.entry(origin.clone()).or_default();
+        let works = self
+            .works
+            .entry(origin.clone())
+            .or_insert_with(|| ByCluster::with_capacity(1));
         let known = works.get(&cluster);
         if known.is_some_and(|known| !is_newer(Some(&work.resource_version), &known.resource_version)) {
             return Dirty::new();
@@ -127,8 +130,10 @@ impl Hub {
             return Dirty::new();
         };
         let report = object.view;
-        let reports = self.reports.entry(origin.clone()).or_default();
-        let known = reports.get(&cluster);
+        let known = self
+            .reports
+            .get(&origin)
+            .and_then(|reports| reports.get(&cluster));
         if known.is_some_and(|known| !is_newer(Some(&report.resource_version), &known.resource_version)) {
             return Dirty::new();
         }
@@ -136,7 +141,10 @@ impl Hub {
         if is_new {
             self.count_ignored(&origin, &cluster, &report);
         }
-        let reports = self.reports.entry(origin.clone()).or_default();
+        let reports = self
+            .reports
+            .entry(origin.clone())
+            .or_insert_with(|| ByCluster::with_capacity(1));
         reports.insert(cluster, report);
         self.workflow_of(&origin)
     }
