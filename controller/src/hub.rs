@@ -31,7 +31,7 @@ use crate::{
     restored::until_restored,
     supervise::{OrphanLog, supervise},
     tolerant::Tolerant,
-    watch::{follow, follow_seen, selecting},
+    watch::{Seen, follow, follow_seen, selecting},
 };
 
 /// The spaces and the name of the WDS.
@@ -133,10 +133,10 @@ fn publish(index: &Hub, snapshots: &watch::Sender<Option<Arc<Admission>>>) {
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
     watches.spawn(follow_seen(
-        Api::<Workflow>::all(wds.clone()),
+        Api::<Seen<Workflow, SeenWorkflow>>::all(wds.clone()),
         selecting(""),
         sender.clone(),
-        SeenWorkflow::from,
+        Seen::into_view,
         HubInput::Workflow,
     ));
     watch_rules(wds, sender, watches);
@@ -179,17 +179,17 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
     ));
     let reports = selecting(names::ORIGIN_UID_LABEL);
     watches.spawn(follow_seen(
-        Api::<Tolerant<ManifestWork>>::all(its()),
+        Api::<Seen<Tolerant<ManifestWork>, SeenWork>>::all(its()),
         works,
         sender.clone(),
-        |work| SeenWork::from(work.into_object()),
+        Seen::into_view,
         HubInput::Work,
     ));
     watches.spawn(follow_seen(
-        Api::<Tolerant<WorkStatus>>::all(its()),
+        Api::<Seen<Tolerant<WorkStatus>, SeenReport>>::all(its()),
         reports,
         sender.clone(),
-        seen_report,
+        Seen::into_view,
         HubInput::Report,
     ));
 }
@@ -222,9 +222,17 @@ fn watch_inventory(its: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut 
     ));
 }
 
-fn seen_report(report: Tolerant<WorkStatus>) -> SeenReport {
-    match report.into_parts() {
-        (report, None) => report.into(),
-        (report, Some(flaw)) => SeenReport::unreadable(report, flaw),
+impl From<Tolerant<ManifestWork>> for SeenWork {
+    fn from(work: Tolerant<ManifestWork>) -> Self {
+        work.into_object().into()
+    }
+}
+
+impl From<Tolerant<WorkStatus>> for SeenReport {
+    fn from(report: Tolerant<WorkStatus>) -> Self {
+        match report.into_parts() {
+            (report, None) => report.into(),
+            (report, Some(flaw)) => Self::unreadable(report, flaw),
+        }
     }
 }

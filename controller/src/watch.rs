@@ -1,5 +1,7 @@
 //! Watches: the only place that sees the watch protocol. An index sees changes, and a re-list as one reset.
 
+mod seen;
+
 use std::{
     collections::{HashMap, HashSet},
     fmt::Debug,
@@ -22,6 +24,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::{metrics::WatchCount, outcome::with_sources};
+
+pub use seen::Seen;
 
 /// Seconds after which a watch is renewed; a dead link is noticed within five more.
 const WATCH_SECONDS: u32 = 30;
@@ -74,8 +78,8 @@ pub async fn follow<K, I>(
     follow_kind(kind, api, config, inputs, |object| object, input, on_error).await;
 }
 
-/// As [`follow`], and `see` takes of each object what is needed as soon as it is listed: all of a long list, as trees of JSON, would
-/// take far more memory than what is kept of it.
+/// As [`follow`], and `see` takes of each object what is needed as soon as its page is listed. Of long lists of large objects even a page
+/// takes far more memory than what is kept of it: see [`Seen`].
 pub async fn follow_seen<K, V, I>(
     api: Api<K>,
     config: watcher::Config,

@@ -10,7 +10,7 @@ use super::{
 use crate::{WorkflowKey, reconcile::is_gone};
 
 /// A Workflow of the WDS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SeenWorkflow {
     pub(super) key: WorkflowKey,
     /// Nothing keeps it from going any more.
@@ -19,7 +19,7 @@ pub struct SeenWorkflow {
 }
 
 /// A ManifestWork of the ITS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SeenWork {
     /// Whose it is; `None` where it does not say.
     pub(super) address: Option<Address>,
@@ -28,7 +28,7 @@ pub struct SeenWork {
 }
 
 /// A WorkStatus of the ITS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SeenReport {
     pub(super) address: Option<Address>,
     pub(super) view: Box<Report>,
