@@ -13,10 +13,28 @@ component_start() {
 
 component_log() { echo "$(fleet_dir)/log/$1-$2.log"; }
 
+audit_log() { echo "$(fleet_dir)/log/$1-audit.log"; }
+
+# What Argosy asks of a cluster, whoever it is there: by this the tests know which of its rights it uses.
+audit_policy() {
+  cat <<POLICY
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts:argosy", "system:serviceaccounts:cluster1", "system:serviceaccounts:cluster2", "argosy.dev:agents"]
+- level: None
+POLICY
+}
+
 apiserver_start() {
-  local cluster=$1 pki ip
+  local cluster=$1 pki ip policy
   pki=$(certificates_dir "$cluster")
   ip=$(fleet_ip "$cluster")
+  policy=$(fleet_cluster_dir "$cluster")/audit-policy.yaml
+  audit_policy >"$policy"
   component_start "$cluster" kube-apiserver "$TOOLCHAIN_BIN/kube-apiserver" \
     --etcd-servers="unix://$(etcd_socket)" --etcd-prefix="/$cluster" \
     --secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$ip" \
@@ -33,6 +51,7 @@ apiserver_start() {
     --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
     --requestheader-extra-headers-prefix=X-Remote-Extra- \
     --proxy-client-cert-file="$pki/front-proxy-client.crt" --proxy-client-key-file="$pki/front-proxy-client.key" \
+    --audit-policy-file="$policy" --audit-log-path="$(audit_log "$cluster")" --audit-log-mode=batch --audit-log-maxsize=1000 \
     --profiling=false
 }
 
