@@ -21,6 +21,7 @@ pub mod leader;
 pub mod mailboxes;
 pub mod metrics;
 pub mod outcome;
+pub mod programs;
 pub mod release;
 pub mod restored;
 pub mod shutdown;

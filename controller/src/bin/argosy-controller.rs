@@ -2,16 +2,9 @@
 
 use std::process::ExitCode;
 
-use argosy::{args::ControllerArgs, controller, telemetry};
-use clap::Parser;
-
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let args = ControllerArgs::parse();
-    telemetry::install_crypto();
-    telemetry::init("argosy-controller", args.common.log_format);
-    telemetry::exit_code(controller::run(args).await)
+fn main() -> ExitCode {
+    argosy::programs::argosy_controller()
 }
