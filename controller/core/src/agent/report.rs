@@ -83,18 +83,20 @@ impl Agent {
         Some(self.as_work_status(origin, &key, status, reported, digest))
     }
 
-    /// What a record is to remember of an object that has ended: once the hub has the last report, under the digest of that;
-    /// where the ITS has lost even its ManifestWork, under its own.
+    /// What a record is to remember of an object that has ended: under the digest of the last report, whether the hub has it or not;
+    /// where the ITS has lost even its ManifestWork, under that of the report that is there.
     pub(super) fn ending(&self, origin: &OriginUid, object: &Object) -> Option<Value> {
         object.is_final.then_some(())?;
         let status = object.status.as_ref()?.value();
-        let told = self
-            .told
-            .get(origin)
-            .filter(|known| known.attempt == object.attempt)
-            .and_then(|known| known.digest);
-        let own = || reported(object, None).map(|(_, digest)| digest);
-        let digest = told.or_else(own)?;
+        let last = |manifest| reported(object, manifest).map(|(_, digest)| digest);
+        let digest = match self.works.get(origin) {
+            Some(work) => last(work.manifest.as_ref()),
+            None => {
+                let told = self.told.get(origin);
+                let told = told.filter(|known| known.attempt == object.attempt);
+                told.and_then(|known| known.digest).or_else(|| last(None))
+            }
+        }?;
         let mut ending: Map<String, Value> = REMEMBERED
             .into_iter()
             .filter_map(|field| Some((field.to_owned(), status.get(field)?.clone())))

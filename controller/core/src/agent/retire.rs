@@ -38,9 +38,7 @@ impl Agent {
                 });
             }
             let outcome = object.outcome().unwrap_or(Outcome::Deleted);
-            return self
-                .record(origin, object.attempt, outcome, None)
-                .or_else(|| self.let_go(object));
+            return self.end(origin, object, outcome);
         }
         // It may come back under the same name, and must find here that the attempt was run.
         let unrecorded = self

@@ -362,3 +362,26 @@ fn a_retry_whose_name_is_taken_meanwhile_says_so() {
         ],
     );
 }
+
+#[test]
+fn a_run_whose_delete_was_undone_by_a_backup_is_shown_as_ended() {
+    for is_guarded in [true, false] {
+        run(
+            is_guarded,
+            &[
+                User(3, Create("cluster2", PLAIN)),
+                CatchUp(0, None),
+                CatchUp(2, None),
+                Backup(Space::Wds),
+                User(15, Delete),
+                Argo(5, 0),
+                Argo(7, 0),
+                Argo(5, 0),
+                Argo(1, 0),
+                CatchUp(0, None),
+                Restore(Space::Wds, false),
+                Argo(13, 0),
+            ],
+        );
+    }
+}

@@ -54,11 +54,24 @@ fn a_report_that_shows_up_after_the_release_is_taken_back() {
 #[test]
 fn an_object_that_others_still_hold_is_waited_for() {
     let mut cluster = Cluster::running("Succeeded");
-    cluster.record(record(1, "Finished"));
     cluster.work(deleting(applied(1)));
     let others = json!({ "metadata": { "finalizers": ["workflows.argoproj.io/artifact-gc"] } });
     cluster.object(deleting(with(object(1, "Succeeded"), others)));
+    cluster.keep_record();
     cluster.rests();
+}
+
+#[test]
+fn how_a_run_has_ended_is_remembered_though_its_workflow_is_being_deleted() {
+    let mut cluster = Cluster::running("Failed");
+    cluster.work(deleting(applied(1)));
+    cluster.object(deleting(object(1, "Failed")));
+    let Some(AgentAction::Record(record)) = cluster.decide() else {
+        panic!("expected a record");
+    };
+    let ending = &record.metadata.annotations.unwrap()["argosy.dev/ending"];
+    let ending: Value = serde_json::from_str(ending).unwrap();
+    assert_eq!(ending["phase"], "Failed");
 }
 
 #[test]
