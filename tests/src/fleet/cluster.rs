@@ -201,6 +201,16 @@ impl Cluster {
         .await
     }
 
+    /// Runs `argosy cluster` against the cluster.
+    pub async fn argosy_cluster(&self, arguments: &[&str]) -> Result<String> {
+        run(
+            &binary("argosy")?,
+            &self.kubeconfig,
+            &[&["cluster"], arguments].concat(),
+        )
+        .await
+    }
+
     /// Runs argo against the cluster, in the users' namespace.
     pub async fn argo(&self, arguments: &[&str]) -> Result<String> {
         run(
