@@ -106,7 +106,7 @@ part_integration() {
   "$SCRIPTS/toolchain.sh" ensure ocm
   # With traces, which one test looks at; this builds the shell once more, and nothing below it.
   cargo build --locked --package argosy --bins --features otel
-  mapfile -t tests < <(test_names | grep -v '^fleet_\|^charts$')
+  mapfile -t tests < <(test_names | grep -v '^fleet_\|^charts$\|^rights$')
   cargo_test --package argosy-tests "${tests[@]/#/--test=}"
 }
 
@@ -122,12 +122,14 @@ test_names() {
 part_fleet() {
   touch "$LOG_DIR/fleet-began"
   # Built before the fleet is up, as it would disturb it.
-  cargo test --locked --package argosy-tests --test 'fleet_*' --no-run
+  cargo test --locked --package argosy-tests --test 'fleet_*' --test rights --no-run
   "$SCRIPTS/install-all.sh" --provider local --name "$FLEET" | tee >(sed -u 's/^/    /' >&3)
   # shellcheck source=/dev/null
   source "$CHECKOUT/.fleet/$FLEET/env"
   # More at once than there are cores: most of the time they wait for pods.
   RUST_TEST_THREADS=4 cargo_test --package argosy-tests --test 'fleet_*' --no-fail-fast -- --include-ignored
+  # Last, as it looks at what was asked meanwhile.
+  cargo_test --package argosy-tests --test rights -- --include-ignored
 }
 
 # cargo test, each test shown as it ends.

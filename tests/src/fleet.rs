@@ -9,6 +9,7 @@ mod condition;
 mod gated;
 mod history;
 mod program;
+mod rights;
 mod samples;
 mod seen;
 mod steps;
@@ -31,6 +32,7 @@ pub use self::{
     condition::{condition, says},
     gated::{GATE, GATES, failing, gated, one_step, twice_gated, waits_at},
     history::{History, State},
+    rights::{Asked, Right, asked},
     samples::{Sample, features, samples},
     seen::{Seen, watching},
     steps::steps,
@@ -97,6 +99,11 @@ impl Fleet {
     /// The control cluster.
     pub fn control(&self) -> Result<&Cluster> {
         self.cluster(CONTROL)
+    }
+
+    /// What the API server of a cluster has logged of Argosy's requests.
+    pub fn audit_log(&self, cluster: &Cluster) -> PathBuf {
+        self.folder.join(format!("log/{}-audit.log", cluster.name))
     }
 
     /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`.

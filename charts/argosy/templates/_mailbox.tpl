@@ -28,18 +28,15 @@ metadata:
 rules:
 - apiGroups: [work.open-cluster-management.io]
   resources: [manifestworks]
-  verbs: [get, list, watch, update, patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [work.open-cluster-management.io]
-  resources: [manifestworks/status, manifestworks/finalizers]
-  verbs: [get, update, patch]
+  resources: [manifestworks/status]
+  verbs: [patch]
 - apiGroups: [control.kubestellar.io]
   resources: [workstatuses]
-  verbs: [get, list, watch, create, update, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch, delete]
-- apiGroups: ["", events.k8s.io]
-  resources: [events]
   verbs: [create, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -66,7 +63,7 @@ rules:
 - apiGroups: [cluster.open-cluster-management.io]
   resources: [managedclusters/status]
   resourceNames: [{{ .cluster }}]
-  verbs: [get, update, patch]
+  verbs: [patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -120,7 +117,7 @@ metadata:
 rules:
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, update, patch]
+  verbs: [create, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
