@@ -13,6 +13,10 @@ use crate::{
 };
 
 /// `argosy-controller`: beside the WDS, one per WDS.
+///
+/// # Panics
+///
+/// Where the system lets no thread begin.
 #[tokio::main]
 pub async fn argosy_controller() -> ExitCode {
     let args = ControllerArgs::parse();
@@ -22,6 +26,10 @@ pub async fn argosy_controller() -> ExitCode {
 }
 
 /// `argosy-agent`: in its own cluster (pull).
+///
+/// # Panics
+///
+/// Where the system lets no thread begin.
 #[tokio::main]
 pub async fn argosy_agent() -> ExitCode {
     let args = AgentArgs::parse();
@@ -39,6 +47,10 @@ pub async fn argosy_agent() -> ExitCode {
 }
 
 /// `argosy`: the command line.
+///
+/// # Panics
+///
+/// Where the system lets no thread begin.
 #[tokio::main]
 #[expect(
     clippy::print_stdout,

@@ -154,12 +154,12 @@ fn users(subjects: Option<&[Subject]>, namespace: Option<&str>) -> BTreeSet<Stri
 }
 
 /// The rights of a rule, one by one.
-fn each(rule: &PolicyRule, role: &str, namespace: Option<&str>, users: &BTreeSet<String>) -> Vec<Right> {
+fn each(allowed: &PolicyRule, role: &str, namespace: Option<&str>, users: &BTreeSet<String>) -> Vec<Right> {
     let of = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
     let mut rights = Vec::new();
-    for group in of(&rule.api_groups) {
-        for resource in of(&rule.resources) {
-            for verb in &rule.verbs {
+    for group in of(&allowed.api_groups) {
+        for resource in of(&allowed.resources) {
+            for verb in &allowed.verbs {
                 rights.push(Right {
                     role: role.to_owned(),
                     users: users.clone(),
@@ -167,7 +167,7 @@ fn each(rule: &PolicyRule, role: &str, namespace: Option<&str>, users: &BTreeSet
                     group: group.clone(),
                     resource: resource.clone(),
                     verb: verb.clone(),
-                    names: of(&rule.resource_names),
+                    names: of(&allowed.resource_names),
                 });
             }
         }

@@ -89,13 +89,12 @@ impl Agent {
         object.is_final.then_some(())?;
         let status = object.status.as_ref()?.value();
         let last = |manifest| reported(object, manifest).map(|(_, digest)| digest);
-        let digest = match self.works.get(origin) {
-            Some(work) => last(work.manifest.as_ref()),
-            None => {
-                let told = self.told.get(origin);
-                let told = told.filter(|known| known.attempt == object.attempt);
-                told.and_then(|known| known.digest).or_else(|| last(None))
-            }
+        let digest = if let Some(work) = self.works.get(origin) {
+            last(work.manifest.as_ref())
+        } else {
+            let told = self.told.get(origin);
+            let told = told.filter(|known| known.attempt == object.attempt);
+            told.and_then(|known| known.digest).or_else(|| last(None))
         }?;
         let mut ending: Map<String, Value> = REMEMBERED
             .into_iter()
