@@ -81,7 +81,7 @@ fn rights(cluster: &str) -> Vec<Value> {
                     "cluster.open-cluster-management.io",
                     &["managedclusters/status"],
                     &[cluster],
-                    &["get", "update", "patch"]
+                    &["patch"]
                 ),
             ]),
         ),
@@ -106,14 +106,13 @@ pub(super) fn cluster_roles(cluster: &str) -> (String, String) {
 }
 
 fn mailbox_rules() -> Value {
-    let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let works = "work.open-cluster-management.io";
+    let all = ["get", "list", "watch", "create", "patch", "delete"];
     json!([
-        rule(works, &["manifestworks"], &[], &["get", "list", "watch", "update", "patch"]),
-        rule(works, &["manifestworks/status", "manifestworks/finalizers"], &[], &["get", "update", "patch"]),
+        rule(works, &["manifestworks"], &[], &["get", "list", "watch", "patch"]),
+        rule(works, &["manifestworks/status"], &[], &["patch"]),
         rule("control.kubestellar.io", &["workstatuses"], &[], &all),
-        rule("coordination.k8s.io", &["leases"], &[], &all),
-        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        rule("coordination.k8s.io", &["leases"], &[], &["create", "patch"]),
     ])
 }
 
