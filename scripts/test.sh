@@ -22,6 +22,9 @@ LOG_DIR=$CHECKOUT/target/test
 # Outside of the checkout, so that the next clean checkout finds the dependencies built.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+# The same packages and features in every part, so that what they depend on is built once. With traces, which one test looks at;
+# without, Argosy is built for the fleet.
+WORKSPACE=(--locked --workspace --features argosy/otel)
 PACKAGES_NEEDED+=(shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver /usr/share/postgresql-common:postgresql)
 
 main() {
@@ -73,12 +76,11 @@ part_shell() { (cd "$SCRIPTS" && shellcheck ./*.sh lib/*.sh) && shellcheck .ci/r
 
 part_format() { cargo fmt --all --check; }
 
-# With all features; without, everything is built by the unit tests.
-part_clippy() { cargo clippy --workspace --all-targets --all-features --locked -- -D warnings; }
+part_clippy() { cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings; }
 
 # That the book says what the code does is a test among the unit tests.
 part_documentation() {
-  RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+  RUSTDOCFLAGS=-Dwarnings cargo doc "${WORKSPACE[@]}" --no-deps
   "$SCRIPTS/toolchain.sh" ensure mdbook
   "$("$SCRIPTS/toolchain.sh" path)/mdbook" build docs --dest-dir "$LOG_DIR/book"
 }
@@ -93,48 +95,51 @@ part_dependencies() {
 }
 
 part_unit() {
-  cargo_test --workspace --exclude argosy-tests
-  cargo_test --package argosy-tests --lib
+  mapfile -t tests < <(test_names controller controller/* transforms | grep -v '^charts$')
+  cargo_test --lib --bins "${tests[@]/#/--test=}"
+  cargo_test --doc
 }
 
 part_charts() {
   "$SCRIPTS/toolchain.sh" ensure etcd kubernetes helm
-  cargo_test --package argosy-tests --test charts
+  cargo_test --test charts
 }
 
 part_integration() {
   "$SCRIPTS/toolchain.sh" ensure ocm
-  # With traces, which one test looks at; this builds the shell once more, and nothing below it.
-  cargo build --locked --package argosy --bins --features otel
-  mapfile -t tests < <(test_names | grep -v '^fleet_\|^charts$\|^rights$')
-  cargo_test --package argosy-tests "${tests[@]/#/--test=}"
+  # The programs, too, as the tests start them.
+  cargo test "${WORKSPACE[@]}" --no-run
+  mapfile -t tests < <(test_names tests | grep -v '^fleet_\|^charts$\|^rights$')
+  cargo_test "${tests[@]/#/--test=}"
 }
 
-# Names of the integration tests of crate tests: files, and folders with a main.rs.
+# Names of the integration tests of crates: files, and folders with a main.rs.
 test_names() {
-  local entry
-  for entry in tests/tests/*.rs tests/tests/*/main.rs; do
-    entry=${entry%/main.rs}
-    [[ ! -e $entry ]] || basename "$entry" .rs
+  local crate entry
+  for crate in "$@"; do
+    for entry in "$crate"/tests/*.rs "$crate"/tests/*/main.rs; do
+      entry=${entry%/main.rs}
+      [[ ! -e $entry ]] || basename "$entry" .rs
+    done
   done
 }
 
 part_fleet() {
   touch "$LOG_DIR/fleet-began"
   # Built before the fleet is up, as it would disturb it.
-  cargo test --locked --package argosy-tests --test 'fleet_*' --test rights --no-run
+  cargo test "${WORKSPACE[@]}" --test 'fleet_*' --test rights --no-run
   "$SCRIPTS/install-all.sh" --provider local --name "$FLEET" | tee >(sed -u 's/^/    /' >&3)
   # shellcheck source=/dev/null
   source "$CHECKOUT/.fleet/$FLEET/env"
   # More at once than there are cores: most of the time they wait for pods.
-  RUST_TEST_THREADS=4 cargo_test --package argosy-tests --test 'fleet_*' --no-fail-fast -- --include-ignored
+  RUST_TEST_THREADS=4 cargo_test --test 'fleet_*' --no-fail-fast -- --include-ignored
   # Last, as it looks at what was asked meanwhile.
-  cargo_test --package argosy-tests --test rights -- --include-ignored
+  cargo_test --test rights -- --include-ignored
 }
 
 # cargo test, each test shown as it ends.
 cargo_test() {
-  cargo test --locked "$@" 2>&1 | tee >(sed -un 's/^test \(.*\) \.\.\. \(ok\|FAILED\)$/    \2  \1/p' >&3)
+  cargo test "${WORKSPACE[@]}" "$@" 2>&1 | tee >(sed -un 's/^test \(.*\) \.\.\. \(ok\|FAILED\)$/    \2  \1/p' >&3)
 }
 
 # Takes the fleet down if this run began to bring it up; before, keeps what tells why a test failed.
