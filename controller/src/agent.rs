@@ -51,7 +51,7 @@ pub struct Member {
     pub lease_duration: Duration,
     /// Where the loops report to.
     pub metrics: Metrics,
-    /// Here the heartbeat tells when the hub wished for another certificate of the agent, for whom it may concern.
+    /// Here the heartbeat tells before which time a certificate of the agent must have been asked for to be replaced, for whom it may concern.
     pub wish: watch::Sender<Option<Timestamp>>,
 }
 

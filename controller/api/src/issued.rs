@@ -38,8 +38,16 @@ pub fn rotation_wish(cluster: &ManagedCluster) -> Option<Timestamp> {
     annotations.get(names::ROTATE_CERTIFICATE)?.parse().ok()
 }
 
+/// A certificate that was asked for before this is to be replaced: somebody wished for another one, or it was issued to an earlier cluster
+/// of this name, so that it is not recorded and no other is given for it.
+pub fn replaced_before(cluster: &ManagedCluster) -> Option<Timestamp> {
+    let registered = cluster.metadata.creation_timestamp.as_ref();
+    rotation_wish(cluster).max(registered.map(|time| time.0))
+}
+
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
@@ -66,5 +74,18 @@ mod tests {
         let wish = rotation_wish(&with(names::ROTATE_CERTIFICATE, "2026-01-01T00:00:00Z"));
         assert_eq!(wish, "2026-01-01T00:00:00Z".parse().ok());
         assert_eq!(rotation_wish(&with(names::ROTATE_CERTIFICATE, "now")), None);
+    }
+
+    #[test]
+    fn what_was_issued_before_the_cluster_was_registered_is_replaced() {
+        let before = |wish: &str| {
+            let mut cluster = with(names::ROTATE_CERTIFICATE, wish);
+            cluster.metadata.creation_timestamp = Some(Time("2026-01-02T00:00:00Z".parse().unwrap()));
+            replaced_before(&cluster).unwrap().to_string()
+        };
+        assert_eq!(before("never"), "2026-01-02T00:00:00Z");
+        assert_eq!(before("2026-01-01T00:00:00Z"), "2026-01-02T00:00:00Z");
+        assert_eq!(before("2026-01-03T00:00:00Z"), "2026-01-03T00:00:00Z");
+        assert_eq!(replaced_before(&with("other", "")), None);
     }
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use argosy_api::{
     ManagedCluster, ManagedClusterStatus,
     conditions::{condition, managed_cluster as types, reason, set_condition},
-    issued::rotation_wish,
+    issued::replaced_before,
     names, workflow,
 };
 use argosy_core::{
@@ -205,7 +205,7 @@ async fn write_status(
 ) -> Result<(), Failure> {
     let api: Api<ManagedCluster> = Api::all(member.its.clone());
     let cluster = call(api.get(member.cluster.as_str())).await?;
-    pass_on(rotation_wish(&cluster), &member.wish);
+    pass_on(replaced_before(&cluster), &member.wish);
     let known = cluster.status.unwrap_or_default();
     let status = described(known.clone(), argo, repository, facts, Timestamp::now());
     let Some(change) = status_patch(&known, &status) else {

@@ -32,7 +32,7 @@ use crate::{
     x509::Certificate,
 };
 
-/// When the hub last wished for another certificate; `None` for never.
+/// A certificate that was asked for before this is to be replaced ([`argosy_api::issued::replaced_before`]); `None` before that is known.
 pub type Wish = watch::Receiver<Option<Timestamp>>;
 
 /// How an agent comes to its certificate.
@@ -266,7 +266,7 @@ impl Established {
         loop {
             let wished = *wish.borrow_and_update();
             if schedule::is_wished(wished, self.held.requested_at, self.held.answered) {
-                tracing::info!(since = ?wished, "the hub wishes for another certificate");
+                tracing::info!(since = ?wished, "the hub wishes for another certificate, or knows the cluster only since then");
                 return;
             }
             let left = Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default();

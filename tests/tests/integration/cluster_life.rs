@@ -1,14 +1,18 @@
 //! `argosy cluster`: a cluster joins, is cordoned, drained, gets another certificate, and is taken out of the fleet.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result, ensure};
-use argosy_api::{ManagedCluster, ManifestWork, names};
+use argosy_api::{ManagedCluster, ManifestWork, issued::certificates, names};
 use argosy_tests::lab::{
     Member, Scene,
     binaries::{Answer, argosy},
     folder,
-    objects::{condition, phase, says},
+    objects::{condition, create, managed_cluster, phase, says},
     server::client_of,
     signing::{Signing, identity, kept_kubeconfig},
     waiting::{until, until_gone},
@@ -46,17 +50,24 @@ impl Stage {
 
     /// A cluster that has joined by the command, with an agent that has its certificate.
     async fn joined(&self, suffix: &str) -> Result<Member> {
+        Ok(self.joined_by(suffix).await?.0)
+    }
+
+    /// The same, with the file from which the agent reads what `argosy cluster join` has printed.
+    async fn joined_by(&self, suffix: &str) -> Result<(Member, PathBuf)> {
         let wec = self.signing.stage.servers.wecs[0].kubeconfig();
         let mut member = self.scene.register(suffix, wec).await?;
-        let kubeconfig = self
-            .succeeds(&["join", &member.cluster, "-o", "kubeconfig"])
-            .await?;
         let path = folder::create("join")?.join("kubeconfig");
-        fs::write(&path, kubeconfig)?;
+        self.join(&member.cluster, &path).await?;
         self.scene
             .start_agent_with_certificate(&mut member, &path)
             .await?;
-        Ok(member)
+        Ok((member, path))
+    }
+
+    async fn join(&self, cluster: &str, path: &Path) -> Result<()> {
+        let kubeconfig = self.succeeds(&["join", cluster, "-o", "kubeconfig"]).await?;
+        Ok(fs::write(path, kubeconfig)?)
     }
 
     async fn listed(&self, cluster: &str) -> Result<Value> {
@@ -233,4 +244,26 @@ async fn a_cluster_that_is_removed_is_cut_off_and_what_ran_there_is_given_up_and
     assert!(again.contains("is not in the fleet"), "{again}");
     let known: Option<ManagedCluster> = stage.scene.clusters().get_opt(name).await?;
     known.is_none().then_some(()).context("it is gone for good")
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_removed_joins_again_under_its_name_and_its_agent_gets_another_certificate()
+-> Result<()> {
+    let stage = Stage::new("life-returns").await?;
+    let (member, bootstrap) = stage.joined_by("own").await?;
+    let name = member.cluster.as_str();
+    stage.scene.round_trip("before", &member).await?;
+    stage.succeeds(&["remove", name, "--yes"]).await?;
+
+    create(&stage.scene.clusters(), &managed_cluster(name)).await?;
+    stage.join(name, &bootstrap).await?;
+    stage.scene.round_trip("after", &member).await?;
+    until(
+        &stage.scene.clusters(),
+        name,
+        "a certificate is recorded",
+        |cluster| !certificates(cluster).is_empty(),
+    )
+    .await?;
+    Ok(())
 }
