@@ -11,6 +11,8 @@
 #   scripts/fleet.sh [--name NAME] remove CLUSTER            uninstall Argosy's chart from a cluster, the agent with it
 #   scripts/fleet.sh [--name NAME] install                   install Argosy again as it was built last: mends what was
 #                                                            removed, or deleted by hand
+#   scripts/fleet.sh [--name NAME] upgrade                   install it with other annotations on its pods, so that each
+#                                                            of them is replaced as by the next version
 # Without --name: the fleet that was brought up last.
 set -euo pipefail
 
@@ -42,7 +44,8 @@ main() {
     kill | start) component_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" "${3:?name a component}" ;;
     remove) chart_remove "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
     install) argosy_install 3>&2 ;;
-    *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    upgrade) ARGOSY_VALUES=(--set-string "podAnnotations.upgraded=$(date +%s)") && argosy_install 3>&2 ;;
+    *) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 }
 

@@ -5,6 +5,8 @@
 ARGOSY_CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 ARGOSY_NAMESPACE=argosy
 ARGOSY_BINARIES=(argosy-controller argosy-agent argosy)
+# Of both charts, as flags of helm.
+ARGOSY_VALUES=()
 ARGOSY_PULL=cluster1
 ARGOSY_PUSH=cluster2
 
@@ -72,7 +74,8 @@ argosy_chart() {
   image=$(argosy_image) || return 1
   argosy_definitions "$cluster" "$chart" &&
     argosy_helm "$cluster" "$chart" \
-      --set "image.repository=${image%:*},image.tag=${image##*:},artifactNamespace=$FLEET_ARGO_NAMESPACE,artifactSecrets={$FLEET_S3_SECRET}" "$@"
+      --set "image.repository=${image%:*},image.tag=${image##*:},artifactNamespace=$FLEET_ARGO_NAMESPACE,artifactSecrets={$FLEET_S3_SECRET}" \
+      "${ARGOSY_VALUES[@]}" "$@"
 }
 
 # argosy_definitions CLUSTER CHART: those that were applied without helm before become the chart's.

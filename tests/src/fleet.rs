@@ -106,7 +106,7 @@ impl Fleet {
         self.folder.join(format!("log/{}-audit.log", cluster.name))
     }
 
-    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`.
+    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`, `upgrade`.
     pub async fn script(&self, arguments: &[&str]) -> Result<String> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/fleet.sh");
         let name = variable("ARGOSY_FLEET_NAME")?;
