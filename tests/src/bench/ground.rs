@@ -270,7 +270,8 @@ impl Line {
         self.stations.get(at).context("a lane has places")
     }
 
-    fn agents(&self) -> impl Iterator<Item = &crate::lab::binaries::Binary> {
+    /// The processes of its agents.
+    pub(super) fn agents(&self) -> impl Iterator<Item = &crate::lab::binaries::Binary> {
         let members = self.stations.iter().filter_map(|station| station.member.as_ref());
         // A hosted one has no process.
         members.filter_map(|member| member.agent().ok())

@@ -220,6 +220,14 @@ impl Binary {
         self.start_again().await
     }
 
+    /// Starts it again if it has ended by itself, as a kubelet does; waits for nothing.
+    pub fn start_again_if_ended(&self) -> Result<()> {
+        if self.process.check_running().is_ok() {
+            return Ok(());
+        }
+        self.process.start_again()
+    }
+
     async fn until_ended(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.process.check_running().is_ok() {
