@@ -197,6 +197,9 @@ async fn serves_argo(member: &Member) -> Result<bool, Failure> {
     }
 }
 
+/// Attempts to write while others write the same ManagedCluster.
+const ATTEMPTS: usize = 3;
+
 async fn write_status(
     member: &Member,
     argo: bool,
@@ -204,22 +207,26 @@ async fn write_status(
     facts: Option<(&Facts, &Claims)>,
 ) -> Result<(), Failure> {
     let api: Api<ManagedCluster> = Api::all(member.its.clone());
-    let cluster = call(api.get(member.cluster.as_str())).await?;
-    pass_on(replaced_before(&cluster), &member.wish);
-    let known = cluster.status.unwrap_or_default();
-    let status = described(known.clone(), argo, repository, facts, Timestamp::now());
-    let Some(change) = status_patch(&known, &status) else {
-        return Ok(());
-    };
-    let patch = Patch::Merge(json!({
-        "metadata": { "resourceVersion": cluster.metadata.resource_version },
-        "status": change,
-    }));
-    match call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await {
-        // The controller has written at the same moment; the next tick decides on what it wrote.
-        Ok(_) | Err(Failure::Conflict) => Ok(()),
-        Err(failure) => Err(failure),
+    for _ in 0..ATTEMPTS {
+        let cluster = call(api.get(member.cluster.as_str())).await?;
+        pass_on(replaced_before(&cluster), &member.wish);
+        let known = cluster.status.unwrap_or_default();
+        let status = described(known.clone(), argo, repository, facts, Timestamp::now());
+        let Some(change) = status_patch(&known, &status) else {
+            return Ok(());
+        };
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": cluster.metadata.resource_version },
+            "status": change,
+        }));
+        match call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await {
+            // The controller has written at the same moment, which it does when it first hears of the agent.
+            Err(Failure::Conflict) => {}
+            written => return written.map(|_| ()),
+        }
     }
+    // The next tick decides on what is there then.
+    Ok(())
 }
 
 fn pass_on(wish: Option<Timestamp>, wishes: &watch::Sender<Option<Timestamp>>) {

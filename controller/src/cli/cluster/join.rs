@@ -17,6 +17,7 @@ use k8s_openapi::{
         authentication::v1::{TokenRequest, TokenRequestSpec},
         core::v1::ServiceAccount,
     },
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 use serde_json::{Value, json};
@@ -214,7 +215,9 @@ fn waits_for(cluster: &ManagedCluster) -> Option<String> {
         .unwrap_or_default();
     let available = conditions.iter().find(|known| known.type_ == types::AVAILABLE);
     if available.is_some_and(|known| known.status == "True") {
-        return None;
+        let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
+        return (!conditions.iter().any(has_joined))
+            .then(|| "the agent is to tell of its cluster".to_owned());
     }
     Some(match available {
         _ if !cluster.spec.hub_accepts_client => "argosy cluster accept".to_owned(),
