@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     api_server::{Kind, text},
     ledger::{attempt, claimed_attempt, is_ours, is_own, noted, phase},
+    removal,
     runs::{self, is_for_all},
     script::UserStep,
     servers::{CLUSTERS, annotation, label},
@@ -28,8 +29,13 @@ fn may_wait(object: &Value) -> bool {
 
 /// What is selected runs on one cluster, and is shown as it is there.
 pub(crate) fn at_rest(world: &World) {
+    removal::check_mailboxes(&world.servers);
     for object in world.workflows() {
         let uid = text(&object, "/metadata/uid");
+        if removal::concerns(&world.servers, &object) {
+            removal::check_given_up(&world.servers, &object);
+            continue;
+        }
         if world.servers.ledger.tampered.contains(uid) {
             continue;
         }
@@ -228,7 +234,10 @@ pub(crate) fn let_all_end(world: &mut World) {
 fn check_end(world: &World, object: &Value) {
     let uid = text(object, "/metadata/uid");
     let ledger = &world.servers.ledger;
-    let is_exempt = ledger.tampered.contains(uid) || ledger.was_restored || ledger.had_two_agents;
+    let is_exempt = ledger.tampered.contains(uid)
+        || ledger.was_restored
+        || ledger.had_two_agents
+        || removal::concerns(&world.servers, object);
     // Where nothing guards, a step that waits is resumed on its cluster.
     let waits = !world.servers.is_guarded && text(object, "/status/nodes/w/phase") == "Running";
     assert!(
@@ -255,17 +264,25 @@ pub(crate) fn after_deletion(world: &mut World) {
         return;
     }
     assert_eq!(left(list(world, Kind::Work)), Vec::<String>::new());
-    assert_eq!(left(list(world, Kind::Status)), Vec::<String>::new());
+    // Those of a cluster that was removed go with its mailbox.
+    let is_served = |object: &Value| {
+        !world
+            .servers
+            .removed
+            .contains_key(text(object, "/metadata/namespace"))
+    };
+    let reports = list(world, Kind::Status).into_iter().filter(is_served);
+    assert_eq!(left(reports), Vec::<String>::new());
     // An agent that does not know what the other one has just created lets the ManifestWork go without it: an orphan.
     if world.servers.ledger.had_two_agents {
         return;
     }
-    for wec in &world.servers.wecs {
+    for wec in removal::served(&world.servers) {
         assert_eq!(left(wec.list(Kind::Workflow).cloned()), Vec::<String>::new());
     }
     world.wait(30);
     world.settle();
-    for wec in &world.servers.wecs {
+    for wec in removal::served(&world.servers) {
         assert_eq!(left(wec.list(Kind::Record).cloned()), Vec::<String>::new());
     }
 }

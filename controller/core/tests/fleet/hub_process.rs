@@ -9,7 +9,7 @@ use argosy_core::{
     runs::is_run_of,
 };
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     actor::Process,
@@ -22,7 +22,7 @@ use crate::{
 /// The controller's number; agents are numbered as their clusters.
 pub(crate) const HUB: usize = usize::MAX;
 
-fn any(_: &serde_json::Value, _: usize) -> bool {
+fn any(_: &Value, _: usize) -> bool {
     true
 }
 
@@ -220,6 +220,21 @@ fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure
         }
         HubAction::DeleteWork { cluster, origin, uid } => {
             let name = names::work_name(origin.as_str());
+            let deleted = found(its.delete(Kind::Work, cluster.as_str(), &name, Some(uid)))?.flatten();
+            Ok(deleted.map_or_else(|| gone(cluster, origin), |work| HubInput::work(apply(work))))
+        }
+        HubAction::DropWork {
+            cluster,
+            origin,
+            uid,
+            resource_version,
+        } => {
+            let name = names::work_name(origin.as_str());
+            let there = found(its.get(Kind::Work, cluster.as_str(), &name))?;
+            let is_another = |work: &Value| text(work, "/metadata/resourceVersion") != resource_version;
+            if there.as_ref().is_some_and(is_another) {
+                return Err(Failure::Conflict);
+            }
             let deleted = found(its.delete(Kind::Work, cluster.as_str(), &name, Some(uid)))?.flatten();
             Ok(deleted.map_or_else(|| gone(cluster, origin), |work| HubInput::work(apply(work))))
         }

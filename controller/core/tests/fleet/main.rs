@@ -20,6 +20,7 @@ mod gate;
 mod hub_process;
 mod kept;
 mod ledger;
+mod removal;
 mod runs;
 mod script;
 mod servers;
@@ -37,7 +38,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 9;
+const TESTS: u32 = 10;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -141,6 +142,17 @@ fn guarded_what_starts_anew_because_its_cluster_is_lost_starts_there_no_more() {
         true,
         Theme {
             reruns: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_no_workflow_runs_twice_and_none_is_stuck_where_clusters_are_removed() {
+    explore(
+        true,
+        Theme {
+            removing: true,
             ..Theme::default()
         },
     );

@@ -41,6 +41,8 @@ pub(crate) enum Step {
     Skew(Who, i8),
     /// The agent of a cluster cannot reach the ITS any more, for so many minutes at first.
     Lose(usize, u8),
+    /// A cluster is marked as removed; one that is marked is cut off.
+    Remove(usize),
     /// Minutes go by.
     Wait(u8),
     /// A run goes on by one step.

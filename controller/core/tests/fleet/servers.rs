@@ -1,6 +1,6 @@
 //! The API servers of the fleet, and what each write on them means for the promises.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::names;
 use argosy_core::admission::Admission;
@@ -32,6 +32,8 @@ pub(crate) struct Servers {
     /// What webhook and policies know; the latest that the controller has published, or an older one.
     pub(crate) admission: Arc<Admission>,
     pub(crate) ledger: Ledger,
+    /// Clusters that are marked as removed, and whether their agents have lost their rights.
+    pub(crate) removed: BTreeMap<&'static str, bool>,
 }
 
 pub(crate) fn label<'a>(object: &'a Value, key: &str) -> &'a str {
@@ -109,6 +111,7 @@ impl Servers {
             is_webhook_down: false,
             admission: Arc::default(),
             ledger: Ledger::default(),
+            removed: BTreeMap::new(),
         }
     }
 

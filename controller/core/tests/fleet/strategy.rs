@@ -16,6 +16,8 @@ pub(crate) struct Theme {
     pub(crate) second_agents: bool,
     /// Clusters are lost, and Workflows run that may start anew elsewhere.
     pub(crate) reruns: bool,
+    /// Clusters are taken out of the fleet.
+    pub(crate) removing: bool,
     /// Workflows run on every cluster.
     pub(crate) everywhere: bool,
 }
@@ -152,6 +154,7 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
     let lose = (n(), 0_u8..8)
         .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes))
         .boxed();
+    let remove = n().prop_map(Step::Remove).boxed();
     let of_run = prop_oneof![
         6 => (n(), user_step(theme)).prop_map(|(choice, what)| Step::UserOfRun(choice, what)),
         1 => Just(Step::Policy(14, PolicyStep::Turn)),
@@ -167,6 +170,7 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         1 => if theme.restoring { restoring } else { none() },
         1 => if theme.second_agents { second } else { none() },
         3 => if theme.reruns { lose } else { none() },
+        1 => if theme.removing { remove } else { none() },
     ]
     .boxed()
 }

@@ -116,6 +116,7 @@ impl World {
                 }
                 self.servers.now += SignedDuration::from_mins(i64::from(minutes));
             }
+            Step::Remove(cluster) => self.remove(cluster % CLUSTERS.len()),
             Step::Wait(minutes) => self.servers.now += SignedDuration::from_mins(i64::from(minutes)),
             Step::Argo(cluster, choice) => {
                 self.argo(cluster % CLUSTERS.len(), choice);
@@ -144,6 +145,7 @@ impl World {
             self.publish();
         }
         self.servers.check();
+        self.keep_cut_off();
         for cluster in 0..CLUSTERS.len() {
             self.wake_sleepers(cluster);
         }
@@ -260,6 +262,7 @@ impl World {
     /// Runs everything, without faults, until nothing is written any more.
     pub(crate) fn settle(&mut self) {
         self.mend();
+        self.finish_removals();
         let mut quiet = 0;
         for round in 0..300 {
             let before = self.written();

@@ -1,0 +1,111 @@
+//! A cluster is taken out of the fleet, as `argosy cluster remove` does it: marked first, cut off then. What is there is given up, and
+//! whoever promised something of it says so; nothing of it starts anywhere again.
+
+use argosy_api::{names, workflow};
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::{ApiServer, Kind, text},
+    ledger::{is_ours, phase},
+    script::Space,
+    servers::{CLUSTERS, Servers, label},
+    world::World,
+};
+
+impl World {
+    /// Marks the cluster; one that is marked is cut off.
+    pub(crate) fn remove(&mut self, cluster: usize) {
+        let name = CLUSTERS[cluster];
+        if self.servers.removed.contains_key(name) {
+            self.cut_off(name);
+            return;
+        }
+        let its = &mut self.servers.its;
+        let there = its.get(Kind::Cluster, "", name).expect("is there");
+        let mark = |cluster: &mut Value| {
+            cluster["metadata"]["annotations"][names::REMOVED_ANNOTATION] = json!("2026-11-21T10:00:00Z");
+            cluster["spec"]["hubAcceptsClient"] = json!(false);
+        };
+        its.edit(Kind::Cluster, &there, mark).expect("is there");
+        self.servers.removed.insert(name, false);
+        // Of two clusters that match, one is left.
+        self.servers.ledger.had_policy_changed = true;
+    }
+
+    fn cut_off(&mut self, name: &'static str) {
+        if self.servers.removed.insert(name, true) == Some(false) {
+            drop(
+                self.servers
+                    .its
+                    .delete(Kind::Lease, name, names::CLUSTER_LEASE, None),
+            );
+        }
+        self.keep_cut_off();
+    }
+
+    /// Whoever begins to remove a cluster goes through with it.
+    pub(crate) fn finish_removals(&mut self) {
+        for name in CLUSTERS {
+            if self.servers.removed.contains_key(name) {
+                self.cut_off(name);
+            }
+        }
+    }
+
+    /// No link that is mended gives an agent its rights back.
+    pub(crate) fn keep_cut_off(&mut self) {
+        for (number, name) in CLUSTERS.iter().enumerate() {
+            if self.servers.removed.get(name) != Some(&true) {
+                continue;
+            }
+            let second = self.seconds[number].iter_mut();
+            for agent in second.chain([&mut self.agents[number]]) {
+                if agent.reaches(Space::Its) {
+                    agent.cut(Space::Its);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the Workflow is claimed for a cluster that was removed, or asks for one.
+pub(crate) fn concerns(servers: &Servers, object: &Value) -> bool {
+    let labels = [names::CLUSTER_LABEL, names::KUBESTELLAR_CLUSTER_LABEL];
+    labels
+        .iter()
+        .any(|key| servers.removed.contains_key(label(object, key)))
+}
+
+/// What is given up has its end, or says that its cluster was removed.
+pub(crate) fn check_given_up(servers: &Servers, object: &Value) {
+    let is_removed = servers.removed.contains_key(label(object, names::CLUSTER_LABEL));
+    if !is_removed || !is_ours(object) || workflow::is_final(phase(object)) {
+        return;
+    }
+    let conditions = object["status"]["conditions"].as_array();
+    let says_so = |one: &Value| {
+        one["type"] == "ClusterReachable"
+            && one["status"] == "False"
+            && text(one, "/message").starts_with("ClusterRemoved")
+    };
+    assert!(
+        conditions.is_some_and(|list| list.iter().any(says_so)),
+        "nothing says that its cluster was removed: {object:#}"
+    );
+}
+
+/// The clusters that have not been removed.
+pub(crate) fn served(servers: &Servers) -> impl Iterator<Item = &ApiServer> {
+    let clusters = CLUSTERS.iter().zip(&servers.wecs);
+    clusters.filter_map(|(name, wec)| (!servers.removed.contains_key(name)).then_some(wec))
+}
+
+/// Nothing waits for an agent that cannot come.
+pub(crate) fn check_mailboxes(servers: &Servers) {
+    for work in servers.its.list(Kind::Work) {
+        assert!(
+            !servers.removed.contains_key(text(work, "/metadata/namespace")),
+            "it was not released: {work:#}"
+        );
+    }
+}
