@@ -32,11 +32,11 @@ pub(crate) fn at_rest(world: &World) {
     removal::check_mailboxes(&world.servers);
     for object in world.workflows() {
         let uid = text(&object, "/metadata/uid");
-        if removal::concerns(&world.servers, &object) {
-            removal::check_given_up(&world.servers, &object);
+        if world.servers.ledger.tampered.contains(uid) {
             continue;
         }
-        if world.servers.ledger.tampered.contains(uid) {
+        if removal::concerns(&world.servers, &object) {
+            removal::check_given_up(&world.servers, &object);
             continue;
         }
         if world.servers.ledger.was_restored {

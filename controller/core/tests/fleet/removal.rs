@@ -5,7 +5,7 @@ use argosy_api::{names, workflow};
 use serde_json::{Value, json};
 
 use crate::{
-    api_server::{ApiServer, Kind, text},
+    api_server::{ApiServer, Kind, is_deleting, text},
     ledger::{is_ours, phase},
     script::Space,
     servers::{CLUSTERS, Servers, label},
@@ -76,7 +76,7 @@ pub(crate) fn concerns(servers: &Servers, object: &Value) -> bool {
         .any(|key| servers.removed.contains_key(label(object, key)))
 }
 
-/// What is given up has its end, or says that its cluster was removed.
+/// What is given up has its end, or says that its cluster was removed; there it is left alone.
 pub(crate) fn check_given_up(servers: &Servers, object: &Value) {
     let is_removed = servers.removed.contains_key(label(object, names::CLUSTER_LABEL));
     if !is_removed || !is_ours(object) || workflow::is_final(phase(object)) {
@@ -92,6 +92,19 @@ pub(crate) fn check_given_up(servers: &Servers, object: &Value) {
         conditions.is_some_and(|list| list.iter().any(says_so)),
         "nothing says that its cluster was removed: {object:#}"
     );
+    let uid = text(object, "/metadata/uid");
+    let goes_on = |(_, status): &(u64, Value)| !workflow::is_final(text(status, "/phase"));
+    if servers.ledger.last.get(uid).is_some_and(goes_on) {
+        assert!(
+            is_left_alone(servers, uid),
+            "what ran on a cluster was deleted when that was removed: {object:#}"
+        );
+    }
+}
+
+fn is_left_alone(servers: &Servers, origin: &str) -> bool {
+    let mut objects = servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
+    objects.any(|there| label(there, names::ORIGIN_UID_LABEL) == origin && !is_deleting(there))
 }
 
 /// The clusters that have not been removed.
