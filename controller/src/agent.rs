@@ -11,10 +11,10 @@ mod templates;
 
 use std::{pin::pin, time::Duration};
 
-use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
     ClusterName,
-    agent::{Agent, AgentConfig, AgentInput, ArgoApi},
+    agent::{Agent, AgentConfig, AgentInput, ArgoApi, SeenObject, SeenRecord, SeenTold, SeenWork},
 };
 use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
@@ -31,7 +31,7 @@ use crate::{
     metrics::Metrics,
     restored::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{follow, follow_seen, is_unknown_kind, selecting},
+    watch::{Seen, follow_kind, follow_seen, is_unknown_kind, selecting},
 };
 
 /// What an agent works with.
@@ -127,12 +127,16 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let mailbox = member.cluster.as_str();
     let ours = || selecting(names::ORIGIN_UID_LABEL);
-    let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(until_restored(works.clone()).in_current_span());
-    tasks.spawn(follow(works, ours(), sender.clone(), AgentInput::Work, |_| None).in_current_span());
+    let restored: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(until_restored(restored).in_current_span());
+    let works: Api<Seen<ManifestWork, SeenWork>> = Api::namespaced(member.its.clone(), mailbox);
+    let works = follow_seen(works, ours(), sender.clone(), Seen::into_view, AgentInput::Work);
+    tasks.spawn(works.in_current_span());
     // Metadata tells whether the hub is up to date; the statuses themselves would come back with every report.
-    let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(follow_seen(told, ours(), sender.clone(), with_metadata, AgentInput::Told).in_current_span());
+    let told: Api<Seen<PartialObjectMeta<WorkStatus>, SeenTold>> =
+        Api::namespaced(member.its.clone(), mailbox);
+    let told = follow_seen(told, ours(), sender.clone(), Seen::into_view, AgentInput::Told);
+    tasks.spawn(told.in_current_span());
 }
 
 fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
@@ -144,12 +148,29 @@ fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut Joi
             member.cluster
         ))
     };
-    let objects = Api::all(member.wec.clone());
+    let objects: Api<Seen<Workflow, SeenObject>> = Api::all(member.wec.clone());
     let missing = |error: &_| is_unknown_kind(error).then_some(AgentInput::Argo(ArgoApi::Missing));
-    tasks.spawn(follow(objects, own(), sender.clone(), AgentInput::Object, missing).in_current_span());
-    let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
-    tasks.spawn(until_restored(records.clone()).in_current_span());
-    tasks.spawn(follow(records, own(), sender.clone(), AgentInput::Record, |_| None).in_current_span());
+    let objects = follow_kind(
+        workflow::KIND.to_owned(),
+        objects,
+        own(),
+        sender.clone(),
+        Seen::into_view,
+        AgentInput::Object,
+        missing,
+    );
+    tasks.spawn(objects.in_current_span());
+    let restored: Api<AppliedManifestWork> = Api::all(member.wec.clone());
+    tasks.spawn(until_restored(restored).in_current_span());
+    let records: Api<Seen<AppliedManifestWork, SeenRecord>> = Api::all(member.wec.clone());
+    let records = follow_seen(
+        records,
+        own(),
+        sender.clone(),
+        Seen::into_view,
+        AgentInput::Record,
+    );
+    tasks.spawn(records.in_current_span());
 }
 
 fn with_metadata(object: PartialObjectMeta<WorkStatus>) -> WorkStatus {

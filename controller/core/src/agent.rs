@@ -10,6 +10,7 @@ mod decide;
 mod events;
 mod report;
 mod retire;
+mod seen;
 mod subject;
 mod views;
 
@@ -24,6 +25,7 @@ use crate::{
 
 pub use action::AgentAction;
 use control::Refusal;
+pub use seen::{SeenObject, SeenRecord, SeenTold, SeenWork};
 pub(crate) use views::DIGEST_ANNOTATION;
 use views::{Known, Object, Record, Work};
 
@@ -31,13 +33,13 @@ use views::{Known, Object, Record, Work};
 #[derive(Debug)]
 pub enum AgentInput {
     /// ManifestWorks of the mailbox.
-    Work(Change<ManifestWork>),
+    Work(Change<SeenWork>),
     /// WorkStatuses of the mailbox; their metadata suffices.
-    Told(Change<WorkStatus>),
+    Told(Change<SeenTold>),
     /// Workflows of the WEC that were made for this cluster's mailbox.
-    Object(Change<Workflow>),
+    Object(Change<SeenObject>),
     /// The records in the WEC.
-    Record(Change<AppliedManifestWork>),
+    Record(Change<SeenRecord>),
     /// Whether the WEC serves Argo's Workflow API.
     Argo(ArgoApi),
     /// An object that was to be written or deleted is not there.
@@ -48,6 +50,28 @@ pub enum AgentInput {
     ToldGone(OriginUid),
     /// A record that was to be deleted is not there.
     RecordGone(OriginUid),
+}
+
+impl AgentInput {
+    /// ManifestWorks of the mailbox.
+    pub fn work(change: Change<ManifestWork>) -> Self {
+        Self::Work(change.map(SeenWork::from))
+    }
+
+    /// WorkStatuses of the mailbox.
+    pub fn told(change: Change<WorkStatus>) -> Self {
+        Self::Told(change.map(SeenTold::from))
+    }
+
+    /// Workflows of the WEC that were made for this cluster's mailbox.
+    pub fn object(change: Change<Workflow>) -> Self {
+        Self::Object(change.map(SeenObject::from))
+    }
+
+    /// The records in the WEC.
+    pub fn record(change: Change<AppliedManifestWork>) -> Self {
+        Self::Record(change.map(SeenRecord::from))
+    }
 }
 
 /// Whether the WEC serves Argo's Workflow API.

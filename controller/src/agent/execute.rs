@@ -78,7 +78,7 @@ impl Executor {
         let api = self.workflows(&object.namespace().unwrap_or_default());
         match call(api.create(&creating(names::AGENT), object)).await {
             Err(Failure::Foreign(_)) => self.adopt(&api, object).await,
-            created => Ok(AgentInput::Object(Change::Apply(Box::new(created?)))),
+            created => Ok(AgentInput::object(Change::Apply(Box::new(created?)))),
         }
     }
 
@@ -104,7 +104,7 @@ impl Executor {
             .iter()
             .all(|key| label(&there, key) == label(wanted, key));
         if is_ours {
-            return Ok(AgentInput::Object(Change::Apply(Box::new(there))));
+            return Ok(AgentInput::object(Change::Apply(Box::new(there))));
         }
         let namespace = wanted.namespace().unwrap_or_default();
         Err(Failure::Foreign(format!(
@@ -122,7 +122,7 @@ impl Executor {
             has(names::ORIGIN_UID_LABEL, origin.as_str()) && has(names::CLUSTER_LABEL, &self.cluster)
         });
         Ok(match ours {
-            Some(object) => AgentInput::Object(Change::Apply(Box::new(object))),
+            Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
             None => AgentInput::ObjectGone(origin.clone()),
         })
     }
@@ -131,7 +131,7 @@ impl Executor {
         let api = self.workflows(&key.namespace);
         Ok(match found(call(api.delete(&key.name, &deleting(uid))).await)? {
             Some(Either::Left(object)) if object.metadata.deletion_timestamp.is_some() => {
-                AgentInput::Object(Change::Apply(Box::new(object)))
+                AgentInput::object(Change::Apply(Box::new(object)))
             }
             _ => AgentInput::ObjectGone(origin),
         })
@@ -150,7 +150,7 @@ impl Executor {
         let api = self.workflows(&key.namespace);
         Ok(
             match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
-                Some(object) => AgentInput::Object(Change::Apply(Box::new(object))),
+                Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
                 None => AgentInput::ObjectGone(origin),
             },
         )
@@ -186,7 +186,7 @@ impl Executor {
         Ok(
             match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
                 Some(object) if !is_gone(&object.metadata) => {
-                    AgentInput::Object(Change::Apply(Box::new(object)))
+                    AgentInput::object(Change::Apply(Box::new(object)))
                 }
                 _ => AgentInput::ObjectGone(origin),
             },
@@ -198,7 +198,7 @@ impl Executor {
             Err(Failure::Foreign(_)) => call(self.records.get(&record.name_any())).await,
             other => other,
         }?;
-        Ok(AgentInput::Record(Change::Apply(Box::new(written))))
+        Ok(AgentInput::record(Change::Apply(Box::new(written))))
     }
 
     async fn amend_record(&self, origin: &OriginUid, patch: &JsonPatch) -> Result<AgentInput, Failure> {
@@ -206,7 +206,7 @@ impl Executor {
         let patch = json_patch(patch)?;
         Ok(
             match found(call(self.records.patch(&name, &patching(names::AGENT), &patch)).await)? {
-                Some(record) => AgentInput::Record(Change::Apply(Box::new(record))),
+                Some(record) => AgentInput::record(Change::Apply(Box::new(record))),
                 None => AgentInput::RecordGone(origin.clone()),
             },
         )
@@ -220,7 +220,7 @@ impl Executor {
 
     async fn tell(&self, status: &WorkStatus) -> Result<AgentInput, Failure> {
         let told = self.reports.tell(status).await?;
-        Ok(AgentInput::Told(Change::Apply(Box::new(told))))
+        Ok(AgentInput::told(Change::Apply(Box::new(told))))
     }
 
     async fn untell(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
@@ -240,7 +240,7 @@ impl Executor {
         }));
         let patched = call(self.works.patch_status(&name, &patching(names::AGENT), &patch)).await;
         Ok(match found(patched)? {
-            Some(work) => AgentInput::Work(Change::Apply(Box::new(work))),
+            Some(work) => AgentInput::work(Change::Apply(Box::new(work))),
             None => AgentInput::WorkGone(origin.clone()),
         })
     }
@@ -250,7 +250,7 @@ impl Executor {
         let patch = json_patch(patch)?;
         Ok(
             match found(call(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
-                Some(work) if !is_gone(&work.metadata) => AgentInput::Work(Change::Apply(Box::new(work))),
+                Some(work) if !is_gone(&work.metadata) => AgentInput::work(Change::Apply(Box::new(work))),
                 _ => AgentInput::WorkGone(origin.clone()),
             },
         )

@@ -158,7 +158,7 @@ fn carry_out_verb(guard: JsonPatch, verb: &Verb, object: &Object) -> (JsonPatch,
 /// Everything of a retry but the status: the marks of the end, what ended it, and our finalizer, which was taken off with the
 /// last report.
 fn begin_again(patch: JsonPatch, verb: &Verb, object: &Object) -> JsonPatch {
-    let mut labels = object.labels.clone();
+    let mut labels = object.labels.to_map();
     labels.remove(names::ARGO_COMPLETED_LABEL);
     labels.remove(names::ARGO_ARCHIVING_LABEL);
     labels.insert(names::ARGO_PHASE_LABEL.to_owned(), "Running".to_owned());

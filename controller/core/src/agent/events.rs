@@ -5,63 +5,56 @@ use std::{
     hash::BuildHasher,
 };
 
-use argosy_api::{ManifestWork, Workflow, conditions::reason};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use argosy_api::conditions::reason;
 
 use super::{
-    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Known, Object, Record, Refusal, Work, views::origin_of,
+    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Refusal,
+    seen::{Sight, Versioned},
+    views::Object,
 };
 use crate::{
     Change, Failure, OriginUid, WorkflowKey,
-    reconcile::{UnderWay, is_gone, is_newer},
+    reconcile::{UnderWay, is_newer},
 };
 
 type Dirty = BTreeSet<OriginUid>;
 
-/// A view that knows what object, and which version of it, it was taken of.
-trait Versioned {
-    fn uid(&self) -> &str;
-    fn resource_version(&self) -> &str;
-}
-
-macro_rules! versioned {
-    ($($view:ty),*) => {
-        $(impl Versioned for $view {
-            fn uid(&self) -> &str {
-                &self.uid
-            }
-
-            fn resource_version(&self) -> &str {
-                &self.resource_version
-            }
-        })*
-    };
-}
-
-versioned!(Work, Known, Object, Record);
-
 impl Agent {
     pub(super) fn learn(&mut self, input: AgentInput) -> Dirty {
+        let dirty = self.learn_change(input);
+        for origin in &dirty {
+            self.shed(origin);
+        }
+        dirty
+    }
+
+    /// What was created once is not created again, so its manifest, which may be large, is not needed any more.
+    fn shed(&mut self, origin: &OriginUid) {
+        let object = self.objects.get(origin).map(|object| object.attempt);
+        let created = object.max(self.records.get(origin).map(|record| record.attempt));
+        if let Some(work) = self.works.get_mut(origin)
+            && created.is_some_and(|attempt| attempt >= work.attempt)
+            && let Some(manifest) = &mut work.manifest
+        {
+            manifest.shed();
+        }
+    }
+
+    fn learn_change(&mut self, input: AgentInput) -> Dirty {
         match input {
             AgentInput::Work(change) => {
                 self.synced.works |= matches!(change, Change::Reset(_));
-                learn_into(
-                    &mut self.works,
-                    &mut self.under_way,
-                    change,
-                    |work: ManifestWork| Work::new(work),
-                )
+                learn_into(&mut self.works, &mut self.under_way, change.map(|seen| seen.0))
             }
             AgentInput::Told(change) => {
                 self.synced.told |= matches!(change, Change::Reset(_));
-                learn_into(&mut self.told, &mut self.under_way, change, Known::new)
+                learn_into(&mut self.told, &mut self.under_way, change.map(|seen| seen.0))
             }
             AgentInput::Record(change) => {
                 self.synced.records |= matches!(change, Change::Reset(_));
-                learn_into(&mut self.records, &mut self.under_way, change, Record::new)
+                learn_into(&mut self.records, &mut self.under_way, change.map(|seen| seen.0))
             }
-            AgentInput::Object(change) => self.learn_objects(change),
+            AgentInput::Object(change) => self.learn_objects(change.map(|seen| seen.0)),
             AgentInput::Argo(api) => self.learn_api(api),
             AgentInput::ObjectGone(origin) => self.forget_object(origin),
             AgentInput::WorkGone(origin) => forget(&mut self.works, origin),
@@ -82,33 +75,30 @@ impl Agent {
         self.every_key()
     }
 
-    fn learn_objects(&mut self, change: Change<Workflow>) -> Dirty {
+    fn learn_objects(&mut self, change: Change<Sight<Object>>) -> Dirty {
         match change {
-            Change::Apply(object) if is_gone(&object.metadata) => self.learn_end(&object.metadata),
-            Change::Apply(object) if self.is_past(&object.metadata) => Dirty::new(),
+            Change::Apply(object) if object.is_gone => self.learn_end(&object),
+            Change::Apply(object) if self.is_past(&object) => Dirty::new(),
             Change::Apply(_) => self.learn_live(change),
             Change::Delete(object) => {
-                if let Some(origin) = origin_of(&object.metadata) {
-                    self.under_way.bury(&origin, object.metadata.uid.as_deref());
+                if let Some(origin) = &object.origin {
+                    self.under_way.bury(origin, object.uid());
                 }
-                let dirty = self.learn_end(&object.metadata);
+                let dirty = self.learn_end(&object);
                 // It is the last that the watch tells of it.
-                if self.is_past(&object.metadata)
-                    && let Some(origin) = origin_of(&object.metadata)
+                if self.is_past(&object)
+                    && let Some(origin) = &object.origin
                 {
-                    self.gone.remove(&origin);
+                    self.gone.remove(origin);
                 }
                 dirty
             }
             Change::Reset(mut live) => {
-                live.retain(|object| !self.is_past(&object.metadata));
+                live.retain(|object| !self.is_past(object));
                 let was_served = self.argo == Some(ArgoApi::Served);
                 self.synced.objects = true;
                 self.argo = Some(ArgoApi::Served);
-                let origins: BTreeSet<_> = live
-                    .iter()
-                    .filter_map(|object| origin_of(&object.metadata))
-                    .collect();
+                let origins: BTreeSet<_> = live.iter().filter_map(|object| object.origin.clone()).collect();
                 let unlisted = self
                     .objects
                     .iter()
@@ -127,25 +117,25 @@ impl Agent {
     }
 
     /// The object is gone.
-    fn learn_end(&mut self, metadata: &ObjectMeta) -> Dirty {
-        match origin_of(metadata) {
-            Some(origin) if !is_stale(&self.objects, &origin, metadata) => self.forget_object(origin),
+    fn learn_end(&mut self, object: &Sight<Object>) -> Dirty {
+        match &object.origin {
+            Some(origin) if !is_stale(&self.objects, origin, object) => self.forget_object(origin.clone()),
             _ => Dirty::new(),
         }
     }
 
     /// Whether this is of an object that is known to be gone. A UID never comes back.
-    fn is_past(&self, metadata: &ObjectMeta) -> bool {
-        let Some(origin) = origin_of(metadata) else {
+    fn is_past(&self, object: &Sight<Object>) -> bool {
+        let Some(origin) = &object.origin else {
             return false;
         };
-        let uid = metadata.uid.as_ref();
-        self.gone.get(&origin).is_some_and(|gone| Some(gone) == uid)
-            || self.under_way.has_buried(&origin, uid.map(String::as_str))
+        let known = self.gone.get(origin);
+        known.is_some_and(|gone| object.uid() == Some(gone))
+            || self.under_way.has_buried(origin, object.uid())
     }
 
-    fn learn_live(&mut self, change: Change<Workflow>) -> Dirty {
-        let dirty = learn_into(&mut self.objects, &mut self.under_way, change, Object::new);
+    fn learn_live(&mut self, change: Change<Sight<Object>>) -> Dirty {
+        let dirty = learn_into(&mut self.objects, &mut self.under_way, change);
         for origin in dirty.iter().filter(|origin| self.objects.contains_key(*origin)) {
             self.obstacles.remove(origin);
             self.doubts.remove(origin);
@@ -233,49 +223,45 @@ fn forget<V, S: BuildHasher>(table: &mut HashMap<OriginUid, V, S>, origin: Origi
     [origin].into()
 }
 
-/// Whether something newer than `metadata` is known.
+/// Whether something newer is known.
 fn is_stale<V: Versioned, S: BuildHasher>(
     table: &HashMap<OriginUid, V, S>,
     origin: &OriginUid,
-    metadata: &ObjectMeta,
+    seen: &Sight<V>,
 ) -> bool {
     let known = table.get(origin).map(Versioned::resource_version);
-    known.is_some_and(|known| !is_newer(metadata.resource_version.as_deref(), known))
+    known.is_some_and(|known| !is_newer(Some(seen.view.resource_version()), known))
 }
 
-fn is_buried(under_way: &UnderWay<OriginUid>, metadata: &ObjectMeta) -> bool {
-    origin_of(metadata).is_some_and(|origin| under_way.has_buried(&origin, metadata.uid.as_deref()))
+fn is_buried<V: Versioned>(under_way: &UnderWay<OriginUid>, seen: &Sight<V>) -> bool {
+    let origin = seen.origin.as_ref();
+    origin.is_some_and(|origin| under_way.has_buried(origin, seen.uid()))
 }
 
 /// Applies a change to a table. An older version never replaces a newer one; a re-list removes what it lacks.
-fn learn_into<K: Resource, V: Versioned>(
+fn learn_into<V: Versioned>(
     table: &mut HashMap<OriginUid, V>,
     under_way: &mut UnderWay<OriginUid>,
-    change: Change<K>,
-    view: impl Fn(K) -> V,
+    change: Change<Sight<V>>,
 ) -> Dirty {
     let mut dirty = Dirty::new();
     let live = match change {
-        Change::Apply(object) if is_buried(under_way, object.meta()) => return dirty,
-        Change::Apply(object) if !is_gone(object.meta()) => vec![*object],
-        Change::Apply(object) | Change::Delete(object) => {
-            let origin = origin_of(object.meta());
-            if let Some(origin) = &origin {
-                under_way.bury(origin, object.meta().uid.as_deref());
+        Change::Apply(seen) if is_buried(under_way, &seen) => return dirty,
+        Change::Apply(seen) if !seen.is_gone => vec![*seen],
+        Change::Apply(seen) | Change::Delete(seen) => {
+            if let Some(origin) = &seen.origin {
+                under_way.bury(origin, seen.uid());
             }
-            return match origin {
-                Some(origin) if !is_stale(table, &origin, object.meta()) => forget(table, origin),
+            return match &seen.origin {
+                Some(origin) if !is_stale(table, origin, &seen) => forget(table, origin.clone()),
                 _ => dirty,
             };
         }
         Change::Reset(live) => {
-            let origins: BTreeSet<_> = live
-                .iter()
-                .filter_map(|object| origin_of(object.meta()))
-                .collect();
+            let origins: BTreeSet<_> = live.iter().filter_map(|seen| seen.origin.as_ref()).collect();
             let gone: Vec<_> = table
                 .keys()
-                .filter(|origin| !origins.contains(*origin))
+                .filter(|origin| !origins.contains(origin))
                 .cloned()
                 .collect();
             for origin in gone {
@@ -286,12 +272,12 @@ fn learn_into<K: Resource, V: Versioned>(
             live
         }
     };
-    for object in live {
-        let Some(origin) = origin_of(object.meta()) else {
+    for seen in live {
+        let Some(origin) = seen.origin.clone() else {
             continue;
         };
-        if !is_stale(table, &origin, object.meta()) {
-            table.insert(origin.clone(), view(object));
+        if !is_stale(table, &origin, &seen) {
+            table.insert(origin.clone(), *seen.view);
             dirty.insert(origin);
         }
     }

@@ -12,7 +12,7 @@ use super::{
     Agent,
     views::{DIGEST_ANNOTATION, Known, Manifest, Object, Work},
 };
-use crate::{OriginUid, WorkflowKey, digest::Digest, packed::Packed};
+use crate::{OriginUid, WorkflowKey, digest::Digest, packed::Packed, pairs::Pairs};
 
 /// What the hub should be told of an object besides its status, and the digest of both. `None` while Argo has not written a status.
 pub(super) fn reported(object: &Object, manifest: Option<&Manifest>) -> Option<(Reported, Digest)> {
@@ -21,15 +21,11 @@ pub(super) fn reported(object: &Object, manifest: Option<&Manifest>) -> Option<(
         (Some(Outcome::Deleted), status) => json!(status.map(|status| status.to_string())),
         (_, status) => json!(status?.to_string()),
     };
-    let sent = manifest.map(|manifest| &manifest.metadata);
     let reported = Reported {
         attempt: object.attempt,
         uid: object.uid.clone(),
-        labels: added(&object.labels, sent.and_then(|sent| sent.labels.as_ref())),
-        annotations: added(
-            &object.annotations,
-            sent.and_then(|sent| sent.annotations.as_ref()),
-        ),
+        labels: added(&object.labels, manifest.map(|sent| &sent.labels)),
+        annotations: added(&object.annotations, manifest.map(|sent| &sent.annotations)),
         verb: (object.applied.verb > 0).then_some(object.applied.verb),
         overtaken: object.applied.overtaken.clone(),
         outcome,
@@ -71,8 +67,7 @@ impl Agent {
         if self.told.get(origin).is_some_and(is_it) {
             return None;
         }
-        let metadata = &work.manifest.as_ref()?.metadata;
-        let key = WorkflowKey::new(metadata.namespace.as_deref()?, metadata.name.as_deref()?);
+        let key = &work.manifest.as_ref()?.key;
         let reported = Reported {
             attempt: work.attempt,
             verb,
@@ -80,7 +75,7 @@ impl Agent {
             is_remembered: true,
             ..Reported::default()
         };
-        Some(self.as_work_status(origin, &key, status, reported, digest))
+        Some(self.as_work_status(origin, key, status, reported, digest))
     }
 
     /// What a record is to remember of an object that has ended: under the digest of the last report, whether the hub has it or not;
@@ -175,10 +170,7 @@ fn ended_by_deletion(object: &Object, cluster: &crate::ClusterName) -> Value {
 }
 
 /// What was added to labels or annotations since the object was sent, as far as it may be shown on the control cluster.
-fn added(
-    here: &BTreeMap<String, String>,
-    sent: Option<&BTreeMap<String, String>>,
-) -> BTreeMap<String, String> {
+fn added(here: &Pairs, sent: Option<&Pairs>) -> BTreeMap<String, String> {
     let never = [
         names::ARGO_COMPLETED_LABEL,
         names::ARGO_PHASE_LABEL,
@@ -187,8 +179,8 @@ fn added(
         names::ARGO_LAST_SEEN_ANNOTATION,
     ];
     here.iter()
-        .filter(|(key, _)| !key.starts_with(names::PREFIX) && !never.contains(&key.as_str()))
-        .filter(|(key, value)| sent.and_then(|sent| sent.get(*key)) != Some(value))
-        .map(|(key, value)| (key.clone(), value.clone()))
+        .filter(|(key, _)| !key.starts_with(names::PREFIX) && !never.contains(key))
+        .filter(|(key, value)| sent.and_then(|sent| sent.get(key)) != Some(*value))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
 }

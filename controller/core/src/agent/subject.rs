@@ -3,16 +3,12 @@
 use argosy_api::workflow;
 
 use super::{Agent, ArgoApi, Synced};
-use crate::{OriginUid, Subject, WorkflowKey};
+use crate::{OriginUid, Subject};
 
 impl Agent {
     pub(super) fn subject_of(&self, origin: &OriginUid) -> Subject {
         let (work, object) = (self.works.get(origin), self.objects.get(origin));
-        let sent = || {
-            let metadata = &work?.manifest.as_ref()?.metadata;
-            let namespace = metadata.namespace.as_deref().unwrap_or_default();
-            Some(WorkflowKey::new(namespace, metadata.name.as_deref()?))
-        };
+        let sent = || Some(work?.manifest.as_ref()?.key.clone());
         let key = object.map(|object| object.key.clone()).or_else(sent);
         let attempts = [work.map(|work| work.attempt), object.map(|object| object.attempt)];
         Subject {

@@ -120,10 +120,10 @@ impl Cluster {
             }),
             version: 100,
         };
-        cluster.learn(AgentInput::Work(Change::Reset(Vec::new())));
-        cluster.learn(AgentInput::Told(Change::Reset(Vec::new())));
-        cluster.learn(AgentInput::Record(Change::Reset(Vec::new())));
-        cluster.learn(AgentInput::Object(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::work(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::told(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::record(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
         cluster
     }
 
@@ -156,32 +156,32 @@ impl Cluster {
 
     fn work(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Work(Change::Apply(object)));
+        self.learn(AgentInput::work(Change::Apply(object)));
     }
 
     fn work_gone(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Work(Change::Delete(object)));
+        self.learn(AgentInput::work(Change::Delete(object)));
     }
 
     fn object(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Object(Change::Apply(object)));
+        self.learn(AgentInput::object(Change::Apply(object)));
     }
 
     fn object_gone(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Object(Change::Delete(object)));
+        self.learn(AgentInput::object(Change::Delete(object)));
     }
 
     fn record(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Record(Change::Apply(object)));
+        self.learn(AgentInput::record(Change::Apply(object)));
     }
 
     fn told(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::Told(Change::Apply(object)));
+        self.learn(AgentInput::told(Change::Apply(object)));
     }
 
     /// The hub is told what is decided, if anything is.

@@ -1,7 +1,5 @@
 //! ManifestWork, object, record and WorkStatus as the agent's decisions see them.
 
-use std::collections::BTreeMap;
-
 use argosy_api::{AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, names, workflow};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -14,10 +12,11 @@ use crate::{
     digest::Digest,
     lost,
     packed::Packed,
+    pairs::Pairs,
 };
 
 /// A ManifestWork.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) uid: String,
     pub(super) resource_version: String,
@@ -36,16 +35,17 @@ pub(super) struct Work {
 }
 
 /// A Workflow that is to be created.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// What of it is looked at time and again.
-    pub(super) metadata: ObjectMeta,
-    /// The rest.
-    content: Packed,
+    pub(super) key: WorkflowKey,
+    pub(super) labels: Pairs,
+    pub(super) annotations: Pairs,
+    /// The whole of it, until the attempt has been created.
+    content: Option<Packed>,
 }
 
 /// A Workflow of the WEC that is ours.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) key: WorkflowKey,
     pub(super) uid: String,
@@ -53,8 +53,8 @@ pub(super) struct Object {
     pub(super) attempt: u64,
     pub(super) deleted_at: Option<Timestamp>,
     pub(super) finalizers: Vec<String>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) labels: Pairs,
+    pub(super) annotations: Pairs,
     pub(super) status: Option<Packed>,
     pub(super) status_digest: Option<Digest>,
     /// Whether Argo calls the run done. Argo's own TTL goes by the phase too.
@@ -64,7 +64,7 @@ pub(super) struct Object {
 }
 
 /// The record that an attempt was started, and how it ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) uid: String,
     pub(super) resource_version: String,
@@ -98,6 +98,11 @@ pub(super) fn origin_of(metadata: &ObjectMeta) -> Option<OriginUid> {
             .as_str()
             .into(),
     )
+}
+
+fn key_of(metadata: &ObjectMeta) -> WorkflowKey {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    WorkflowKey::new(&text(&metadata.namespace), &text(&metadata.name))
 }
 
 fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
@@ -143,18 +148,25 @@ impl Work {
 }
 
 impl Manifest {
-    fn new(mut workflow: Workflow) -> Self {
+    fn new(workflow: Workflow) -> Self {
+        let content = Some(Packed::new(&workflow));
+        let metadata = workflow.metadata;
         Self {
-            metadata: std::mem::take(&mut workflow.metadata),
-            content: Packed::new(&workflow),
+            key: key_of(&metadata),
+            labels: metadata.labels.into(),
+            annotations: metadata.annotations.into(),
+            content,
         }
     }
 
-    /// The whole object.
+    /// Forgets what only a creation needs.
+    pub(super) fn shed(&mut self) {
+        self.content = None;
+    }
+
+    /// The whole object, unless it was created.
     pub(super) fn workflow(&self) -> Option<Workflow> {
-        let content: Workflow = self.content.read()?;
-        let metadata = self.metadata.clone();
-        Some(Workflow { metadata, ..content })
+        self.content.as_ref()?.read()
     }
 }
 
@@ -165,18 +177,15 @@ impl Object {
         let applied = Applied::of(&object.metadata);
         let metadata = object.metadata;
         Self {
-            key: WorkflowKey::new(
-                metadata.namespace.as_deref().unwrap_or_default(),
-                metadata.name.as_deref().unwrap_or_default(),
-            ),
+            key: key_of(&metadata),
             attempt,
             applied,
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
-            annotations: metadata.annotations.unwrap_or_default(),
+            labels: metadata.labels.into(),
+            annotations: metadata.annotations.into(),
             is_final: workflow::is_final(workflow::phase(object.status.as_ref())),
             status_digest: object.status.as_ref().map(Digest::of),
             status: object.status.as_ref().map(Packed::new),

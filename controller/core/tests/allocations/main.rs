@@ -60,7 +60,7 @@ fn told(workflows: usize, nodes: usize) -> AllocationInfo {
     let object = change(run(7, 2, &status("Running", nodes)));
     let mut action = None;
     let spent = measure(|| {
-        agent.apply(AgentInput::Object(object), now());
+        agent.apply(AgentInput::object(object), now());
         action = agent.decide(&OriginUid::from("u7"), now()).action;
     });
     assert!(matches!(action, Some(AgentAction::Tell { .. })), "{action:?}");
@@ -128,7 +128,7 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
             3_072,
         ),
         ("controller, all objects", kept(downsync), 768),
-        ("agent", kept(|count| agent(count, 10)), 5_632),
+        ("agent", kept(|count| agent(count, 10)), 2_816),
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");
     }

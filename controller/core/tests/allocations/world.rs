@@ -222,10 +222,10 @@ pub(crate) fn agent(workflows: usize, nodes: usize) -> Agent {
         cluster: "member".into(),
     });
     for input in [
-        AgentInput::Work(list((0..workflows).map(work))),
-        AgentInput::Told(list([])),
-        AgentInput::Record(list([])),
-        AgentInput::Object(list(
+        AgentInput::work(list((0..workflows).map(work))),
+        AgentInput::told(list([])),
+        AgentInput::record(list([])),
+        AgentInput::object(list(
             (0..workflows).map(|number| run(number, 1, &status("Pending", nodes))),
         )),
     ] {

@@ -37,16 +37,16 @@ impl Process for Agent {
         let is_ours = |object: &Value, number: usize| label(object, names::CLUSTER_LABEL) == CLUSTERS[number];
         vec![
             Watch::new(Kind::Work, Space::Its, in_mailbox, |change| {
-                AgentInput::Work(typed(change))
+                AgentInput::work(typed(change))
             }),
             Watch::new(Kind::Status, Space::Its, in_mailbox, |change| {
-                AgentInput::Told(typed(change))
+                AgentInput::told(typed(change))
             }),
             Watch::new(Kind::Workflow, Space::Wec, is_ours, |change| {
-                AgentInput::Object(typed(change))
+                AgentInput::object(typed(change))
             }),
             Watch::new(Kind::Record, Space::Wec, any, |change| {
-                AgentInput::Record(typed(change))
+                AgentInput::record(typed(change))
             }),
         ]
     }
@@ -107,7 +107,7 @@ fn on_objects(
     let answer = |object: Option<Value>, origin: &str| {
         object.map_or_else(
             || AgentInput::ObjectGone(origin.into()),
-            |object| AgentInput::Object(apply(object)),
+            |object| AgentInput::object(apply(object)),
         )
     };
     match action {
@@ -116,7 +116,7 @@ fn on_objects(
             if is_new {
                 ledger.note_start(&object, number);
             }
-            Ok(AgentInput::Object(apply(object)))
+            Ok(AgentInput::object(apply(object)))
         }
         AgentAction::Look(key) => {
             let there = found(wec.get(Kind::Workflow, &key.namespace, &key.name))?;
@@ -176,14 +176,14 @@ fn on_records(action: &AgentAction, wec: &mut ApiServer) -> Result<AgentInput, F
                 Err(Failure::Foreign(_)) => wec.get(Kind::Record, "", &name),
                 written => written,
             };
-            Ok(AgentInput::Record(apply(written?)))
+            Ok(AgentInput::record(apply(written?)))
         }
         AgentAction::AmendRecord { origin, patch } => {
             let name = names::work_name(origin.as_str());
             let written = found(wec.patch(Kind::Record, "", &name, &patch.to_value()))?;
             Ok(written.map_or_else(
                 || AgentInput::RecordGone(origin.clone()),
-                |record| AgentInput::Record(apply(record)),
+                |record| AgentInput::record(apply(record)),
             ))
         }
         AgentAction::DropRecord(origin) => {
@@ -217,7 +217,7 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
                 }),
                 told => told,
             };
-            Ok(AgentInput::Told(apply(told?)))
+            Ok(AgentInput::told(apply(told?)))
         }
         AgentAction::Untell(origin) => {
             found(its.delete(Kind::Status, mailbox, &names::work_name(origin.as_str()), None))?;
@@ -236,7 +236,7 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
                 return Err(Failure::Conflict);
             }
             let status = json!({ "conditions": conditions });
-            Ok(AgentInput::Work(apply(
+            Ok(AgentInput::work(apply(
                 its.edit(Kind::Work, &work, |work| work["status"] = status)?,
             )))
         }
@@ -245,7 +245,7 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
             let work = found(its.patch(Kind::Work, mailbox, &name, &patch.to_value()))?;
             Ok(work.map_or_else(
                 || AgentInput::WorkGone(origin.clone()),
-                |work| AgentInput::Work(apply(work)),
+                |work| AgentInput::work(apply(work)),
             ))
         }
         other => panic!("{other:?} is not about the mailbox"),

@@ -31,11 +31,11 @@ fn nothing_is_created_before_everything_was_listed() {
         cluster: "cluster1".into(),
     });
     let work: ManifestWork = read(work(1));
-    agent.apply(AgentInput::Work(Change::Reset(vec![work])), now());
-    agent.apply(AgentInput::Told(Change::Reset(Vec::new())), now());
-    agent.apply(AgentInput::Object(Change::Reset(Vec::new())), now());
+    agent.apply(AgentInput::work(Change::Reset(vec![work])), now());
+    agent.apply(AgentInput::told(Change::Reset(Vec::new())), now());
+    agent.apply(AgentInput::object(Change::Reset(Vec::new())), now());
     assert_eq!(agent.decide(&origin(), now()), Decision::rest());
-    let dirty = agent.apply(AgentInput::Record(Change::Reset(Vec::new())), now());
+    let dirty = agent.apply(AgentInput::record(Change::Reset(Vec::new())), now());
     assert_eq!(dirty, [origin()].into());
     assert!(matches!(
         agent.decide(&origin(), now()).action,
@@ -158,7 +158,7 @@ fn a_cluster_without_argo_is_told_and_served_once_argo_is_there() {
     cluster.work(with(work(1), json!({ "status": { "conditions": told } })));
     cluster.rests();
     assert_eq!(
-        cluster.learn(AgentInput::Object(Change::Reset(Vec::new()))),
+        cluster.learn(AgentInput::object(Change::Reset(Vec::new()))),
         [origin()].into()
     );
     cluster.created();

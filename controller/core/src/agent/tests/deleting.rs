@@ -91,7 +91,7 @@ fn a_missing_manifest_work_deletes_nothing() {
     cluster.rests();
     assert_eq!(cluster.agent.orphans().count(), 1);
     let mut cluster = Cluster::running("Running");
-    cluster.learn(AgentInput::Work(Change::Reset(Vec::new())));
+    cluster.learn(AgentInput::work(Change::Reset(Vec::new())));
     cluster.rests();
     assert_eq!(cluster.agent.orphans().collect::<Vec<_>>(), [&origin()]);
 }

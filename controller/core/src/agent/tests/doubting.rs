@@ -51,11 +51,11 @@ fn an_unanswered_creation_is_looked_for_before_the_manifest_work_is_released() {
 #[test]
 fn an_object_that_a_re_list_lacks_is_looked_for_before_it_is_called_deleted() {
     let mut cluster = Cluster::running("Running");
-    cluster.learn(AgentInput::Object(Change::Reset(Vec::new())));
+    cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
     looks(&cluster);
     cluster.object(object(1, "Running"));
     cluster.rests();
-    cluster.learn(AgentInput::Object(Change::Reset(Vec::new())));
+    cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
     cluster.learn(AgentInput::ObjectGone(origin()));
     assert_eq!(cluster.recorded(), "Deleted");
 }
@@ -64,7 +64,7 @@ fn an_object_that_a_re_list_lacks_is_looked_for_before_it_is_called_deleted() {
 fn an_object_with_a_record_may_be_missing_from_a_re_list() {
     let mut cluster = Cluster::running("Succeeded");
     cluster.record(record(1, "Finished"));
-    cluster.learn(AgentInput::Object(Change::Reset(Vec::new())));
+    cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
     assert!(cluster.conditions().contains(&"Applied=True Finished".to_owned()));
 }
 
@@ -77,7 +77,7 @@ fn a_cluster_that_seems_to_have_lost_argo_deletes_and_records_nothing() {
     cluster.rests();
     // It was only the API server's start.
     let object = cluster.next(object(1, "Running"));
-    cluster.learn(AgentInput::Object(Change::Reset(vec![object])));
+    cluster.learn(AgentInput::object(Change::Reset(vec![object])));
     assert!(matches!(cluster.decide(), Some(AgentAction::Delete { .. })));
 }
 
@@ -95,7 +95,7 @@ fn a_deletion_that_is_told_late_does_not_take_away_what_was_created_since() {
     let deleted = Box::new(cluster.next(object(1, "Running")));
     cluster.object(object(1, "Running"));
     cluster.tell();
-    cluster.learn(AgentInput::Object(Change::Delete(deleted)));
+    cluster.learn(AgentInput::object(Change::Delete(deleted)));
     cluster.rests();
 }
 
