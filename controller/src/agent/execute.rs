@@ -279,7 +279,15 @@ impl Execute<Agent> for Executor {
                 origin,
                 conditions,
                 resource_version,
-            } => self.conditions(origin, conditions, resource_version).await,
+                denied,
+            } => {
+                if let Some(key) = denied
+                    && let there @ AgentInput::Object(_) = self.look(origin, key).await?
+                {
+                    return Ok(there);
+                }
+                self.conditions(origin, conditions, resource_version).await
+            }
             AgentAction::Release { origin, patch } => self.release(origin, patch).await,
         }
     }

@@ -69,6 +69,9 @@ pub enum AgentAction {
         conditions: Vec<Condition>,
         /// The version of the ManifestWork that they were decided on: whoever knows less must not say more.
         resource_version: String,
+        /// The object that they deny: read before, because a list may be older than what another process of this agent did. If it is
+        /// there and ours, it is the answer, and nothing is written.
+        denied: Option<WorkflowKey>,
     },
     /// ITS: take the agent's finalizer off the ManifestWork.
     Release {

@@ -17,7 +17,7 @@ use super::{
     report::reported,
     views::{Manifest, Object, Work},
 };
-use crate::{Decision, OriginUid, lost::Fence};
+use crate::{Decision, OriginUid, WorkflowKey, lost::Fence};
 
 impl Agent {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
@@ -96,14 +96,22 @@ impl Agent {
             return self.decide_over(origin, work, outcome, now);
         }
         if work.withdraw == Some(work.attempt) && !self.doubts.contains_key(origin) {
-            let message = "this attempt was never created here and never will be";
-            let promise = condition(types::WITHDRAWN, true, reason::NEVER_CREATED, message, now);
-            return conditions(origin, work, [promise]);
+            return self.promise(origin, work, now);
         }
         let explanation = self
             .obstacle(origin, work)
             .and_then(|(why, message)| conditions(origin, work, [applied(false, why, &message, now)]));
         explanation.or_else(|| self.create(origin, work))
+    }
+
+    /// Promises never to create the attempt, unless it is there after all.
+    fn promise(&self, origin: &OriginUid, work: &Work, now: Timestamp) -> Option<AgentAction> {
+        let message = "this attempt was never created here and never will be";
+        let promise = condition(types::WITHDRAWN, true, reason::NEVER_CREATED, message, now);
+        let is_served = self.argo != Some(ArgoApi::Missing);
+        let manifest = work.manifest.as_ref().filter(|_| is_served);
+        let denied = manifest.map(|manifest| manifest.key.clone());
+        write_conditions(origin, work, [promise], denied)
     }
 
     /// How the attempt ended, if anything says that it was once created.
@@ -258,6 +266,15 @@ fn conditions(
     work: &Work,
     wanted: impl IntoIterator<Item = Condition>,
 ) -> Option<AgentAction> {
+    write_conditions(origin, work, wanted, None)
+}
+
+fn write_conditions(
+    origin: &OriginUid,
+    work: &Work,
+    wanted: impl IntoIterator<Item = Condition>,
+    denied: Option<WorkflowKey>,
+) -> Option<AgentAction> {
     let mut conditions = work.conditions.clone();
     let mut changed = false;
     for condition in wanted {
@@ -267,5 +284,6 @@ fn conditions(
         origin: origin.clone(),
         conditions,
         resource_version: work.resource_version.clone(),
+        denied,
     })
 }

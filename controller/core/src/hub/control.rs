@@ -22,6 +22,9 @@ use crate::{
 /// What is said of a verb that no object is there for.
 const TOO_LATE: &str = "the run has ended on its cluster, and its object is gone";
 
+/// What is said of a verb of a run that was taken back before it began.
+const TOO_EARLY: &str = "the run was taken back before it began on a cluster";
+
 impl Hub {
     /// What is asked of the claimed attempt and not yet known to be done.
     pub(super) fn control(&self, view: &WorkflowView, claim: &Claim) -> Control {
@@ -165,11 +168,26 @@ impl Hub {
             .and_then(|report| report.overtaken.as_deref());
         let too_late = || self.is_too_late(view, claim).then_some(TOO_LATE);
         let why = too_late().or(view.overtaken.as_deref()).or(by_cluster)?;
-        Some(WorkflowCondition::new(
-            types::CONTROL_APPLIED,
-            false,
-            reason::OVERTAKEN,
-            why,
-        ))
+        Some(overtaken(why))
+    }
+}
+
+/// That a verb had no effect.
+pub(super) fn overtaken(why: &str) -> WorkflowCondition {
+    WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::OVERTAKEN, why)
+}
+
+/// Takes off the verbs of a run that is taken back: the nodes that they name, which it was to begin with, go with its status.
+pub(super) fn forget_verbs(annotations: &mut BTreeMap<String, String>) {
+    let known = annotations
+        .get(names::VERBS_ANNOTATION)
+        .and_then(|text| serde_json::from_str::<Verbs>(text).ok());
+    if let Some(known) = known.filter(|known| !known.pending.is_empty()) {
+        let verbs = Verbs {
+            last: known.last,
+            pending: Vec::new(),
+            overtaken: Some(TOO_EARLY.to_owned()),
+        };
+        annotations.insert(names::VERBS_ANNOTATION.to_owned(), verbs.to_annotation());
     }
 }

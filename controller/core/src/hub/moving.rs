@@ -8,7 +8,9 @@
 use argosy_api::{conditions::reason, names};
 use serde_json::json;
 
-use super::{Hub, HubAction, action::Purpose, work::Work, workflow_view::WorkflowView};
+use super::{
+    Hub, HubAction, action::Purpose, control::forget_verbs, work::Work, workflow_view::WorkflowView,
+};
 use crate::{
     ClusterName, WorkflowKey,
     claim::Claim,
@@ -164,6 +166,7 @@ pub(super) fn release(key: &WorkflowKey, view: &WorkflowView) -> HubAction {
         names::CLAIM_ANNOTATION.to_owned(),
         Claim::released_annotation(view.uid.as_str(), view.last_attempt),
     );
+    forget_verbs(&mut annotations);
     let patch = JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
         .set("/metadata/labels", json!(labels))
         .set("/metadata/annotations", json!(annotations))

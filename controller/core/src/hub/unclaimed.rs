@@ -10,8 +10,8 @@ use argosy_api::{
 };
 
 use super::{
-    Hub, HubAction, action::Purpose, claimed::let_go, mirror::with_conditions, moving::release,
-    workflow_view::WorkflowView,
+    Hub, HubAction, action::Purpose, claimed::let_go, control::overtaken, mirror::with_conditions,
+    moving::release, workflow_view::WorkflowView,
 };
 use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
 
@@ -32,8 +32,11 @@ impl Hub {
         let verdict = self.verdict(view);
         let explanation = match (verdict, view.placement.choice()) {
             (None, Some(cluster)) => return Some(self.claim(key, view, &cluster)),
-            (Some(condition), _) => explain(key, view, &[condition]),
-            (None, None) => explain(key, view, &[]),
+            (verdict, _) => {
+                let too_early = view.overtaken.as_deref().map(overtaken);
+                let ours: Vec<_> = verdict.into_iter().chain(too_early).collect();
+                explain(key, view, &ours)
+            }
         };
         let is_rid_of_works = !self.works.contains_key(&view.uid) && view.unsure_of.is_none();
         // The finalizer is part of what says that it has been held since its creation.

@@ -4,7 +4,7 @@
 
 use argosy_api::names;
 use argosy_core::{
-    Failure, OriginUid,
+    Failure, OriginUid, WorkflowKey,
     agent::{Agent, AgentAction, AgentConfig, AgentInput},
     lost::Fence,
 };
@@ -89,6 +89,11 @@ impl Process for Agent {
             AgentAction::Record(_) | AgentAction::AmendRecord { .. } | AgentAction::DropRecord(_) => {
                 on_records(action, &mut servers.wecs[number])
             }
+            AgentAction::Conditions {
+                denied: Some(key), ..
+            } if let Some(there) = look(origin, key, &servers.wecs[number])? => {
+                Ok(AgentInput::object(apply(there)))
+            }
             _ => in_the_mailbox(action, CLUSTERS[number], &mut servers.its),
         }
     }
@@ -118,13 +123,7 @@ fn on_objects(
             }
             Ok(AgentInput::object(apply(object)))
         }
-        AgentAction::Look(key) => {
-            let there = found(wec.get(Kind::Workflow, &key.namespace, &key.name))?;
-            Ok(answer(
-                there.filter(|there| label(there, names::ORIGIN_UID_LABEL) == origin.as_str()),
-                origin.as_str(),
-            ))
-        }
+        AgentAction::Look(key) => Ok(answer(look(origin, key, wec)?, origin.as_str())),
         AgentAction::Delete { key, uid } => {
             let name = names::work_name(origin.as_str());
             let is_it = |event: &Event| {
@@ -145,6 +144,12 @@ fn on_objects(
         )),
         other => panic!("{other:?} is not about objects"),
     }
+}
+
+/// What is there under the name, if it is ours.
+fn look(origin: &OriginUid, key: &WorkflowKey, wec: &ApiServer) -> Result<Option<Value>, Failure> {
+    let there = found(wec.get(Kind::Workflow, &key.namespace, &key.name))?;
+    Ok(there.filter(|there| label(there, names::ORIGIN_UID_LABEL) == origin.as_str()))
 }
 
 /// The object, and whether it was not there before.
@@ -227,6 +232,7 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
             origin,
             conditions,
             resource_version,
+            ..
         } => {
             let work = its.get(Kind::Work, mailbox, &names::work_name(origin.as_str()));
             let Some(work) = found(work)? else {

@@ -385,3 +385,45 @@ fn a_run_whose_delete_was_undone_by_a_backup_is_shown_as_ended() {
         );
     }
 }
+
+#[test]
+fn an_agent_that_starts_beside_another_denies_nothing_that_the_other_has_created() {
+    run(
+        true,
+        &[
+            CatchUp(1, None),
+            User(0, Create("cluster1", PLAIN)),
+            CatchUp(0, None),
+            Policy(3, PolicyStep::Toggle),
+            Deliver(1, 4),
+            CatchUp(0, None),
+            Second(14),
+            Decide(1, 0),
+            Execute(1, 0, None),
+            CatchUp(3, None),
+            Deliver(0, 0),
+        ],
+    );
+}
+
+#[test]
+fn a_step_resumed_in_a_copy_that_is_taken_back_was_resumed_too_early() {
+    run(
+        true,
+        &[
+            User(2, Create("cluster1", Draft { waits: true, ..PLAIN })),
+            CatchUp(0, None),
+            CatchUp(1, Answer),
+            Argo(2, 0),
+            Argo(6, 0),
+            Argo(6, 0),
+            CatchUp(1, None),
+            CatchUp(0, None),
+            Policy(3, PolicyStep::Toggle),
+            User(11, Copy),
+            User(3, Relabel("any")),
+            User(3, Resume),
+            Deliver(0, 2),
+        ],
+    );
+}

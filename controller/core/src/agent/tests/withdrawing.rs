@@ -6,9 +6,14 @@ use super::*;
 fn an_attempt_that_was_never_created_is_promised_never_to_be() {
     let mut cluster = Cluster::of(asked_back(1));
     assert_eq!(cluster.conditions(), ["Withdrawn=True NeverCreated"]);
-    let Some(AgentAction::Conditions { conditions, .. }) = cluster.decide() else {
+    let Some(AgentAction::Conditions {
+        conditions, denied, ..
+    }) = cluster.decide()
+    else {
         panic!("conditions are written")
     };
+    // Another process of this agent may have created it since the list was taken.
+    assert_eq!(denied, Some(WorkflowKey::new("argo", "w")));
     cluster.work(with(
         asked_back(1),
         json!({ "status": { "conditions": conditions } }),

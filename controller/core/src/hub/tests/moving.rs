@@ -221,6 +221,28 @@ fn with_nowhere_to_go_the_claim_is_given_up_and_the_workflow_stays_suspended() {
 }
 
 #[test]
+fn what_was_asked_of_a_run_that_is_taken_back_is_said_to_have_come_too_early() {
+    let verb = json!({ "id": 1, "type": "Nodes", "status": { "nodes": {} } });
+    let verbs = json!({ "last": 1, "pending": [verb] }).to_string();
+    let asked = json!({ "metadata": { "annotations": { "argosy.dev/verbs": verbs } } });
+    let mut fleet = Fleet::of(with(relabelled("local"), asked));
+    fleet.work(promised("cluster1", 1));
+    let patch = fleet.patch(Purpose::Release);
+    let annotations = patch.value_at("/metadata/annotations").unwrap();
+    let kept: Value = serde_json::from_str(annotations["argosy.dev/verbs"].as_str().unwrap()).unwrap();
+    assert_eq!(kept["pending"], Value::Null);
+    assert_eq!(kept["last"], 1);
+    let fleet = Fleet::of(with(
+        held("local"),
+        json!({ "metadata": { "annotations": annotations } }),
+    ));
+    assert_eq!(
+        fleet.conditions(Purpose::Explain),
+        ["ControlApplied=False Overtaken"]
+    );
+}
+
+#[test]
 fn a_claim_that_was_given_up_leaves_nothing_behind() {
     let released = json!({ "cluster": "", "attempt": 1, "uid": "u1" }).to_string();
     let mut fleet = Fleet::of(with(
