@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use argosy_api::{Workflow, workflow};
-use argosy_tests::fleet::{Fleet, GATE, PULL, PUSH, gated, one_step, says, waits_at};
+use argosy_tests::fleet::{Fleet, PULL, PUSH, one_step, says};
 use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -30,13 +30,7 @@ async fn a_cordoned_cluster_is_drained_and_takes_what_waits_when_it_is_open_agai
 /// Drains the cluster while one Workflow waits at its gate there; returns the name of one that waits for the cluster.
 async fn assert_drained(fleet: &Fleet, cluster: &str) -> Result<String> {
     let control = fleet.control()?;
-    let running = control
-        .create_workflow(&gated(cluster, "goes-on"))
-        .await?
-        .name_any();
-    control
-        .workflow_when(&running, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-        .await?;
+    let running = control.gated_run(cluster, "goes-on").await?;
     let drain = ["drain", cluster, "--timeout=2s"];
     let too_early = control.argosy_cluster(&drain).await;
     assert!(too_early.is_err(), "{running} runs, and it says {too_early:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, Sample, failing, gated, until, waits_at,
+    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, Sample, failing, until, waits_at,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
@@ -69,15 +69,8 @@ async fn a_restarted_local_argo_with_parallelism_2_runs_local_workflows_beside_5
 -> Result<()> {
     let fleet = Fleet::open().await?;
     let control = fleet.control()?;
-    let create = async |_| -> Result<String> {
-        let name = control.create_workflow(&gated(PULL, "many")).await?.name_any();
-        control
-            .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-            .await?;
-        Ok(name)
-    };
     let runs: Vec<String> = stream::iter(0..RUNS)
-        .map(create)
+        .map(|_| control.gated_run(PULL, "many"))
         .buffer_unordered(10)
         .try_collect()
         .await?;

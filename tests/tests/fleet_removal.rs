@@ -6,9 +6,7 @@ use anyhow::{Context as _, Result};
 use argosy_api::{
     ManagedCluster, Workflow, conditions::workflow as types, issued::certificates, names, workflow,
 };
-use argosy_tests::fleet::{
-    Fleet, GATE, History, PULL, PUSH, condition, gated, one_step, until, waits_at, watching,
-};
+use argosy_tests::fleet::{Fleet, History, PULL, PUSH, condition, one_step, until, watching};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
 
@@ -61,13 +59,7 @@ async fn recorded(fleet: &Fleet) -> Result<Vec<String>> {
 /// Removes the cluster while a Workflow runs there; returns its name.
 async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
     let (control, wec) = (fleet.control()?, fleet.cluster(cluster)?);
-    let name = control
-        .create_workflow(&gated(cluster, "given-up"))
-        .await?
-        .name_any();
-    control
-        .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-        .await?;
+    let name = control.gated_run(cluster, "given-up").await?;
     let refused = control.argosy_cluster(&["remove", cluster, "--yes"]).await;
     let refused = format!("{:#}", refused.err().context("it was removed")?);
     assert!(

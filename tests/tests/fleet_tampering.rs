@@ -8,8 +8,7 @@ use anyhow::{Context as _, Result};
 use argosy_api::conditions::workflow as types;
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, condition, gated, one_step, steps, until, waits_at,
-    watching,
+    CONTROL, Cluster, Fleet, History, PULL, PUSH, condition, one_step, steps, until, watching,
 };
 use kube::{
     Api, ResourceExt as _,
@@ -23,12 +22,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A run that waits at its gate: its name, and the name of everything in ITS and WEC that belongs to it.
 async fn waiting(control: &Cluster, cluster: &str, name: &str) -> Result<(String, String)> {
-    let created = control.create_workflow(&gated(cluster, name)).await?;
-    let name = created.name_any();
-    control
-        .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-        .await?;
-    Ok((name, names::work_name(&created.uid().context("no UID")?)))
+    let name = control.gated_run(cluster, name).await?;
+    let run = control.workflow(&name).await?.context("the run is gone")?;
+    Ok((name, names::work_name(&run.uid().context("no UID")?)))
 }
 
 fn is_over(workflow: &Workflow) -> bool {

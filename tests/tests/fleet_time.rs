@@ -58,10 +58,7 @@ async fn a_cluster_cut_off_for_ten_minutes_disturbs_nobody_and_does_then_what_wa
 {
     let fleet = Fleet::open().await?;
     let control = fleet.control()?;
-    let running = control.create_workflow(&gated(PULL, "cut-off")).await?.name_any();
-    control
-        .workflow_when(&running, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-        .await?;
+    let running = control.gated_run(PULL, "cut-off").await?;
     let restarts = restarts_of_argo(control).await?;
 
     fleet.script(&["cut", PULL]).await?;

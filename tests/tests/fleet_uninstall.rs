@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
-use argosy_tests::fleet::{CONTROL, Fleet, GATE, History, PULL, PUSH, gated, one_step, waits_at, watching};
+use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, one_step, watching};
 use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -15,7 +15,9 @@ const LIMIT: Duration = Duration::from_mins(3);
 async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is_installed_again()
 -> Result<()> {
     let fleet = Fleet::open().await?;
-    let (pulled, pushed) = (waiting(&fleet, PULL).await?, waiting(&fleet, PUSH).await?);
+    let control = fleet.control()?;
+    let pulled = control.gated_run(PULL, "unattended").await?;
+    let pushed = control.gated_run(PUSH, "unattended").await?;
     let meanwhile = async {
         fleet.script(&["remove", CONTROL]).await?;
         while_uninstalled(&fleet, &[(PULL, &pulled), (PUSH, &pushed)]).await
@@ -53,19 +55,6 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
         );
     }
     Ok(())
-}
-
-/// A run that waits at its gate on the cluster.
-async fn waiting(fleet: &Fleet, cluster: &str) -> Result<String> {
-    let control = fleet.control()?;
-    let name = control
-        .create_workflow(&gated(cluster, "unattended"))
-        .await?
-        .name_any();
-    control
-        .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-        .await?;
-    Ok(name)
 }
 
 /// The runs are released here, and end there.

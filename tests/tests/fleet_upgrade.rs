@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Result;
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, gated, one_step, waits_at};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::{sync::watch, time::sleep};
@@ -20,14 +20,7 @@ async fn every_workflow_runs_once_while_all_pods_of_argosy_are_replaced_by_an_up
     let control = fleet.control()?;
     let (mut running, mut pods_before) = (Vec::new(), BTreeSet::new());
     for cluster in [PULL, PUSH] {
-        let name = control
-            .create_workflow(&gated(cluster, "upgraded"))
-            .await?
-            .name_any();
-        control
-            .workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
-            .await?;
-        running.push((cluster, name));
+        running.push((cluster, control.gated_run(cluster, "upgraded").await?));
     }
     for cluster in [CONTROL, PULL] {
         pods_before.extend(pods_of_argosy(fleet.cluster(cluster)?).await?);

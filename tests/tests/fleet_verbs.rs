@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, GATES, History, PULL, PUSH, gated, one_step, steps, twice_gated, waits_at,
+    CONTROL, Cluster, Fleet, GATE, GATES, History, PULL, PUSH, one_step, steps, twice_gated, waits_at,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -19,10 +19,6 @@ fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {
     nodes.values().find(|node| node["displayName"] == name)
 }
 
-fn is_waiting(workflow: &Workflow) -> bool {
-    waits_at(workflow, GATE)
-}
-
 fn is_final(workflow: &Workflow) -> bool {
     workflow::is_final(workflow::phase(workflow.status.as_ref()))
 }
@@ -30,11 +26,7 @@ fn is_final(workflow: &Workflow) -> bool {
 /// A fleet, and the name of a run on `cluster` that the control cluster shows waiting for its user.
 async fn waiting(cluster: &str, name: &str) -> Result<(Fleet, String)> {
     let fleet = Fleet::open().await?;
-    let control = fleet.control()?;
-    let name = control.create_workflow(&gated(cluster, name)).await?.name_any();
-    control
-        .workflow_when(&name, LIMIT, "waits at its gate", is_waiting)
-        .await?;
+    let name = fleet.control()?.gated_run(cluster, name).await?;
     Ok((fleet, name))
 }
 

@@ -1,9 +1,19 @@
 //! Workflows that wait for their user, or fail until they are told not to.
 
+use std::time::Duration;
+
+use anyhow::Result;
 use argosy_api::Workflow;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::steps::{shell, workflow};
+use super::{
+    Cluster,
+    steps::{shell, workflow},
+};
+
+/// Until a run has come to its gate and is seen there, on a machine that is busy.
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// Name of the step that waits in [`gated`].
 pub const GATE: &str = "approve";
@@ -40,6 +50,16 @@ pub fn waits_at(workflow: &Workflow, gate: &str) -> bool {
     let has = |node: &Value, field: &str, value: &str| node.get(field).is_some_and(|there| there == value);
     let mut nodes = nodes.into_iter().flatten();
     nodes.any(|(_, node)| has(node, "displayName", gate) && has(node, "phase", "Running"))
+}
+
+impl Cluster {
+    /// Creates a run of [`gated`] for `cluster`, and returns its name once it is seen here that it waits.
+    pub async fn gated_run(&self, cluster: &str, name: &str) -> Result<String> {
+        let name = self.create_workflow(&gated(cluster, name)).await?.name_any();
+        self.workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
+            .await?;
+        Ok(name)
+    }
 }
 
 /// Names of the steps that wait, side by side, in [`twice_gated`].
