@@ -4,6 +4,7 @@
 //! another, a certificate is used as long as it lives. Not here: what the hub thinks of a request (`approver`), and who signs it.
 
 mod ask;
+mod bootstrap;
 mod held;
 mod request;
 mod schedule;
@@ -15,13 +16,14 @@ use anyhow::{Context, bail};
 use argosy_core::ClusterName;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use jiff::Timestamp;
-use kube::{Client, config::Kubeconfig};
+use kube::Client;
 use serde_json::Value;
 use tokio::{sync::watch, time::sleep};
 
 pub(crate) use self::held::hub_of;
 use self::{
     ask::Problem,
+    bootstrap::Bootstrap,
     held::{Content, Held},
     secret::Place,
 };
@@ -50,6 +52,7 @@ pub struct Settings {
 /// An agent's certificate, and everything that it takes to replace it.
 pub struct Identity {
     settings: Settings,
+    bootstrap: Bootstrap,
     place: Place,
     content: Content,
     report: metrics::Identity,
@@ -84,13 +87,14 @@ impl Identity {
             place: Place::new(wec, &settings.secret),
             content: Content::default(),
             report: metrics.identity(),
+            bootstrap: Bootstrap::at(settings.bootstrap.clone()),
             settings,
         }
     }
 
     /// A client with the certificate that is there, or with a new one. Tries until it has one.
     pub async fn establish(mut self, metrics: &Metrics, gate: &Gate) -> Established {
-        let mut delays = delays();
+        let mut waits = delays();
         loop {
             match self.try_establish().await {
                 Ok((held, certificate, (client, hub))) => {
@@ -108,13 +112,15 @@ impl Identity {
                     };
                 }
                 Err(error) => {
-                    let delay = delays.next().unwrap_or(LONGEST_DELAY);
+                    let delay = waits.next().unwrap_or(LONGEST_DELAY);
                     tracing::warn!(
                         ?delay,
                         error = format!("{error:#}"),
                         "the agent has no certificate for the ITS"
                     );
-                    sleep(delay).await;
+                    if self.bootstrap.is_replaced_within(delay).await {
+                        waits = delays();
+                    }
                 }
             }
         }
@@ -129,7 +135,7 @@ impl Identity {
                 return Ok((held, certificate, client));
             }
         }
-        let (client, hub) = self.connect_to_bootstrap().await?;
+        let (client, hub) = self.bootstrap.connect().await?;
         self.obtain(&client, &hub, None).await
     }
 
@@ -137,27 +143,13 @@ impl Identity {
     fn usable(&self) -> Option<Held> {
         let held = self.content.held.clone()?;
         let is_elsewhere = self
-            .bootstrap()
+            .bootstrap
+            .read()
             .is_ok_and(|(hub, _)| held.hub().as_ref() != Some(&hub));
         if is_elsewhere {
             tracing::info!("the bootstrap kubeconfig leads to another hub than the certificate does");
         }
         (!is_elsewhere).then_some(held)
-    }
-
-    fn bootstrap(&self) -> anyhow::Result<(Value, Kubeconfig)> {
-        let path = self.settings.bootstrap.as_ref();
-        let path = path.context("there is no --bootstrap-kubeconfig")?;
-        let kubeconfig = Kubeconfig::read_from(path)?;
-        let hub = hub_of(&kubeconfig)
-            .ok_or_else(|| anyhow::anyhow!("{} leads to no API server", path.display()))?;
-        Ok((hub, kubeconfig))
-    }
-
-    async fn connect_to_bootstrap(&self) -> anyhow::Result<(Client, Value)> {
-        let (hub, kubeconfig) = self.bootstrap()?;
-        let (client, _) = client::connect_to(kubeconfig, "of the bootstrap account").await?;
-        Ok((client, hub))
     }
 
     async fn connect(&self, held: &Held) -> anyhow::Result<(Client, String)> {
@@ -281,20 +273,22 @@ impl Established {
         }
     }
 
-    /// Tries until there is another certificate; asked is in turn with the one that is there and with the bootstrap account, which
-    /// somebody may have given a new token.
+    /// Tries until there is another certificate; asked is in turn with the one that is there and with the bootstrap account, at once
+    /// with that if somebody has given it a new token.
     async fn replace(&mut self, wish: &Wish) {
-        let mut delays = delays();
+        let mut waits = delays();
         let mut by = By::Certificate;
         loop {
             let wished = *wish.borrow();
             match self.try_replace(by, wished).await {
                 Ok(()) => return,
                 Err(error) => {
-                    let delay = delays.next().unwrap_or(LONGEST_DELAY);
+                    let delay = waits.next().unwrap_or(LONGEST_DELAY);
                     let end = self.certificate.not_after;
                     tracing::warn!(credential = ?by, ?delay, %end, error = format!("{error:#}"), "cannot replace the agent's certificate, which is used until its end");
-                    sleep(delay).await;
+                    if self.identity.bootstrap.is_replaced_within(delay).await {
+                        (waits, by) = (delays(), By::Certificate);
+                    }
                 }
             }
             by = self.next_by(by);
@@ -303,7 +297,7 @@ impl Established {
 
     /// The bootstrap account, if it is one of the same hub: what watches have told of one is nothing to another.
     fn next_by(&self, by: By) -> By {
-        let bootstrap = self.identity.bootstrap().ok().map(|(hub, _)| hub);
+        let bootstrap = self.identity.bootstrap.read().ok().map(|(hub, _)| hub);
         match by {
             By::Certificate if bootstrap.is_some() && bootstrap == self.held.hub() => By::Bootstrap,
             _ => By::Certificate,
@@ -314,7 +308,7 @@ impl Established {
         self.identity.read().await?;
         let client = match by {
             By::Certificate => self.its.clone(),
-            By::Bootstrap => self.identity.connect_to_bootstrap().await?.0,
+            By::Bootstrap => self.identity.bootstrap.connect().await?.0,
         };
         let hub = self.held.hub().context("the certificate leads to no hub")?;
         let (held, certificate, (client, _)) = self.identity.obtain(&client, &hub, wished).await?;
