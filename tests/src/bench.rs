@@ -157,7 +157,7 @@ async fn over_many(
             };
             many::measure(ground, plan, found).await?;
         }
-        _ => hang::measure(ground, there, options.count(400, 100), found).await?,
+        _ => hang::measure(ground, there, options.count(300, 75), found).await?,
     }
     Ok(())
 }
