@@ -184,7 +184,7 @@ pub mod reason {
     pub const REPORT_LOST: &str = "ReportLost";
     /// What the cluster reports of a run cannot be the status of a Workflow.
     pub const REPORT_INVALID: &str = "ReportInvalid";
-    /// The run had gone on before what was asked of it arrived.
+    /// The run had gone on before what was asked of it arrived, or was taken back before it began.
     pub const OVERTAKEN: &str = "Overtaken";
     /// OCM, of a ManifestWork: all manifests are applied.
     pub const WORK_COMPLETE: &str = "AppliedManifestWorkComplete";

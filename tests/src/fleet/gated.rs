@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Until a run has come to its gate and is seen there, on a machine that is busy.
-const LIMIT: Duration = Duration::from_mins(4);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Name of the step that waits in [`gated`].
 pub const GATE: &str = "approve";

@@ -61,7 +61,7 @@ pub enum AgentAction {
     },
     /// ITS: delete the WorkStatus.
     Untell(OriginUid),
-    /// ITS: write the ManifestWork's conditions.
+    /// ITS: write the ManifestWork's conditions; a denial after a look at the WEC.
     Conditions {
         /// Of which object.
         origin: OriginUid,
@@ -69,8 +69,8 @@ pub enum AgentAction {
         conditions: Vec<Condition>,
         /// The version of the ManifestWork that they were decided on: whoever knows less must not say more.
         resource_version: String,
-        /// The object that they deny: read before, because a list may be older than what another process of this agent did. If it is
-        /// there and ours, it is the answer, and nothing is written.
+        /// The object that they deny. It is read first, because a list may be older than what another process of this agent did; if
+        /// it is there and ours, it is the answer, and nothing is written.
         denied: Option<WorkflowKey>,
     },
     /// ITS: take the agent's finalizer off the ManifestWork.

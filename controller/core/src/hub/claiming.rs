@@ -29,12 +29,32 @@ impl Hub {
             lost: view.claim.as_ref().and_then(|claim| claim.lost.clone()),
             ..Claim::new(cluster, view.last_attempt + 1)
         };
-        self.claim_again(key, view, &claim)
+        let patch = self.claim_patch(view, &claim);
+        // What was said of a verb of the run that was taken back means nothing to this one.
+        let is_only_said = view.overtaken.is_some() && view.control.verbs.is_empty();
+        HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch: if is_only_said {
+                patch.remove(&annotation_path(names::VERBS_ANNOTATION))
+            } else {
+                patch
+            },
+            purpose: Purpose::Claim,
+        }
     }
 
-    /// The patch that writes `claim` on a Workflow, as if nothing were known of the run yet, and takes its ticket off. The record
-    /// of its runs goes with the claim: with the claim alone, whoever starts now would create those again that are gone.
+    /// As [`Hub::claim`], with a claim that is known.
     pub(super) fn claim_again(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> HubAction {
+        HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch: self.claim_patch(view, claim),
+            purpose: Purpose::Claim,
+        }
+    }
+
+    /// Writes `claim` on a Workflow, as if nothing were known of the run yet, and takes its ticket off. The record of its runs
+    /// goes with the claim: with the claim alone, whoever starts now would create those again that are gone.
+    fn claim_patch(&self, view: &WorkflowView, claim: &Claim) -> JsonPatch {
         let (patch, record) = (claiming(view, claim), self.record(view));
         let patch = if record.runs.is_empty() {
             patch
@@ -42,14 +62,10 @@ impl Hub {
             let annotation = record.to_annotation(&view.uid);
             patch.set(&annotation_path(names::RUNS_ON_ANNOTATION), annotation)
         };
-        HubAction::PatchWorkflow {
-            key: key.clone(),
-            patch: if claim.is_guarded {
-                without_ticket(patch, view)
-            } else {
-                patch
-            },
-            purpose: Purpose::Claim,
+        if claim.is_guarded {
+            without_ticket(patch, view)
+        } else {
+            patch
         }
     }
 }

@@ -161,23 +161,24 @@ impl Hub {
         is_gone && is_any_left && !self.is_retry_pending(view, claim)
     }
 
-    /// That what was asked came too late.
+    /// That what was asked of the claimed attempt had no effect, if it had none.
     pub(super) fn overtaken(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
         let by_cluster = self
             .report(view, claim)
             .and_then(|report| report.overtaken.as_deref());
         let too_late = || self.is_too_late(view, claim).then_some(TOO_LATE);
         let why = too_late().or(view.overtaken.as_deref()).or(by_cluster)?;
-        Some(overtaken(why))
+        Some(had_no_effect(why))
     }
 }
 
 /// That a verb had no effect.
-pub(super) fn overtaken(why: &str) -> WorkflowCondition {
+pub(super) fn had_no_effect(why: &str) -> WorkflowCondition {
     WorkflowCondition::new(types::CONTROL_APPLIED, false, reason::OVERTAKEN, why)
 }
 
-/// Takes off the verbs of a run that is taken back: the nodes that they name, which it was to begin with, go with its status.
+/// Takes the verbs off a Workflow that is taken back before its run began: the nodes that they name stood in the status with which
+/// it was to begin, and that goes, too.
 pub(super) fn forget_verbs(annotations: &mut BTreeMap<String, String>) {
     let known = annotations
         .get(names::VERBS_ANNOTATION)

@@ -10,7 +10,7 @@ use argosy_api::{
 };
 
 use super::{
-    Hub, HubAction, action::Purpose, claimed::let_go, control::overtaken, mirror::with_conditions,
+    Hub, HubAction, action::Purpose, claimed::let_go, control::had_no_effect, mirror::with_conditions,
     moving::release, workflow_view::WorkflowView,
 };
 use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
@@ -33,8 +33,10 @@ impl Hub {
         let explanation = match (verdict, view.placement.choice()) {
             (None, Some(cluster)) => return Some(self.claim(key, view, &cluster)),
             (verdict, _) => {
-                let too_early = view.overtaken.as_deref().map(overtaken);
-                let ours: Vec<_> = verdict.into_iter().chain(too_early).collect();
+                // Of a run here its user knows what became of what was asked.
+                let waits = view.hold().is_some() && !view.is_final();
+                let told = view.overtaken.as_deref().filter(|_| waits).map(had_no_effect);
+                let ours: Vec<_> = verdict.into_iter().chain(told).collect();
                 explain(key, view, &ours)
             }
         };

@@ -195,8 +195,10 @@ fn check_verbs(world: &World, object: &Value, uid: &str) {
         let starts = ledger.starts.get(uid);
         is_ours(object) && starts.is_none_or(|starts| starts.iter().all(|(_, started)| *started < attempt))
     };
+    // What runs on the control cluster is its user's.
+    let is_local = !is_ours(object) && ledger.free.contains(uid);
     for verb in ledger.verbs.iter().filter(|(origin, ..)| origin == uid) {
-        if is_waiting(verb.1) {
+        if is_waiting(verb.1) || is_local {
             continue;
         }
         let is_new_attempt = claimed_attempt(object) > verb.1;

@@ -232,13 +232,22 @@ fn what_was_asked_of_a_run_that_is_taken_back_is_said_to_have_come_too_early() {
     let kept: Value = serde_json::from_str(annotations["argosy.dev/verbs"].as_str().unwrap()).unwrap();
     assert_eq!(kept["pending"], Value::Null);
     assert_eq!(kept["last"], 1);
-    let fleet = Fleet::of(with(
-        held("local"),
-        json!({ "metadata": { "annotations": annotations } }),
-    ));
+    let released = json!({ "metadata": { "annotations": annotations } });
+    let fleet = Fleet::of(with(held("local"), released.clone()));
     assert_eq!(
         fleet.conditions(Purpose::Explain),
         ["ControlApplied=False Overtaken"]
+    );
+
+    let resumed = json!({ "spec": { "suspend": null }, "status": { "phase": "Running" } });
+    Fleet::of(with(with(held("local"), released.clone()), resumed)).rests();
+
+    let claimed = Fleet::of(with(held("cluster2"), released)).patch(Purpose::Claim);
+    let annotations = "/metadata/annotations/argosy.dev~1verbs";
+    assert_eq!(claimed.value_at(annotations), None);
+    assert!(
+        claimed.to_value().to_string().contains(annotations),
+        "{claimed:?}"
     );
 }
 
