@@ -19,14 +19,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The file, if there is one.
 pub(super) struct Bootstrap {
     path: Option<PathBuf>,
-    /// What stood in it when it was last connected with.
-    used: Option<String>,
+    /// What stood in it when it was last connected with, or found to be another.
+    known: Option<String>,
 }
 
 impl Bootstrap {
-    /// The file `path`, which was not used yet.
+    /// The file `path`, which was not looked at yet.
     pub(super) fn at(path: Option<PathBuf>) -> Self {
-        Self { path, used: None }
+        Self { path, known: None }
     }
 
     /// The hub that it leads to, and what stands in it. An error if there is none, or it leads nowhere.
@@ -41,25 +41,30 @@ impl Bootstrap {
 
     /// A client of the bootstrap account, and the hub that it leads to.
     pub(super) async fn connect(&mut self) -> anyhow::Result<(Client, Value)> {
-        self.used = self.text();
+        self.known = self.text();
         let (hub, kubeconfig) = self.read()?;
         let (client, _) = client::connect_to(kubeconfig, "of the bootstrap account").await?;
         Ok((client, hub))
     }
 
-    /// Waits until there is another file than was used last, `limit` at the longest; whether there is.
-    pub(super) async fn is_replaced_within(&self, limit: Duration) -> bool {
+    /// Waits until there is another file than was known, `limit` at the longest; whether there is. Of each file once, so that whoever
+    /// fails before it is used waits, too.
+    pub(super) async fn is_replaced_within(&mut self, limit: Duration) -> bool {
         let replaced = async {
             let mut looks = interval(LOOK_EVERY);
             loop {
                 looks.tick().await;
                 let text = self.text();
-                if text.is_some() && text != self.used {
-                    return;
+                if text.is_some() && text != self.known {
+                    return text;
                 }
             }
         };
-        timeout(limit, replaced).await.is_ok()
+        let Ok(text) = timeout(limit, replaced).await else {
+            return false;
+        };
+        self.known = text;
+        true
     }
 
     fn text(&self) -> Option<String> {
@@ -82,16 +87,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_is_replaced_ends_the_wait() {
-        let (bootstrap, path) = used("replaced").await;
+        let (mut bootstrap, path) = used("replaced").await;
         let replace = async { fs::write(&path, "clusters: [] # a new token").unwrap() };
         let waiting = bootstrap.is_replaced_within(Duration::from_mins(1));
         assert!(tokio::join!(waiting, replace).0);
+        // It is news once, whether it is used or not.
+        assert!(!bootstrap.is_replaced_within(LOOK_EVERY / 20).await);
         fs::remove_file(path).unwrap();
     }
 
     #[tokio::test]
     async fn a_file_that_stays_or_goes_does_not() {
-        let (bootstrap, path) = used("stays").await;
+        let (mut bootstrap, path) = used("stays").await;
         let short = LOOK_EVERY / 20;
         assert!(!bootstrap.is_replaced_within(short).await);
         fs::remove_file(path).unwrap();
