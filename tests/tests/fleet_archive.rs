@@ -62,12 +62,11 @@ async fn both_enter(fleet: &Fleet) -> Result<()> {
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn a_dispatched_workflow_enters_the_archive_as_a_local_one_does() -> Result<()> {
     let fleet = Fleet::open().await?;
-    let control = fleet.control()?;
     let archive = Archive::start().await?;
-    let outcome = match archive.give_to(control).await {
+    let outcome = match archive.give_to(&fleet).await {
         Ok(()) => both_enter(&fleet).await,
         failed => failed,
     };
-    Archive::take_from(control).await?;
+    Archive::take_from(&fleet).await?;
     outcome
 }

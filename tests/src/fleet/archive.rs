@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use super::{Cluster, Fleet, NAMESPACE, until, variable};
+use super::{Fleet, NAMESPACE, until, variable};
 use crate::lab::{
     folder,
     process::{Launch, Process},
@@ -89,9 +89,10 @@ impl Archive {
         Ok(ready.status()?.success())
     }
 
-    /// Lets the Argo of `cluster` use it. Takes effect with a restart of its pods, which this waits for.
-    pub async fn give_to(&self, cluster: &Cluster) -> Result<()> {
-        cluster
+    /// Lets the control cluster's Argo use it. Takes effect with a restart of its pods, which this waits for.
+    pub async fn give_to(&self, fleet: &Fleet) -> Result<()> {
+        fleet
+            .control()?
             .apply(&json!({
                 "apiVersion": "v1", "kind": "Secret", "metadata": { "name": SECRET },
                 "stringData": { "username": USER, "password": "not asked for" },
@@ -105,12 +106,12 @@ impl Archive {
                 "passwordSecret": { "name": SECRET, "key": "password" },
             },
         });
-        configure(cluster, &json!(persistence.to_string())).await
+        configure(fleet, &json!(persistence.to_string())).await
     }
 
-    /// Takes it away from the Argo of `cluster` again.
-    pub async fn take_from(cluster: &Cluster) -> Result<()> {
-        configure(cluster, &Value::Null).await
+    /// Takes it away from the control cluster's Argo again.
+    pub async fn take_from(fleet: &Fleet) -> Result<()> {
+        configure(fleet, &Value::Null).await
     }
 }
 
@@ -131,8 +132,9 @@ impl Fleet {
     }
 }
 
-/// Sets what the Argo of `cluster` keeps in a database, and starts it anew.
-async fn configure(cluster: &Cluster, persistence: &Value) -> Result<()> {
+/// Sets what the control cluster's Argo keeps in a database, and starts it anew.
+async fn configure(fleet: &Fleet, persistence: &Value) -> Result<()> {
+    let cluster = fleet.control()?;
     let patch = json!({ "data": { "persistence": persistence } }).to_string();
     let config = [
         "patch",
@@ -149,6 +151,11 @@ async fn configure(cluster: &Cluster, persistence: &Value) -> Result<()> {
             .kubectl(&["rollout", "status", name, "--timeout=100s"])
             .await?;
     }
+    // argo-server is ready before it can dial itself, by which it answers requests of its API.
+    until(START, "argo-server to answer", async || {
+        fleet.argo_server.get("api/v1/info", &[]).await.map(Some)
+    })
+    .await?;
     Ok(())
 }
 
