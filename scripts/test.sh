@@ -132,9 +132,11 @@ part_fleet() {
   # shellcheck source=/dev/null
   source "$CHECKOUT/.fleet/$FLEET/env"
   # More at once than there are cores: most of the time they wait for pods.
-  RUST_TEST_THREADS=4 cargo_test --test 'fleet_*' --no-fail-fast -- --include-ignored
+  local failed=0
+  RUST_TEST_THREADS=4 cargo_test --test 'fleet_*' --no-fail-fast -- --include-ignored || failed=1
   # Last, as it looks at what was asked meanwhile.
-  cargo_test --test rights -- --include-ignored
+  cargo_test --test rights -- --include-ignored || failed=1
+  return "$failed"
 }
 
 # cargo test, each test shown as it ends.
