@@ -11,6 +11,7 @@ mod floor;
 mod gauge;
 mod ground;
 mod journal;
+mod kubelet;
 mod load;
 mod machine;
 mod measurement;

@@ -220,12 +220,13 @@ impl Binary {
         self.start_again().await
     }
 
-    /// Starts it again if it has ended by itself, as a kubelet does; waits for nothing.
-    pub fn start_again_if_ended(&self) -> Result<()> {
+    /// Starts it again if it has ended by itself, as a kubelet does; waits for nothing. Whether it had.
+    pub fn start_again_if_ended(&self) -> Result<bool> {
         if self.process.check_running().is_ok() {
-            return Ok(());
+            return Ok(false);
         }
-        self.process.start_again()
+        self.process.start_again()?;
+        Ok(true)
     }
 
     async fn until_ended(&self) -> Result<()> {

@@ -9,7 +9,8 @@ use super::Found;
 use crate::bench::{
     gauge::Reading,
     ground::{Ground, Line},
-    journal::{Place, tell},
+    journal::{Mark, Place, Trip, tell},
+    kubelet,
     load::{create, names, play},
     measurement::{Measurement, WHOLE},
     player::Script,
@@ -47,7 +48,10 @@ pub(in crate::bench) async fn measure(
             let trips = ground.journal.trips_of(&elsewhere);
             let times = Measurement::new('h', line.lane, SCRIPT, &trips, &costs);
             let p99 = times.time(WHOLE, |times| times.p99).unwrap_or_default();
-            tell(&format!("{prefix}: 99 in 100 of the others within {p99:.0} ms"));
+            tell(&format!(
+                "{prefix}: 99 in 100 of the others within {p99:.0} ms; the slowest were sent after {} s",
+                slowest(&trips)
+            ));
             reading.add(&costs);
             others.extend(elsewhere);
         }
@@ -64,6 +68,32 @@ pub(in crate::bench) async fn measure(
         );
     }
     Ok(())
+}
+
+/// Workflows that are told of.
+const SLOWEST: usize = 5;
+
+/// After how many seconds those were sent that took longest: what comes at once is one event, what is spread is none.
+fn slowest(trips: &[Trip]) -> String {
+    let begin = trips.iter().filter_map(|trip| trip.at(Mark::Asked)).min();
+    let mut took: Vec<(Duration, Duration)> = trips
+        .iter()
+        .filter_map(|trip| {
+            let asked = trip.at(Mark::Asked)?;
+            let shown = trip.status_at(SCRIPT.statuses, Place::Control)?;
+            Some((
+                shown.saturating_duration_since(asked),
+                asked.saturating_duration_since(begin?),
+            ))
+        })
+        .collect();
+    took.sort_unstable();
+    let sent = took
+        .iter()
+        .rev()
+        .take(SLOWEST)
+        .map(|(_, sent)| format!("{:.1}", sent.as_secs_f64()));
+    sent.collect::<Vec<_>>().join(", ")
 }
 
 /// Sends all, while the cluster hangs or not; the names of those that went to others, and what it cost.
@@ -90,23 +120,9 @@ async fn turn(
     let shown = ground.journal.until(sent, "shown after all", patience, |trip| {
         trip.status_at(1, Place::Control).is_some()
     });
-    tokio::select! {
-        shown = shown => shown?,
-        failed = keep_up(line) => failed?,
-    };
+    kubelet::beside(ground, line, shown).await?;
     asked.until_quiet(Duration::from_secs(30)).await?;
     Ok((elsewhere, costs))
-}
-
-/// Starts agents again that have ended, as kubelets do: one that cannot renew its Lease on its cluster ends. Ends with an error only.
-async fn keep_up(line: &Line) -> Result<()> {
-    let mut looks = interval(Duration::from_secs(1));
-    loop {
-        looks.tick().await;
-        for agent in line.agents() {
-            agent.start_again_if_ended()?;
-        }
-    }
 }
 
 /// Creates one after the other, waits for those of the other clusters, and returns their names.

@@ -8,6 +8,7 @@ use super::{Found, many, single::Plan};
 use crate::bench::{
     ground::{Ground, Line},
     journal::{Mark, Place},
+    kubelet,
     load::{create, names, one},
     measurement::Measurement,
     player::{self, Script},
@@ -52,7 +53,11 @@ pub(in crate::bench) async fn measure(
     };
     many::send(ground, line, plan(FEW), "few").await?;
     found.add(one_more(ground, line, samples, FEW).await?);
-    let bound = many::send(ground, line, plan(count), "live").await?;
+    let sending = many::send(ground, line, plan(count), "live");
+    let (mut bound, started) = kubelet::beside(ground, line, sending).await?;
+    if started > 0 {
+        bound.figures.insert("processes started again", number(started));
+    }
     found.add(bound.called(format!("{count} live")));
     found.add(one_more(ground, line, samples, count).await?);
     found.add(restart(ground, line, count).await?);
