@@ -65,6 +65,8 @@ struct Executor {
 }
 
 impl Execute<Approvals> for Executor {
+    const AT_ONCE: usize = 16;
+
     async fn execute(&self, key: &ClusterName, action: &ApprovalAction) -> Result<ApprovalInput, Failure> {
         match action {
             ApprovalAction::Record(patch) => {

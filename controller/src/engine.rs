@@ -24,6 +24,10 @@ use crate::{
 
 /// Carries out actions.
 pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
+    /// Actions under way at the same time. Each needs a connection of its own (HTTP/1.1), which keeps its buffers until it was idle
+    /// for a while, and an API server that is busy answers none sooner because more of them wait.
+    const AT_ONCE: usize;
+
     /// One request about `key`; what it returns is an input. Ends by itself within a bounded time.
     fn execute(
         &self,
@@ -31,9 +35,6 @@ pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
         action: &R::Action,
     ) -> impl Future<Output = Result<R::Input, Failure>> + Send;
 }
-
-/// Actions under way at the same time. Each needs a connection of its own (HTTP/1.1).
-const IN_FLIGHT: usize = 64;
 
 /// How long a loop that is to end waits for answers.
 pub const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -213,7 +214,7 @@ where
 
     fn dispatch(&mut self) {
         let now = self.now();
-        while self.actions.len() < IN_FLIGHT {
+        while self.actions.len() < E::AT_ONCE {
             let Some(key) = self.queue.pop_front() else { return };
             let since = self.queued.remove(&key).unwrap_or_else(Instant::now);
             self.unset_timer(&key);

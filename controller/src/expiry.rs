@@ -50,6 +50,8 @@ struct Executor {
 }
 
 impl Execute<Expiry> for Executor {
+    const AT_ONCE: usize = 16;
+
     async fn execute(&self, key: &ExpiryKey, action: &Expire) -> Result<ExpiryInput, Failure> {
         let works: Api<ManifestWork> = Api::namespaced(self.its.clone(), key.cluster.as_str());
         let params = deleting_version(&action.uid, &action.resource_version);

@@ -263,6 +263,9 @@ fn is_gone(metadata: &ObjectMeta) -> bool {
 }
 
 impl Execute<Agent> for Executor {
+    /// One of many agents, of which the controller may host some; on a link of 100 ms still 160 a second.
+    const AT_ONCE: usize = 16;
+
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {
             AgentAction::Create { object, fence } => self.create(origin, object, fence.as_ref()).await,

@@ -168,6 +168,8 @@ pub(super) fn objects(wds: &Client, place: &Place) -> Api<DynamicObject> {
 }
 
 impl Execute<Downsync> for Executor {
+    const AT_ONCE: usize = 64;
+
     async fn execute(&self, _: &DownsyncKey, action: &DownsyncAction) -> Result<DownsyncInput, Failure> {
         match action {
             DownsyncAction::Read(place) => self.read(place).await,

@@ -178,6 +178,8 @@ fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -
 }
 
 impl Execute<Hub> for Executor {
+    const AT_ONCE: usize = 64;
+
     async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
         match action {
             HubAction::ReadLease(cluster) => self.read_lease(key, cluster).await,

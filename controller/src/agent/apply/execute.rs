@@ -270,6 +270,8 @@ fn about(key: &ObjectKey, answer: Result<ApplyInput, Failure>) -> ApplyInput {
 }
 
 impl Execute<Applier> for Executor {
+    const AT_ONCE: usize = 16;
+
     async fn execute(&self, work: &WorkName, action: &ApplyAction) -> Result<ApplyInput, Failure> {
         match action {
             ApplyAction::Discover(api) => Ok(self.discover(api).await),
