@@ -109,16 +109,19 @@ enum Doubt {
     Unlisted(WorkflowKey, u64),
 }
 
+/// What is known of one kind. Boxed, as half of a table's places may be empty.
+type Table<V> = HashMap<OriginUid, Box<V>>;
+
 /// The index.
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
     synced: Synced,
     argo: Option<ArgoApi>,
-    works: HashMap<OriginUid, Work>,
-    told: HashMap<OriginUid, Known>,
-    objects: HashMap<OriginUid, Object>,
-    records: HashMap<OriginUid, Record>,
+    works: Table<Work>,
+    told: Table<Known>,
+    objects: Table<Object>,
+    records: Table<Record>,
     /// Attempts whose object was seen to go without a record: somebody took the finalizer off. Never made again.
     vanished: HashMap<OriginUid, u64>,
     /// UIDs of objects that were seen to be gone before the watch told so: what it tells of them until then is past.

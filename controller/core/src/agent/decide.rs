@@ -21,7 +21,8 @@ use crate::{Decision, OriginUid, WorkflowKey, lost::Fence};
 
 impl Agent {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
-        let (work, object) = (self.works.get(origin), self.objects.get(origin));
+        let work = self.works.get(origin).map(Box::as_ref);
+        let object = self.objects.get(origin).map(Box::as_ref);
         if object.is_none()
             && let Some(decision) = self.decide_doubt(origin, work)
         {

@@ -8,7 +8,7 @@ use std::{
 use argosy_api::conditions::reason;
 
 use super::{
-    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Refusal,
+    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Refusal, Table,
     seen::{Sight, Versioned},
     views::Object,
 };
@@ -225,11 +225,11 @@ fn forget<V, S: BuildHasher>(table: &mut HashMap<OriginUid, V, S>, origin: Origi
 
 /// Whether something newer is known.
 fn is_stale<V: Versioned, S: BuildHasher>(
-    table: &HashMap<OriginUid, V, S>,
+    table: &HashMap<OriginUid, Box<V>, S>,
     origin: &OriginUid,
     seen: &Sight<V>,
 ) -> bool {
-    let known = table.get(origin).map(Versioned::resource_version);
+    let known = table.get(origin).map(|known| known.resource_version());
     known.is_some_and(|known| !is_newer(Some(seen.view.resource_version()), known))
 }
 
@@ -240,7 +240,7 @@ fn is_buried<V: Versioned>(under_way: &UnderWay<OriginUid>, seen: &Sight<V>) -> 
 
 /// Applies a change to a table. An older version never replaces a newer one; a re-list removes what it lacks.
 fn learn_into<V: Versioned>(
-    table: &mut HashMap<OriginUid, V>,
+    table: &mut Table<V>,
     under_way: &mut UnderWay<OriginUid>,
     change: Change<Sight<V>>,
 ) -> Dirty {
@@ -266,7 +266,7 @@ fn learn_into<V: Versioned>(
                 .collect();
             for origin in gone {
                 let known = table.remove(&origin);
-                under_way.bury(&origin, known.as_ref().map(Versioned::uid));
+                under_way.bury(&origin, known.as_ref().map(|known| known.uid()));
                 dirty.insert(origin);
             }
             live
@@ -277,7 +277,7 @@ fn learn_into<V: Versioned>(
             continue;
         };
         if !is_stale(table, &origin, &seen) {
-            table.insert(origin.clone(), *seen.view);
+            table.insert(origin.clone(), seen.view);
             dirty.insert(origin);
         }
     }

@@ -64,7 +64,7 @@ impl Agent {
         let verb = fields.remove(VERB).and_then(|verb| verb.as_u64());
         let digest = Digest::parse(fields.remove(DIGEST)?.as_str()?)?;
         let is_it = |known: &Known| known.attempt >= work.attempt && known.digest == Some(digest);
-        if self.told.get(origin).is_some_and(is_it) {
+        if self.told.get(origin).is_some_and(|known| is_it(known)) {
             return None;
         }
         let key = &work.manifest.as_ref()?.key;

@@ -128,7 +128,7 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
             3_072,
         ),
         ("controller, all objects", kept(downsync), 768),
-        ("agent", kept(|count| agent(count, 10)), 2_816),
+        ("agent", kept(|count| agent(count, 10)), 2_048),
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");
     }
