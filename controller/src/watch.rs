@@ -13,7 +13,7 @@ use backon::ExponentialBuilder;
 use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Resource,
-    core::Status,
+    core::{ObjectMeta, Status},
     runtime::{
         WatchStreamExt,
         utils::ResetTimerBackoff,
@@ -129,7 +129,7 @@ pub async fn follow_kind<K, V, I>(
                 None
             }
             Ok(Event::InitApply(object)) => {
-                uids.extend(object.meta().uid.clone());
+                uids.extend(uid_of(object.meta()));
                 listed.push(see(object));
                 None
             }
@@ -157,11 +157,20 @@ pub async fn follow_kind<K, V, I>(
 /// it; what a watch has told is not, unless the API server was put back to a backup whose numbers go on elsewhere, as
 /// `etcdutl snapshot restore --bump-revision` makes them.
 #[derive(Debug, Default)]
-struct Versions(HashMap<String, u64>);
+struct Versions(HashMap<Uid, u64>);
+
+/// The number that a UID is (RFC 9562), as thousands of them are kept.
+type Uid = [u8; 16];
+
+/// The UID of an object, which an API server makes; nothing, if it is none.
+fn uid_of(metadata: &ObjectMeta) -> Option<Uid> {
+    let digits: String = metadata.uid.as_ref()?.split('-').collect();
+    Some(u128::from_str_radix(&digits, 16).ok()?.to_ne_bytes())
+}
 
 impl Versions {
     /// Forgets what is not listed.
-    fn keep(&mut self, listed: &HashSet<String>) {
+    fn keep(&mut self, listed: &HashSet<Uid>) {
         self.0.retain(|uid, _| listed.contains(uid));
     }
 
@@ -171,7 +180,7 @@ impl Versions {
             return false;
         };
         let metadata = object.meta();
-        let (Some(uid), Some(version)) = (&metadata.uid, &metadata.resource_version) else {
+        let (Some(uid), Some(version)) = (uid_of(metadata), &metadata.resource_version) else {
             return false;
         };
         let Ok(version) = version.parse() else {
@@ -179,13 +188,10 @@ impl Versions {
         };
         match event {
             Event::Delete(_) => {
-                self.0.remove(uid);
+                self.0.remove(&uid);
                 false
             }
-            _ => self
-                .0
-                .insert(uid.clone(), version)
-                .is_some_and(|known| known > version),
+            _ => self.0.insert(uid, version).is_some_and(|known| known > version),
         }
     }
 }
@@ -217,6 +223,9 @@ mod tests {
 
     use super::*;
 
+    const A: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0a";
+    const B: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b";
+
     fn version(uid: &str, version: &str) -> ConfigMap {
         let mut object = ConfigMap::default();
         object.metadata.uid = Some(uid.to_owned());
@@ -228,15 +237,15 @@ mod tests {
     fn a_list_with_an_older_version_than_was_told_shows_a_restore() {
         let mut versions = Versions::default();
         let told = [
-            Event::InitApply(version("a", "10")),
-            Event::Apply(version("a", "12")),
-            Event::Apply(version("b", "13")),
+            Event::InitApply(version(A, "10")),
+            Event::Apply(version(A, "12")),
+            Event::Apply(version(B, "13")),
             Event::Init,
-            Event::InitApply(version("a", "12")),
-            Event::Delete(version("b", "14")),
-            Event::InitApply(version("b", "9")),
+            Event::InitApply(version(A, "12")),
+            Event::Delete(version(B, "14")),
+            Event::InitApply(version(B, "9")),
         ];
         assert!(told.iter().all(|event| !versions.go_back(event)));
-        assert!(versions.go_back(&Event::InitApply(version("a", "11"))));
+        assert!(versions.go_back(&Event::InitApply(version(A, "11"))));
     }
 }
