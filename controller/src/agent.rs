@@ -49,6 +49,8 @@ pub struct Member {
     pub artifact_namespace: String,
     /// How long the hub waits for a renewal before it calls the cluster unreachable.
     pub lease_duration: Duration,
+    /// Requests that each of its two loops has under way at the same time.
+    pub at_once: usize,
     /// Where the loops report to.
     pub metrics: Metrics,
     /// Here the heartbeat tells before which time a certificate of the agent must have been asked for to be replaced, for whom it may concern.

@@ -65,7 +65,9 @@ struct Executor {
 }
 
 impl Execute<Approvals> for Executor {
-    const AT_ONCE: usize = 16;
+    fn at_once(&self) -> usize {
+        16
+    }
 
     async fn execute(&self, key: &ClusterName, action: &ApprovalAction) -> Result<ApprovalInput, Failure> {
         match action {

@@ -26,7 +26,7 @@ use crate::{
 pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
     /// Actions under way at the same time. Each needs a connection of its own (HTTP/1.1), which keeps its buffers until it was idle
     /// for a while, and an API server that is busy answers none sooner because more of them wait.
-    const AT_ONCE: usize;
+    fn at_once(&self) -> usize;
 
     /// One request about `key`; what it returns is an input. Ends by itself within a bounded time.
     fn execute(
@@ -214,7 +214,7 @@ where
 
     fn dispatch(&mut self) {
         let now = self.now();
-        while self.actions.len() < E::AT_ONCE {
+        while self.actions.len() < self.executor.at_once() {
             let Some(key) = self.queue.pop_front() else { return };
             let since = self.queued.remove(&key).unwrap_or_else(Instant::now);
             self.unset_timer(&key);

@@ -50,7 +50,9 @@ struct Executor {
 }
 
 impl Execute<Expiry> for Executor {
-    const AT_ONCE: usize = 16;
+    fn at_once(&self) -> usize {
+        16
+    }
 
     async fn execute(&self, key: &ExpiryKey, action: &Expire) -> Result<ExpiryInput, Failure> {
         let works: Api<ManifestWork> = Api::namespaced(self.its.clone(), key.cluster.as_str());

@@ -50,6 +50,9 @@ pub struct Host {
 /// Between the end of a hosted agent and its next start.
 const RESTART_AFTER: Duration = Duration::from_secs(5);
 
+/// See [`Member::at_once`]: few, for there may be many agents in one process.
+const AT_ONCE: usize = 8;
+
 struct Hosted {
     /// Name of the Secret.
     secret: String,
@@ -199,6 +202,7 @@ async fn host_agent(
                     wec,
                     artifact_namespace: host.artifact_namespace.clone(),
                     lease_duration: host.lease_duration,
+                    at_once: AT_ONCE,
                     metrics: host.metrics.clone(),
                     // The controller speaks to the ITS as itself.
                     wish: watch::Sender::new(None),

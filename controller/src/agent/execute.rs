@@ -38,6 +38,7 @@ pub(super) struct Executor {
     reports: Reports,
     records: Api<AppliedManifestWork>,
     last_renewal: LastRenewal,
+    at_once: usize,
 }
 
 impl Executor {
@@ -51,6 +52,7 @@ impl Executor {
             reports: Reports::new(member),
             records: Api::all(member.wec.clone()),
             last_renewal,
+            at_once: member.at_once,
         }
     }
 
@@ -263,8 +265,9 @@ fn is_gone(metadata: &ObjectMeta) -> bool {
 }
 
 impl Execute<Agent> for Executor {
-    /// One of many agents, of which the controller may host some; on a link of 100 ms still 160 a second.
-    const AT_ONCE: usize = 16;
+    fn at_once(&self) -> usize {
+        self.at_once
+    }
 
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {

@@ -168,7 +168,9 @@ pub(super) fn objects(wds: &Client, place: &Place) -> Api<DynamicObject> {
 }
 
 impl Execute<Downsync> for Executor {
-    const AT_ONCE: usize = 64;
+    fn at_once(&self) -> usize {
+        32
+    }
 
     async fn execute(&self, _: &DownsyncKey, action: &DownsyncAction) -> Result<DownsyncInput, Failure> {
         match action {

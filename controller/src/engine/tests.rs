@@ -65,7 +65,9 @@ impl Reconcile for Turns {
 struct Succeeding;
 
 impl Execute<Turns> for Succeeding {
-    const AT_ONCE: usize = 64;
+    fn at_once(&self) -> usize {
+        64
+    }
 
     async fn execute(&self, _: &&'static str, _: &Turn) -> Result<(), Failure> {
         Ok(())

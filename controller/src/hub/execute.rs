@@ -178,7 +178,9 @@ fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -
 }
 
 impl Execute<Hub> for Executor {
-    const AT_ONCE: usize = 64;
+    fn at_once(&self) -> usize {
+        32
+    }
 
     async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
         match action {

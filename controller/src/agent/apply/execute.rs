@@ -40,6 +40,7 @@ pub(super) struct Executor {
     works: Api<ManifestWork>,
     reports: Reports,
     records: Api<AppliedManifestWork>,
+    at_once: usize,
 }
 
 impl Executor {
@@ -52,6 +53,7 @@ impl Executor {
             works: Api::namespaced(member.its.clone(), member.cluster.as_str()),
             reports: Reports::new(member),
             records: Api::all(member.wec.clone()),
+            at_once: member.at_once,
         }
     }
 
@@ -270,7 +272,9 @@ fn about(key: &ObjectKey, answer: Result<ApplyInput, Failure>) -> ApplyInput {
 }
 
 impl Execute<Applier> for Executor {
-    const AT_ONCE: usize = 16;
+    fn at_once(&self) -> usize {
+        self.at_once
+    }
 
     async fn execute(&self, work: &WorkName, action: &ApplyAction) -> Result<ApplyInput, Failure> {
         match action {
