@@ -8,7 +8,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::{
     journal::tell,
-    requests::{self, Counts, Told, add, told, writes},
+    requests::{Served, Told, served, told},
     usage::Usage,
 };
 
@@ -26,8 +26,8 @@ pub(super) struct Asked {
 /// What was counted so far, or within a time.
 #[derive(Clone, Default)]
 pub(super) struct Reading {
-    /// Writes that API servers have counted, by verb and resource.
-    pub(super) writes: Counts,
+    /// What API servers have counted.
+    pub(super) served: Served,
     /// What controller and agents tell; nothing of those that tell nothing.
     pub(super) told: BTreeMap<&'static str, Told>,
     /// What processes have used.
@@ -60,7 +60,7 @@ impl Asked {
         let told = now.told.iter();
         let usage = now.usage.iter();
         Ok(Reading {
-            writes: requests::since(&now.writes, &before.writes),
+            served: now.served.since(&before.served),
             told: told
                 .map(|(who, now)| (*who, now.since(before.told.get(who).unwrap_or(&Told::default()))))
                 .collect(),
@@ -84,11 +84,11 @@ impl Asked {
     /// Waits until nothing is written for so long.
     pub(super) async fn until_quiet_for(&self, quiet: Duration, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
-        let mut before = writes(&self.servers).await?;
+        let mut before = served(&self.servers).await?.writes;
         loop {
             // That nothing happens cannot be watched.
             sleep(quiet).await;
-            let now = writes(&self.servers).await?;
+            let now = served(&self.servers).await?.writes;
             if now == before {
                 return Ok(());
             }
@@ -102,7 +102,7 @@ impl Asked {
 
     async fn read(&self) -> Result<Reading> {
         let mut reading = Reading {
-            writes: writes(&self.servers).await?,
+            served: served(&self.servers).await?,
             ..Reading::default()
         };
         for (who, pids) in &self.pids {
@@ -123,7 +123,7 @@ const QUIET: Duration = Duration::from_millis(1500);
 impl Reading {
     /// Takes another stretch in.
     pub(super) fn add(&mut self, other: &Self) {
-        add(&mut self.writes, &other.writes);
+        self.served.add(&other.served);
         for (who, more) in &other.told {
             self.told.entry(who).or_default().add(more);
         }

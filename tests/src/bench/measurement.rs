@@ -100,8 +100,8 @@ impl Measurement {
             applied: curve(trips, |trip| trip.at(Mark::Applied)),
             reported: curve(trips, |trip| trip.status_at(script.statuses, Place::Control)),
             statuses_shown: number(shown.sum()) * each,
-            writes_each: reading.writes.values().sum::<f64>() * each,
-            writes: share(&reading.writes),
+            writes_each: reading.served.writes.values().sum::<f64>() * each,
+            writes: share(&reading.served.writes),
             requests: told.map(|(who, told)| (*who, share(&told.requests))).collect(),
             usage: reading.usage.clone(),
             figures: BTreeMap::new(),
@@ -214,14 +214,12 @@ mod tests {
             journal.note_status(name, 1, Place::Cluster, at(40 + late));
             journal.note_status(name, 1, Place::Control, at(45 + late));
         }
-        let reading = Reading {
-            writes: [
-                ("POST workflows".to_owned(), 4.0),
-                ("PATCH workflows".to_owned(), 4.0),
-            ]
-            .into(),
-            ..Reading::default()
-        };
+        let mut reading = Reading::default();
+        reading.served.writes = [
+            ("POST workflows".to_owned(), 4.0),
+            ("PATCH workflows".to_owned(), 4.0),
+        ]
+        .into();
         let script = Script {
             statuses: 1,
             nodes: 1,

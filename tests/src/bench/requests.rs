@@ -1,5 +1,6 @@
 //! How many requests there were: writes as API servers count them, whoever has sent them, and every request of controller
-//! and agents as these count them themselves.
+//! and agents as these count them themselves. And how often API servers have compared what they hold with what etcd holds
+//! (KEP-2340: every five minutes, each resource), which takes seconds of processor time where there are many objects.
 //!
 //! Leases and what clusters say of themselves are written all the time, whether there are Workflows or not, and are left out;
 //! so are Events and dry runs.
@@ -30,15 +31,48 @@ const STEADY: [&str; 6] = [
     "configmaps",
 ];
 
-/// Writes through the API servers so far, by verb and resource.
-pub(super) async fn writes(clients: &[Client]) -> Result<Counts> {
-    let mut counts = Counts::new();
+/// What API servers count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Served {
+    /// Writes, by verb and resource.
+    pub(super) writes: Counts,
+    /// Comparisons of what a server holds with what etcd holds, one for each resource.
+    pub(super) consistency_checks: f64,
+}
+
+/// What the API servers have counted so far.
+pub(super) async fn served(clients: &[Client]) -> Result<Served> {
+    let mut served = Served::default();
     for client in clients {
         let request = Request::new("").get("metrics", &GetParams::default())?;
-        let text = timeout(PATIENCE, client.request_text(request)).await??;
-        add_writes(&mut counts, &exposition::parse(&text, "apiserver_request_total{"));
+        served.take(&timeout(PATIENCE, client.request_text(request)).await??);
     }
-    Ok(counts)
+    Ok(served)
+}
+
+impl Served {
+    fn take(&mut self, text: &str) {
+        add_writes(
+            &mut self.writes,
+            &exposition::parse(text, "apiserver_request_total{"),
+        );
+        let checks = exposition::parse(text, "apiserver_storage_consistency_checks_total{");
+        self.consistency_checks += checks.iter().map(|sample| sample.value).sum::<f64>();
+    }
+
+    /// What was counted since `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            writes: since(&self.writes, &earlier.writes),
+            consistency_checks: self.consistency_checks - earlier.consistency_checks,
+        }
+    }
+
+    /// Takes what `other` counts in.
+    pub(super) fn add(&mut self, other: &Self) {
+        add(&mut self.writes, &other.writes);
+        self.consistency_checks += other.consistency_checks;
+    }
 }
 
 fn add_writes(counts: &mut Counts, samples: &[Sample]) {
@@ -108,7 +142,7 @@ fn own_requests(samples: &[Sample]) -> Counts {
 }
 
 /// What was counted since `earlier`, without what has not changed.
-pub(super) fn since(now: &Counts, earlier: &Counts) -> Counts {
+fn since(now: &Counts, earlier: &Counts) -> Counts {
     now.iter()
         .map(|(what, count)| {
             (
@@ -121,7 +155,7 @@ pub(super) fn since(now: &Counts, earlier: &Counts) -> Counts {
 }
 
 /// Takes what `other` counts in.
-pub(super) fn add(counts: &mut Counts, other: &Counts) {
+fn add(counts: &mut Counts, other: &Counts) {
     for (what, count) in other {
         *counts.entry(what.clone()).or_default() += count;
     }
@@ -158,6 +192,8 @@ apiserver_request_total{code="200",dry_run="",group="argoproj.io",resource="work
 apiserver_request_total{code="200",dry_run="",group="work.open-cluster-management.io",resource="manifestworks",subresource="status",verb="PATCH"} 2
 apiserver_request_total{code="200",dry_run="",group="cluster.open-cluster-management.io",resource="managedclusters",subresource="status",verb="PATCH"} 2
 apiserver_request_total{code="200",dry_run="",group="coordination.k8s.io",resource="leases",subresource="",verb="PUT"} 5
+apiserver_storage_consistency_checks_total{group="argoproj.io",resource="workflows",status="success"} 2
+apiserver_storage_consistency_checks_total{group="",resource="pods",status="error"} 1
 argosy_requests_total{space="its",verb="patch",resource="manifestworks",code="200"} 4
 argosy_requests_total{space="its",verb="patch",resource="manifestworks",code="409"} 1
 argosy_requests_total{space="its",verb="update",resource="leases",code="200"} 4
@@ -165,13 +201,26 @@ argosy_requests_total{space="its",verb="update",resource="leases",code="200"} 4
 
     #[test]
     fn of_writes_only_those_count_that_workflows_cause() {
-        let mut counts = Counts::new();
-        add_writes(&mut counts, &exposition::parse(TEXT, "apiserver_request_total{"));
+        let mut served = Served::default();
+        served.take(TEXT);
         let wanted = [("PATCH manifestworks/status", 2.0), ("POST workflows", 7.0)];
         assert_eq!(
-            counts,
+            served.writes,
             wanted.map(|(what, count)| (what.to_owned(), count)).into()
         );
+    }
+
+    #[test]
+    fn consistency_checks_of_all_resources_count() {
+        let (mut once, mut twice) = (Served::default(), Served::default());
+        once.take(TEXT);
+        twice.add(&once);
+        twice.take(TEXT);
+        assert_eq!(
+            [once.consistency_checks, twice.consistency_checks].map(|checks| format!("{checks}")),
+            ["3", "6"]
+        );
+        assert_eq!(twice.since(&once), once);
     }
 
     #[test]
