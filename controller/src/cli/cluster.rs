@@ -193,7 +193,8 @@ impl Claimed {
     }
 }
 
-fn is_removed(cluster: &ManagedCluster) -> bool {
+/// Whether it is being taken out of the fleet.
+pub(super) fn is_removed(cluster: &ManagedCluster) -> bool {
     cluster.annotations().contains_key(names::REMOVED_ANNOTATION)
 }
 

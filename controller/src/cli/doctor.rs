@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use self::finding::{Finding, Judgement, exit_code, summary};
 use super::{
+    cluster::is_removed,
     get::clusters::{Hosted, hosted_clusters},
     spaces::{Clients, Spaces},
 };
@@ -129,7 +130,8 @@ async fn members(its: &Client, wanted: Option<&str>) -> (Vec<ManagedCluster>, Ju
     };
     let count = clusters.len();
     clusters.retain(|cluster| wanted.is_none_or(|wanted| cluster.name_any() == wanted));
-    let register = "list it in the values of the chart argosy (clusters)";
+    let name = wanted.unwrap_or("NAME");
+    let register = format!("argosy cluster join {name}, or list it in the chart argosy (clusters)");
     let judgement = match (wanted, clusters.is_empty()) {
         (Some(wanted), true) => Judgement::failed(format!("there is no ManagedCluster {wanted}"), register),
         (None, true) => Judgement::failed(
@@ -173,6 +175,11 @@ fn of_cluster<'a>(
     hosted: Result<&'a Hosted, &'a Failure>,
 ) -> Vec<Check<'a>> {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    if is_removed(cluster) {
+        // What it lacks besides, it is to lack.
+        let told = found("accepted", Some(name), vec![cluster::accepted(cluster)]);
+        return vec![std::future::ready(told).boxed()];
+    }
     let told = [
         ("accepted", cluster::accepted(cluster)),
         ("agent", cluster::agent(cluster)),

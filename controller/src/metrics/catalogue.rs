@@ -172,8 +172,8 @@ const INTRODUCTION: &str = "\
 
 Controller and agent tell these at `/metrics` of their admin address, in the OpenMetrics text format. A histogram has a series with
 `_bucket`, `_sum` and `_count` each. Labels have few values: `space` is wds, its or wec; `verb` and `resource` are as RBAC names them;
-`engine` is the loop (workflows, objects, expiry, agent_workflows, agent_objects); `cluster` is a cluster of the inventory, whose series go
-when it goes. No label ever names an object.
+`engine` is the loop (workflows, objects, expiry, approvals, agent_workflows, agent_objects); `cluster` is a cluster of the inventory, whose
+series go when it goes. No label ever names an object.
 
 | name | type | labels | told by | what it is |
 | --- | --- | --- | --- | --- |

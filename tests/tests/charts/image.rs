@@ -89,6 +89,15 @@ fn the_image_has_the_user_of_the_charts_and_the_compiler_of_the_checkout() -> Re
 }
 
 #[test]
+fn the_image_is_built_with_the_settings_of_the_checkout() -> Result<()> {
+    ensure!(
+        read(".dockerignore")?.lines().any(|line| line == "!.cargo"),
+        "the builder gets no .cargo/config.toml"
+    );
+    Ok(())
+}
+
+#[test]
 fn the_charts_run_nothing_that_the_image_does_not_hold() -> Result<()> {
     let programs = programs()?;
     let mut run = BTreeSet::new();

@@ -17,7 +17,10 @@ use super::{
     super::{get::age::human, get::clusters::claimed, version::VERSION},
     finding::Judgement,
 };
-use crate::outcome::{call, found};
+use crate::{
+    cli::cluster::is_removed,
+    outcome::{call, found},
+};
 
 /// Whether the hub's administrator wants it.
 pub(super) fn accepted(cluster: &ManagedCluster) -> Judgement {
@@ -28,14 +31,18 @@ pub(super) fn accepted(cluster: &ManagedCluster) -> Judgement {
             format!("kubectl get managedcluster {name} -o yaml shows which finalizers it waits for"),
         );
     }
+    if is_removed(cluster) {
+        return Judgement::failed(
+            "the cluster is being taken out of the fleet",
+            format!("argosy cluster remove {name} ends that, and says what it waits for"),
+        );
+    }
     if cluster.spec.hub_accepts_client {
         return Judgement::ok("the hub has accepted the cluster");
     }
     Judgement::failed(
         "the hub has not accepted the cluster",
-        format!(
-            "kubectl patch managedcluster {name} --type=merge -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
-        ),
+        format!("argosy cluster accept {name}"),
     )
 }
 
@@ -148,7 +155,7 @@ fn judge_mailbox(cluster: &str, namespace: Option<&Namespace>) -> Judgement {
     match namespace {
         None => Judgement::failed(
             format!("the mailbox namespace {cluster} is missing"),
-            "list the cluster in the values of the chart argosy, which makes it",
+            format!("argosy cluster join {cluster} makes it, or the chart argosy, if its values list it"),
         ),
         Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => Judgement::failed(
             format!("the mailbox namespace {cluster} is being deleted"),

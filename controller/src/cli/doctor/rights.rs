@@ -140,7 +140,8 @@ fn judge(lacks: &[(String, Vec<String>)]) -> Judgement {
         }
         Some((user, lacking)) => Judgement::failed(
             format!("{user} may not {}", lacking.join(", ")),
-            "list the cluster in the values of the chart argosy with its mode, which makes role and binding; of an ITS apart, there",
+            "argosy cluster join NAME makes role and binding, or the chart argosy, with cluster and mode in \
+             its values; of an ITS apart, there",
         ),
         None => Judgement::skipped("nobody to ask about"),
     }

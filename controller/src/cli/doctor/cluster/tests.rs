@@ -21,12 +21,20 @@ fn a_cluster_is_accepted_by_its_specification() {
     assert_eq!(judge(true).outcome, Outcome::Ok);
     let refused = judge(false);
     assert_eq!(refused.outcome, Outcome::Failed);
-    assert!(
-        refused
-            .mend
-            .contains(r#"-p '{"spec":{"hubAcceptsClient":true}}'"#),
-        "{refused:?}"
-    );
+    assert_eq!(refused.mend, "argosy cluster accept one");
+}
+
+#[test]
+fn a_cluster_that_is_taken_out_does_not_wait_to_be_accepted() {
+    let mut going = cluster(&json!({ "hubAcceptsClient": false }), &json!(null));
+    assert!(!is_removed(&going));
+    let mark = (names::REMOVED_ANNOTATION.to_owned(), String::new());
+    going.metadata.annotations = Some([mark].into());
+    assert!(is_removed(&going));
+    let judged = accepted(&going);
+    assert_eq!(judged.outcome, Outcome::Failed);
+    assert!(judged.message.ends_with("out of the fleet"), "{judged:?}");
+    assert!(judged.mend.contains("cluster remove one"), "{judged:?}");
 }
 
 #[test]
