@@ -121,6 +121,8 @@ pub enum AgentCommand {
     /// Carry out the ManifestWorks of the cluster's mailbox
     Run(Box<RunArgs>),
     /// Take Argosy's finalizer off every Workflow of this cluster, before the agent is uninstalled
+    ///
+    /// Exits with 0, or with 1 where something is left. Run it again then.
     Release(ReleaseArgs),
 }
 

@@ -71,6 +71,8 @@ async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
         let words = ["remove", cluster, "--yes", "--force", "--timeout=2m"];
         let told = control.argosy_cluster(&words).await?;
         assert!(told.contains("is not in the fleet any more"), "{told}");
+        // The chart has registered it, and would again.
+        assert!(told.contains("was made by Helm release argosy"), "{told}");
         let given_up = control.workflow(&name).await?.context("the copy is gone")?;
         let said = condition(&given_up, types::CLUSTER_REACHABLE);
         assert!(

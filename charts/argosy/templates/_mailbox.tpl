@@ -83,7 +83,7 @@ metadata:
   labels: {{- .labels | nindent 4 }}
 automountServiceAccountToken: false
 ---
-# Which requests are approved, the controller says; nobody may list those of others.
+# Which requests are approved, the controller says. Read by name only, and a name tells nothing: whoever may watch may read those of others.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -92,7 +92,7 @@ metadata:
 rules:
 - apiGroups: [certificates.k8s.io]
   resources: [certificatesigningrequests]
-  verbs: [create, get, watch]
+  verbs: [create, get]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -32,6 +32,11 @@ pub fn certificates(cluster: &ManagedCluster) -> Vec<IssuedCertificate> {
     known
 }
 
+/// When the last of the recorded certificates ends, which need not be the one that was asked for last.
+pub fn last_end(cluster: &ManagedCluster) -> Option<Timestamp> {
+    certificates(cluster).iter().map(|known| known.not_after).max()
+}
+
 /// When somebody last asked for another certificate ([`names::ROTATE_CERTIFICATE`]); what is no time asks for nothing.
 pub fn rotation_wish(cluster: &ManagedCluster) -> Option<Timestamp> {
     let annotations = cluster.metadata.annotations.as_ref()?;
@@ -64,6 +69,13 @@ mod tests {
         let known = certificates(&with(names::CERTIFICATES_ANNOTATION, text));
         let digests: Vec<&str> = known.iter().map(|known| known.sha256.as_str()).collect();
         assert_eq!(digests, ["a", "b"]);
+        let short = text.replace("2026-01-03", "2026-01-01");
+        let end = last_end(&with(names::CERTIFICATES_ANNOTATION, &short));
+        assert_eq!(
+            end,
+            "2026-01-02T00:00:00Z".parse().ok(),
+            "of the one asked for first"
+        );
         for nonsense in ["", "{}", "[{\"sha256\":\"a\"}]", "no"] {
             assert!(certificates(&with(names::CERTIFICATES_ANNOTATION, nonsense)).is_empty());
         }

@@ -37,6 +37,8 @@ enum Output {
     Text,
     /// One object as JSON, with every policy and cluster
     Json,
+    /// The same as YAML
+    Yaml,
 }
 
 /// Of an object that is not sent.
@@ -84,6 +86,7 @@ fn print_as(output: Output, explanation: &Explanation) -> anyhow::Result<String>
     Ok(match output {
         Output::Text => text::page(explanation),
         Output::Json => format!("{}\n", serde_json::to_string_pretty(explanation)?),
+        Output::Yaml => serde_saphyr::to_string(explanation)?,
     })
 }
 

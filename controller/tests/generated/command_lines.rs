@@ -10,7 +10,8 @@ use clap::{Arg, Command, CommandFactory};
 use super::markdown::{code, head, prose, table};
 
 const ABOUT: &str = "Three binaries in one image. Every option of `argosy-controller` and `argosy-agent` can be given as an environment \
-                     variable, too; the command line wins. What they log is chosen by `ARGOSY_LOG`, in the syntax of \
+                     variable, too; the command line wins. One that cannot be understood ends with 2, whatever the \
+                     command. What they log is chosen by `ARGOSY_LOG`, in the syntax of \
                      tracing-subscriber (`info,argosy=debug`).";
 
 pub(crate) fn page() -> String {

@@ -1,9 +1,11 @@
 //! `argosy cluster`: a cluster joins, is cordoned, drained, gets another certificate, and is taken out of the fleet.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -15,14 +17,18 @@ use argosy_tests::lab::{
     objects::{condition, create, managed_cluster, phase, says},
     server::client_of,
     signing::{Signing, identity, kept_kubeconfig},
-    waiting::{until, until_gone},
+    waiting::{PATIENCE, until, until_gone},
 };
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequest,
+    core::v1::{Namespace, Secret},
+};
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 struct Stage {
     signing: Arc<Signing>,
@@ -70,6 +76,29 @@ impl Stage {
         Ok(fs::write(path, kubeconfig)?)
     }
 
+    /// Waits until the agent of `cluster` was denied a certificate, because that is not accepted.
+    async fn is_denied(&self, cluster: &str) -> Result<()> {
+        let requests: Api<CertificateSigningRequest> = Api::all(self.scene.control.clone());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = requests.list(&ListParams::default()).await?;
+            let own = all.iter().filter(|one| {
+                one.spec
+                    .username
+                    .as_ref()
+                    .is_some_and(|user| user.contains(cluster))
+            });
+            let mut said = own.filter_map(|one| one.status.as_ref()?.conditions.as_ref()?.first());
+            if said
+                .any(|said| (said.type_.as_str(), said.reason.as_deref()) == ("Denied", Some("NotAccepted")))
+            {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "its agent was not denied: {all:?}");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     async fn listed(&self, cluster: &str) -> Result<Value> {
         let list = self.succeeds(&["list", cluster, "-o", "json"]).await?;
         Ok(serde_json::from_str::<Value>(&list)?[0].clone())
@@ -106,17 +135,114 @@ async fn a_cluster_joins_with_what_is_printed_and_gets_another_certificate() -> 
 #[tokio::test]
 async fn a_cluster_that_is_not_accepted_gets_no_certificate_before_it_is() -> Result<()> {
     let stage = Stage::new("life-accepts").await?;
-    let name = stage
-        .scene
-        .register("own", stage.signing.stage.servers.wecs[0].kubeconfig())
-        .await?
-        .cluster;
-    stage.succeeds(&["join", &name, "--accept", "false"]).await?;
+    let wec = stage.signing.stage.servers.wecs[0].kubeconfig();
+    let mut member = stage.scene.register("own", wec).await?;
+    let name = member.cluster.clone();
+    stage.succeeds(&["join", &name, "--accept=false"]).await?;
+    // Another token, and no more than that.
+    let path = folder::create("join")?.join("kubeconfig");
+    stage.join(&name, &path).await?;
     assert_eq!(stage.listed(&name).await?["accepted"], json!(false));
-    stage.succeeds(&["accept", &name]).await?;
-    assert_eq!(stage.listed(&name).await?["accepted"], json!(true));
+    let joining = stage.scene.start_agent_with_certificate(&mut member, &path);
+    let accepting = async {
+        stage.is_denied(&name).await?;
+        let known: ManagedCluster = stage.scene.clusters().get(&name).await?;
+        ensure!(certificates(&known).is_empty(), "one is recorded: {known:?}");
+        stage.succeeds(&["accept", &name]).await
+    };
+    tokio::try_join!(joining, accepting)?;
+    stage.scene.round_trip("hello", &member).await?;
     let nobody = stage.cluster(&["accept", "nobody"]).await?;
     assert_eq!(nobody.code, Some(1), "{nobody:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_joins_again_keeps_its_labels_and_whether_it_is_accepted() -> Result<()> {
+    let stage = Stage::new("life-repeats").await?;
+    let name = format!("{}-own", stage.scene.namespace);
+    let labels = async || anyhow::Ok(stage.scene.clusters().get(&name).await?.labels().clone());
+    let has = |labels: &BTreeMap<String, String>, wanted: &[(&str, &str)]| {
+        let of = |key: &str| labels.get(key).map(String::as_str);
+        wanted.iter().all(|(key, value)| of(key) == Some(*value))
+    };
+    stage
+        .succeeds(&["join", &name, "--label", "location-group=edge", "--accept=false"])
+        .await?;
+    let first = [("name", name.as_str()), ("location-group", "edge")];
+    assert!(has(&labels().await?, &first));
+    stage.succeeds(&["join", &name]).await?;
+    assert!(has(&labels().await?, &first));
+    assert_eq!(stage.listed(&name).await?["accepted"], json!(false));
+    stage
+        .succeeds(&["join", &name, "--label", "tier=gold", "--accept=true"])
+        .await?;
+    let all = [first[0], first[1], ("tier", "gold")];
+    assert!(has(&labels().await?, &all));
+    assert_eq!(stage.listed(&name).await?["accepted"], json!(true));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_namespace_of_somebody_else_becomes_no_mailbox_and_is_not_deleted() -> Result<()> {
+    let stage = Stage::new("life-foreign").await?;
+    // That of the scene, where its Workflows are.
+    let name = stage.scene.namespace.as_str();
+    let refused = stage.cluster(&["join", name]).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.errors.contains("is not labelled as the mailbox"),
+        "{refused:?}"
+    );
+    let known: Option<ManagedCluster> = stage.scene.clusters().get_opt(name).await?;
+    assert!(known.is_none(), "{known:?}");
+    stage.succeeds(&["remove", name, "--yes"]).await?;
+    let namespaces: Api<Namespace> = Api::all(stage.scene.control.clone());
+    let left = namespaces.get(name).await?;
+    assert!(left.metadata.deletion_timestamp.is_none(), "{left:?}");
+    // Nor that of the controller, whatever its label says.
+    let own = stage
+        .cluster(&["remove", name, "--yes", "--namespace", name])
+        .await?;
+    assert_eq!(own.code, Some(1), "{own:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_whose_managed_cluster_was_deleted_is_removed_as_any_other() -> Result<()> {
+    let stage = Stage::new("life-orphaned").await?;
+    let member = stage.joined("own").await?;
+    let name = member.cluster.as_str();
+    stage.scene.dispatch("runs", &member).await?;
+    member.argo().start("runs").await?;
+    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
+        phase(workflow) == "Running"
+    })
+    .await?;
+    stage
+        .scene
+        .clusters()
+        .delete(name, &DeleteParams::default())
+        .await?;
+    until(&stage.scene.workflows(), "runs", "its cluster is missed", |one| {
+        says(one, "ClusterReachable", "False", "ClusterGone")
+    })
+    .await?;
+    let refused = stage.cluster(&["remove", name, "--yes"]).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    stage
+        .succeeds(&["remove", name, "--yes", "--force", "--timeout", "40s"])
+        .await?;
+    let given_up = stage.scene.workflows().get("runs").await?;
+    assert!(
+        says(&given_up, "ClusterReachable", "False", "ClusterRemoved"),
+        "{given_up:?}"
+    );
+    let mailboxes: Api<Namespace> = Api::all(stage.scene.control.clone());
+    until_gone(&mailboxes, name, "the mailbox is gone").await?;
+    until_gone(&stage.scene.clusters(), name, "and the ManagedCluster").await?;
+    // On the cluster it runs on, and its agent has deleted nothing.
+    assert_eq!(phase(&member.workflows().get("runs").await?), "Running");
     Ok(())
 }
 
@@ -237,7 +363,7 @@ async fn a_cluster_that_is_removed_is_cut_off_and_what_ran_there_is_given_up_and
     stage
         .scene
         .workflows()
-        .delete("runs", &kube::api::DeleteParams::default())
+        .delete("runs", &DeleteParams::default())
         .await?;
     until_gone(&stage.scene.workflows(), "runs", "it is gone").await?;
     let again = stage.succeeds(&["remove", name, "--yes"]).await?;

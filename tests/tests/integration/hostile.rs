@@ -213,7 +213,7 @@ async fn an_agent_reaches_its_own_mailbox_and_its_own_cluster_and_nothing_else()
     let everywhere = [
         format!("cluster.open-cluster-management.io/managedclusters [{own}] get"),
         format!("cluster.open-cluster-management.io/managedclusters/status [{own}] patch"),
-        "certificates.k8s.io/certificatesigningrequests [] create,get,watch".to_owned(),
+        "certificates.k8s.io/certificatesigningrequests [] create,get".to_owned(),
     ];
     let works = "work.open-cluster-management.io/manifestworks";
     let in_mailbox = [

@@ -25,7 +25,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams, WatchParams},
 };
 use serde_json::json;
 
@@ -305,6 +305,7 @@ async fn who_may_ask_for_a_certificate_may_do_nothing_else() -> Result<()> {
     assert!(clusters.get(&member.cluster).await.is_err());
     let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
     assert!(requests.list(&params).await.is_err());
+    assert!(requests.watch(&WatchParams::default(), "0").await.is_err());
     // What names no agent is left alone by the controller, and cannot be approved by who has asked.
     let other = Request {
         subject: "/CN=somebody".to_owned(),

@@ -1,24 +1,26 @@
 //! Asking the hub for a certificate: a CertificateSigningRequest, and waiting until it is decided and signed.
 //!
-//! The account that asks may create requests, and read and watch them one by one; it need not be able to list them.
+//! The account that asks may create requests, and read those of which it knows the name. So it reads its own again and again: the name is not
+//! known before, and a right to watch without a name is one to watch all (RBAC).
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use argosy_api::{conditions::signing_request as types, names};
 use argosy_core::Failure;
-use futures::{StreamExt, stream::Stream};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{WatchEvent, WatchParams},
-};
-use tokio::time::{Instant, timeout};
+use kube::{Api, Client, ResourceExt};
+use tokio::time::{Instant, sleep};
 
 use crate::outcome::{call, creating};
 
-/// How often it is said that the agent waits, and the longest that one watch lasts, in seconds.
-const SAY_EVERY: u32 = 20;
+/// Between two looks at the request: most are signed within a second, others when somebody comes.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often it is said that the agent waits.
+const SAY_EVERY: Duration = Duration::from_secs(20);
 
 /// How long one request is waited for, before it is asked with another credential.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -73,50 +75,34 @@ pub(super) async fn certificate(
     }
     let name = request.name_any();
     let deadline = Instant::now() + PATIENCE;
+    let mut say_at = Instant::now();
+    let mut delays = looks();
     loop {
         let seen = call(api.get(&name)).await?;
         if let Some(end) = end(&seen) {
             return end;
         }
-        if Instant::now() >= deadline {
+        let now = Instant::now();
+        if now >= deadline {
             return Err(Problem::Pending { name });
         }
-        tracing::info!(
-            name,
-            "waiting for the hub to approve this CertificateSigningRequest"
-        );
-        let params = WatchParams::default()
-            .fields(&format!("metadata.name={name}"))
-            .timeout(SAY_EVERY);
-        let version = seen.resource_version().unwrap_or_default();
-        let changes = call(api.watch(&params, &version)).await?;
-        if let Some(end) = until_end(changes).await {
-            return end;
+        if now >= say_at {
+            tracing::info!(
+                name,
+                "waiting for the hub to approve this CertificateSigningRequest"
+            );
+            say_at = now + SAY_EVERY;
         }
+        sleep(delays.next().unwrap_or(LOOK_EVERY)).await;
     }
 }
 
-/// Until the request has come to its end, or the watch has.
-async fn until_end(
-    changes: impl Stream<Item = kube::Result<WatchEvent<CertificateSigningRequest>>>,
-) -> Option<Result<Issued, Problem>> {
-    let mut changes = pin!(changes);
-    let longest = Duration::from_secs(u64::from(SAY_EVERY) + 5);
-    let watching = async {
-        while let Some(Ok(change)) = changes.next().await {
-            if let WatchEvent::Added(seen) | WatchEvent::Modified(seen) = &change
-                && let Some(end) = end(seen)
-            {
-                return Some(end);
-            }
-            // Gone, or a watch that has to begin anew: it is read again.
-            if let WatchEvent::Deleted(_) | WatchEvent::Error(_) = change {
-                break;
-            }
-        }
-        None
-    };
-    timeout(longest, watching).await.ok().flatten()
+fn looks() -> backon::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(FIRST_LOOK)
+        .with_max_delay(LOOK_EVERY)
+        .without_max_times()
+        .build()
 }
 
 /// What the request came to, if it has.

@@ -22,7 +22,11 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 use serde_json::{Value, json};
 
-use super::{Patience, Spaces, is_removed, mailbox, wait};
+use super::{
+    Clients, Patience, Spaces, is_removed,
+    mailbox::{self, Standing},
+    wait,
+};
 use crate::{agent::identity::hub_of, args::duration, outcome::call};
 
 /// Which cluster, and what is printed for it.
@@ -30,12 +34,13 @@ use crate::{agent::identity::hub_of, args::duration, outcome::call};
 pub struct JoinArgs {
     /// Name of the cluster
     name: String,
-    /// Labels of its ManagedCluster, by which policies select it, as KEY=VALUE; it has name=NAME besides
+    /// Labels of its ManagedCluster, by which policies select it, as KEY=VALUE; it has name=NAME besides, and keeps those that it has
     #[arg(long = "label", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Whether the hub takes what its agent asks for; argosy cluster accept does it later
-    #[arg(long, default_value_t = true, action = ArgAction::Set)]
-    accept: bool,
+    /// Whether the hub takes what its agent asks for; argosy cluster accept does it later. By default it takes what a new cluster's agent
+    /// asks for, and a known cluster stays as it is
+    #[arg(long, action = ArgAction::Set)]
+    accept: Option<bool>,
     /// How long the token is good for, from ten minutes on, in seconds or with a unit (30m, 1h)
     #[arg(long, default_value = "1h", value_parser = token_lifetime)]
     ttl: Duration,
@@ -95,15 +100,9 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     if name == names::EVERY_CLUSTER {
         bail!("{name} is what every cluster is called; no cluster can have that name");
     }
-    if clients
-        .known_cluster(name)
-        .await?
-        .is_some_and(|known| is_removed(&known))
-    {
-        bail!("{name} is being taken out of the fleet; end that with argosy cluster remove {name}");
-    }
     let hub = hub(args)?;
-    for object in mailbox::objects(name, &args.labels, args.accept) {
+    let is_accepted = register(&clients, args).await?;
+    for object in mailbox::objects(name) {
         mailbox::apply(&clients.its, &object).await?;
     }
     let (token, end) = token(&clients.its, name, args.ttl).await?;
@@ -116,7 +115,7 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     eprintln!(
         "{name}: registered. What is printed holds a token until {end}, with which its agent asks for its first certificate."
     );
-    if !args.accept {
+    if !is_accepted {
         eprintln!("{name}: gets none before argosy cluster accept {name}");
     }
     if !args.wait {
@@ -135,6 +134,36 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
         args.patience.timeout.as_secs()
     );
     Ok(ExitCode::FAILURE)
+}
+
+/// Makes the ManagedCluster, or changes of one that is there what is said on the command line. Whether it is accepted then.
+async fn register(clients: &Clients, args: &JoinArgs) -> anyhow::Result<bool> {
+    let name = &args.name;
+    let known = clients.known_cluster(name).await?;
+    if known.as_ref().is_some_and(is_removed) {
+        bail!("{name} is being taken out of the fleet; end that with argosy cluster remove {name}");
+    }
+    // What the agent may do in its mailbox it could do there, and removing the cluster would delete it.
+    if mailbox::standing(&clients.its, name).await? == Standing::Foreign {
+        bail!(
+            "there is a namespace {name}, which is not labelled as the mailbox of a cluster; choose another name or, if it is to be the \
+             mailbox, kubectl label namespace {name} {}={name}",
+            names::OCM_CLUSTER_LABEL
+        );
+    }
+    if known.is_none() {
+        let is_accepted = args.accept.unwrap_or(true);
+        let cluster = mailbox::managed_cluster(name, &args.labels, is_accepted);
+        mailbox::apply(&clients.its, &cluster).await?;
+        return Ok(is_accepted);
+    }
+    let metadata = json!({ "labels": mailbox::own_labels(name, &args.labels) });
+    let change = match args.accept {
+        Some(accept) => json!({ "metadata": metadata, "spec": { "hubAcceptsClient": accept } }),
+        None => json!({ "metadata": metadata }),
+    };
+    let written = clients.change(name, |_| change.clone()).await?;
+    Ok(written.spec.hub_accepts_client)
 }
 
 /// How the cluster reaches the ITS: a cluster of a kubeconfig.

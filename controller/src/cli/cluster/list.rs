@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use argosy_api::{ManagedCluster, conditions::managed_cluster as types, issued::certificates, names};
+use argosy_api::{ManagedCluster, conditions::managed_cluster as types, issued::last_end, names};
 use clap::Args;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -80,7 +80,7 @@ impl Member {
             reason: available.map(|known| known.reason.clone()).unwrap_or_default(),
             closed: closed.to_owned(),
             agent: claimed(cluster, names::AGENT_VERSION_CLAIM).to_owned(),
-            certificate_ends: certificates(cluster).iter().map(|known| known.not_after).max(),
+            certificate_ends: last_end(cluster),
             taints: cluster
                 .spec
                 .taints

@@ -7,32 +7,40 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use argosy_api::names;
 use argosy_core::Failure;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use serde_json::{Value, json};
 
 use super::COMMAND;
-use crate::outcome::call;
+use crate::outcome::{call, found};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Everything, in the order in which it is made.
-pub(super) fn objects(cluster: &str, labels: &[(String, String)], is_accepted: bool) -> Vec<Value> {
-    let mut own = BTreeMap::from([("name", cluster)]);
-    own.extend(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    let mut objects = vec![
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-            "metadata": { "name": cluster, "labels": own }, "spec": { "hubAcceptsClient": is_accepted },
-        }),
-        json!({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": { "name": cluster, "labels": { names::OCM_CLUSTER_LABEL: cluster } },
-        }),
-    ];
+/// The cluster in the inventory, where it is not there yet.
+pub(super) fn managed_cluster(cluster: &str, labels: &[(String, String)], is_accepted: bool) -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": { "name": cluster, "labels": own_labels(cluster, labels) },
+        "spec": { "hubAcceptsClient": is_accepted },
+    })
+}
+
+/// Its labels: those that are given, and its name.
+pub(super) fn own_labels<'a>(cluster: &'a str, labels: &'a [(String, String)]) -> BTreeMap<&'a str, &'a str> {
+    let given = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    [("name", cluster)].into_iter().chain(given).collect()
+}
+
+/// Everything else, in the order in which it is made.
+pub(super) fn objects(cluster: &str) -> Vec<Value> {
+    let mut objects = vec![json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": cluster, "labels": { names::OCM_CLUSTER_LABEL: cluster } },
+    })];
     objects.extend([names::AGENT_ACCOUNT, names::BOOTSTRAP_ACCOUNT].map(|name| {
         json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
@@ -92,11 +100,37 @@ fn rights(cluster: &str) -> Vec<Value> {
                 "certificates.k8s.io",
                 &["certificatesigningrequests"],
                 &[],
-                &["create", "get", "watch"]
+                &["create", "get"]
             ),]),
         ),
         bound(&bootstraps, names::BOOTSTRAP_ACCOUNT),
     ]
+}
+
+/// What the namespace is that has a cluster's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is none.
+    Missing,
+    /// The cluster's mailbox, by its label.
+    Mailbox,
+    /// Somebody else's, as far as can be told.
+    Foreign,
+}
+
+/// Looks at the namespace that has the cluster's name.
+pub(super) async fn standing(its: &Client, cluster: &str) -> anyhow::Result<Standing> {
+    let namespaces: Api<Namespace> = Api::all(its.clone());
+    let namespace = found(call(namespaces.get(cluster)).await)
+        .map_err(|failure| anyhow!("cannot read namespace {cluster}: {failure}"))?;
+    Ok(namespace.map_or(Standing::Missing, |namespace| {
+        let label = namespace.labels().get(names::OCM_CLUSTER_LABEL);
+        if label.is_some_and(|name| name == cluster) {
+            Standing::Mailbox
+        } else {
+            Standing::Foreign
+        }
+    }))
 }
 
 /// Names of the ClusterRoles, and of their bindings: of the agent, and of whoever asks for its certificate.

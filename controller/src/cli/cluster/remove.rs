@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{anyhow, bail};
-use argosy_api::{ManagedCluster, ManifestWork, issued::certificates, names};
+use argosy_api::{ManagedCluster, ManifestWork, issued::last_end, names};
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch},
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     COMMAND, Claimed, Clients, Patience, Spaces, counted, is_removed,
-    mailbox::{api_of, cluster_roles},
+    mailbox::{self, Standing, api_of, cluster_roles},
     some_of, wait,
 };
 use crate::outcome::{call, found, patching};
@@ -47,23 +47,28 @@ pub struct RemoveArgs {
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     let (name, clients) = (&args.name, args.spaces.connect().await?);
-    let cluster = clients.known_cluster(name).await?;
-    if let Some(cluster) = cluster.as_ref().filter(|known| !is_removed(known)) {
+    if *name == args.namespace {
+        bail!("{name} is the namespace of the controller, and no cluster's mailbox");
+    }
+    let known = clients.known_cluster(name).await?;
+    // Without a ManagedCluster, what lies in a mailbox is released as it is with one.
+    let is_there = known.is_some() || mailbox::standing(&clients.its, name).await? == Standing::Mailbox;
+    if is_there && !known.as_ref().is_some_and(is_removed) {
         if !may_be_removed(args, &clients).await? {
             return Ok(ExitCode::FAILURE);
         }
-        mark(&clients, cluster).await?;
-        if let Some(certificate) = certificates(cluster).last() {
-            println!(
-                "{name}: a certificate of its agent lasts until {}; let no other cluster have its name before",
-                certificate.not_after
-            );
+        match &known {
+            Some(cluster) => {
+                mark(&clients, cluster).await?;
+                tell_of(cluster);
+            }
+            None => mailbox::apply(&clients.its, &removed(name)).await?,
         }
     }
     cut_off(&clients, args).await?;
     println!("{name}: its agent has no rights any more");
     let look = async || waits_for(&clients, name).await;
-    let is_released = cluster.is_none() || wait(&args.patience, look).await?;
+    let is_released = !is_there || wait(&args.patience, look).await?;
     if !is_released {
         println!("{name}: something is left; does the controller run? Run this again");
         return Ok(ExitCode::FAILURE);
@@ -83,6 +88,34 @@ pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     .await?;
     println!("{name}: is not in the fleet any more");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What whoever removes a cluster is to know besides.
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+fn tell_of(cluster: &ManagedCluster) {
+    let name = cluster.name_any();
+    if let Some(end) = last_end(cluster) {
+        println!(
+            "{name}: a certificate of its agent lasts until {end}; let no other cluster have its name before"
+        );
+    }
+    if let Some(release) = cluster.annotations().get(HELM_RELEASE) {
+        println!(
+            "{name}: was made by Helm release {release}; take it out of the value clusters there, or the next upgrade makes it a member again"
+        );
+    }
+}
+
+/// What Helm writes on what it has made: the name of the release.
+const HELM_RELEASE: &str = "meta.helm.sh/release-name";
+
+/// A cluster that is taken out, where somebody has deleted its ManagedCluster only.
+fn removed(name: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": { "name": name, "annotations": { names::REMOVED_ANNOTATION: Timestamp::now().to_string() } },
+        "spec": { "hubAcceptsClient": false },
+    })
 }
 
 /// Asks, unless that is not wanted.
@@ -209,27 +242,18 @@ async fn ours(clients: &Clients, name: &str) -> anyhow::Result<usize> {
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 async fn delete_mailbox(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<bool> {
     let name = args.name.as_str();
-    let namespaces: Api<Namespace> = Api::all(clients.its.clone());
-    let read = async || {
-        found(call(namespaces.get(name)).await)
-            .map_err(|failure| anyhow!("cannot read namespace {name}: {failure}"))
-    };
-    let Some(namespace) = read().await? else {
-        return Ok(true);
-    };
-    if namespace
-        .labels()
-        .get(names::OCM_CLUSTER_LABEL)
-        .map(String::as_str)
-        != Some(name)
-    {
-        println!("{name}: its namespace is not labelled as a mailbox, and stays");
-        return Ok(true);
+    match mailbox::standing(&clients.its, name).await? {
+        Standing::Missing => return Ok(true),
+        Standing::Foreign => {
+            println!("{name}: its namespace is not labelled as a mailbox, and stays");
+            return Ok(true);
+        }
+        Standing::Mailbox => {}
     }
     delete(api_of(&clients.its, "v1", "Namespace", ""), name).await?;
     let look = async || {
-        let is_there = read().await?.is_some();
-        Ok(is_there.then(|| format!("namespace {name} to go")))
+        let is_gone = mailbox::standing(&clients.its, name).await? == Standing::Missing;
+        Ok((!is_gone).then(|| format!("namespace {name} to go")))
     };
     if wait(&args.patience, look).await? {
         return Ok(true);

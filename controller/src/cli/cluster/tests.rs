@@ -62,8 +62,10 @@ fn the_command_makes_what_the_chart_makes_but_for_the_token_that_lasts() {
         .filter(is_of_cluster)
         .map(|object| essence(&object))
         .collect();
-    let mut made: Vec<Value> = super::mailbox::objects(cluster, &[], true)
+    let registered = super::mailbox::managed_cluster(cluster, &[], true);
+    let mut made: Vec<Value> = super::mailbox::objects(cluster)
         .iter()
+        .chain([&registered])
         .map(essence)
         .collect();
     let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]);
