@@ -283,6 +283,9 @@ impl Established {
             match self.try_replace(by, wished).await {
                 Ok(()) => return,
                 Err(error) => {
+                    if let Some(outcome) = uncounted(&error) {
+                        self.identity.report.asked(outcome);
+                    }
                     let delay = waits.next().unwrap_or(LONGEST_DELAY);
                     let end = self.certificate.not_after;
                     tracing::warn!(credential = ?by, ?delay, %end, error = format!("{error:#}"), "cannot replace the agent's certificate, which is used until its end");
@@ -320,6 +323,11 @@ impl Established {
     }
 }
 
+/// What came of a renewal that has failed before the hub was asked, or after it has answered; what came of asking is counted there.
+fn uncounted(error: &anyhow::Error) -> Option<&'static str> {
+    (!error.is::<Problem>()).then_some("failed")
+}
+
 /// The longest time between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
@@ -330,4 +338,17 @@ fn delays() -> backon::ExponentialBackoff {
         .with_jitter()
         .without_max_times()
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_that_fails_is_counted_once_wherever_it_fails() {
+        let asked = Problem::Unanswered("no route".to_owned());
+        assert_eq!(uncounted(&anyhow::Error::from(asked)), None);
+        let read = anyhow::anyhow!("cannot read Secret argosy/argosy-its-identity: forbidden");
+        assert_eq!(uncounted(&read), Some("failed"));
+    }
 }

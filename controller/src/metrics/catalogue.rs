@@ -113,7 +113,7 @@ metrics! {
     AGENT_CERTIFICATE: Gauge of Agent, "argosy_agent_certificate_expiration_timestamp_seconds", [],
         "When the agent's certificate for the ITS ends, in Unix time; absent where a kubeconfig was given, and 0 before the first";
     CERTIFICATE_REQUESTS: Counter of Agent, "argosy_agent_certificate_requests_total", ["outcome"],
-        "Requests for a certificate for the ITS by what came of them: issued, denied or unanswered";
+        "Requests for a certificate for the ITS by what came of them: issued, denied or unanswered; failed where a renewal did before or after";
     CPU: Counter of Both, "process_cpu_seconds_total", [], "Processor time in user and system mode";
     RESIDENT: Gauge of Both, "process_resident_memory_bytes", [], "Resident memory";
     RESIDENT_MAX: Gauge of Both, "process_resident_memory_max_bytes", [], "The most resident memory since the start";

@@ -12,7 +12,7 @@ use super::catalogue::{AGENT_CERTIFICATE, CERTIFICATE_REQUESTS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
-    /// `issued`, `denied` or `unanswered`.
+    /// `issued`, `denied`, `unanswered` or `failed`.
     outcome: &'static str,
 }
 

@@ -180,6 +180,10 @@ async fn a_cluster_that_joins_again_keeps_its_labels_and_whether_it_is_accepted(
     let all = [first[0], first[1], ("tier", "gold")];
     assert!(has(&labels().await?, &all));
     assert_eq!(stage.listed(&name).await?["accepted"], json!(true));
+    // That of its name, too, if somebody has chosen another one.
+    stage.succeeds(&["join", &name, "--label", "name=edge"]).await?;
+    stage.succeeds(&["join", &name]).await?;
+    assert!(has(&labels().await?, &[("name", "edge")]));
     Ok(())
 }
 
@@ -196,7 +200,12 @@ async fn a_namespace_of_somebody_else_becomes_no_mailbox_and_is_not_deleted() ->
     );
     let known: Option<ManagedCluster> = stage.scene.clusters().get_opt(name).await?;
     assert!(known.is_none(), "{known:?}");
-    stage.succeeds(&["remove", name, "--yes"]).await?;
+    let refused = stage.cluster(&["remove", name, "--yes"]).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.errors.contains("is not labelled as a mailbox"),
+        "{refused:?}"
+    );
     let namespaces: Api<Namespace> = Api::all(stage.scene.control.clone());
     let left = namespaces.get(name).await?;
     assert!(left.metadata.deletion_timestamp.is_none(), "{left:?}");
@@ -243,6 +252,55 @@ async fn a_cluster_whose_managed_cluster_was_deleted_is_removed_as_any_other() -
     until_gone(&stage.scene.clusters(), name, "and the ManagedCluster").await?;
     // On the cluster it runs on, and its agent has deleted nothing.
     assert_eq!(phase(&member.workflows().get("runs").await?), "Running");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_runs_on_a_cluster_of_which_nothing_is_left_is_given_up() -> Result<()> {
+    let stage = Stage::new("life-nothing").await?;
+    let member = stage.joined("own").await?;
+    let name = member.cluster.as_str();
+    stage.scene.dispatch("runs", &member).await?;
+    member.argo().start("runs").await?;
+    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
+        phase(workflow) == "Running"
+    })
+    .await?;
+    member.agent()?.kill()?;
+    stage
+        .scene
+        .clusters()
+        .delete(name, &DeleteParams::default())
+        .await?;
+    until(&stage.scene.workflows(), "runs", "its cluster is missed", |one| {
+        says(one, "ClusterReachable", "False", "ClusterGone")
+    })
+    .await?;
+    let released = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    for work in member.works().list(&ListParams::default()).await? {
+        member
+            .works()
+            .patch(&work.name_any(), &PatchParams::default(), &released)
+            .await?;
+    }
+    let mailboxes: Api<Namespace> = Api::all(stage.scene.control.clone());
+    mailboxes.delete(name, &DeleteParams::default()).await?;
+    until_gone(&mailboxes, name, "the mailbox is gone").await?;
+    let refused = stage.cluster(&["remove", name, "--yes"]).await?;
+    assert!(
+        refused.code == Some(1) && refused.errors.contains("/runs"),
+        "{refused:?}"
+    );
+    stage
+        .succeeds(&["remove", name, "--yes", "--force", "--timeout", "40s"])
+        .await?;
+    let given_up = stage.scene.workflows().get("runs").await?;
+    assert!(
+        says(&given_up, "ClusterReachable", "False", "ClusterRemoved"),
+        "{given_up:?}"
+    );
+    let again = stage.succeeds(&["remove", name, "--yes"]).await?;
+    assert!(again.contains("is not in the fleet"), "{again}");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `argosy cluster join`: what the hub needs of a cluster, and what its agent needs of the hub.
 
-use std::{process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use argosy_api::{
@@ -19,7 +19,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Condition,
 };
-use kube::{Api, Client, api::PostParams, config::Kubeconfig};
+use kube::{Api, Client, ResourceExt, api::PostParams, config::Kubeconfig};
 use serde_json::{Value, json};
 
 use super::{
@@ -157,13 +157,25 @@ async fn register(clients: &Clients, args: &JoinArgs) -> anyhow::Result<bool> {
         mailbox::apply(&clients.its, &cluster).await?;
         return Ok(is_accepted);
     }
-    let metadata = json!({ "labels": mailbox::own_labels(name, &args.labels) });
-    let change = match args.accept {
+    let written = clients.change(name, |known| said(args, known)).await?;
+    Ok(written.spec.hub_accepts_client)
+}
+
+/// What the command line says of a cluster that is known, as a merge patch.
+fn said(args: &JoinArgs, known: &ManagedCluster) -> Value {
+    let given = args
+        .labels
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()));
+    let mut labels: BTreeMap<&str, &str> = given.collect();
+    if !known.labels().contains_key("name") {
+        labels.entry("name").or_insert(&args.name);
+    }
+    let metadata = json!({ "labels": labels });
+    match args.accept {
         Some(accept) => json!({ "metadata": metadata, "spec": { "hubAcceptsClient": accept } }),
         None => json!({ "metadata": metadata }),
-    };
-    let written = clients.change(name, |_| change.clone()).await?;
-    Ok(written.spec.hub_accepts_client)
+    }
 }
 
 /// How the cluster reaches the ITS: a cluster of a kubeconfig.

@@ -22,17 +22,12 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The cluster in the inventory, where it is not there yet.
 pub(super) fn managed_cluster(cluster: &str, labels: &[(String, String)], is_accepted: bool) -> Value {
+    let given = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let labels: BTreeMap<&str, &str> = [("name", cluster)].into_iter().chain(given).collect();
     json!({
         "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-        "metadata": { "name": cluster, "labels": own_labels(cluster, labels) },
-        "spec": { "hubAcceptsClient": is_accepted },
+        "metadata": { "name": cluster, "labels": labels }, "spec": { "hubAcceptsClient": is_accepted },
     })
-}
-
-/// Its labels: those that are given, and its name.
-pub(super) fn own_labels<'a>(cluster: &'a str, labels: &'a [(String, String)]) -> BTreeMap<&'a str, &'a str> {
-    let given = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    [("name", cluster)].into_iter().chain(given).collect()
 }
 
 /// Everything else, in the order in which it is made.

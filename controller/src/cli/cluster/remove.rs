@@ -51,24 +51,23 @@ pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
         bail!("{name} is the namespace of the controller, and no cluster's mailbox");
     }
     let known = clients.known_cluster(name).await?;
-    // Without a ManagedCluster, what lies in a mailbox is released as it is with one.
-    let is_there = known.is_some() || mailbox::standing(&clients.its, name).await? == Standing::Mailbox;
-    if is_there && !known.as_ref().is_some_and(is_removed) {
+    let is_left = is_left(&clients, name, known.as_ref()).await?;
+    if is_left && !known.as_ref().is_some_and(is_removed) {
         if !may_be_removed(args, &clients).await? {
             return Ok(ExitCode::FAILURE);
         }
         match &known {
-            Some(cluster) => {
-                mark(&clients, cluster).await?;
-                tell_of(cluster);
-            }
+            Some(cluster) => mark(&clients, cluster).await?,
             None => mailbox::apply(&clients.its, &removed(name)).await?,
         }
+    }
+    if is_left {
+        tell_of(name, known.as_ref());
     }
     cut_off(&clients, args).await?;
     println!("{name}: its agent has no rights any more");
     let look = async || waits_for(&clients, name).await;
-    let is_released = !is_there || wait(&args.patience, look).await?;
+    let is_released = !is_left || wait(&args.patience, look).await?;
     if !is_released {
         println!("{name}: something is left; does the controller run? Run this again");
         return Ok(ExitCode::FAILURE);
@@ -90,10 +89,34 @@ pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether anything is left of the cluster that the controller has to give up or release. What was sent to one whose ManagedCluster somebody
+/// has deleted waits for it still; its mailbox may be there or not.
+async fn is_left(clients: &Clients, name: &str, known: Option<&ManagedCluster>) -> anyhow::Result<bool> {
+    if known.is_some() {
+        return Ok(true);
+    }
+    match mailbox::standing(&clients.its, name).await? {
+        Standing::Mailbox => Ok(true),
+        Standing::Foreign => bail!(
+            "there is no ManagedCluster {name}, and namespace {name} is not labelled as a mailbox: it is somebody else's"
+        ),
+        Standing::Missing => {
+            let claimed = clients.unfinished(name).await?;
+            Ok(claimed.iter().any(|one| !one.claim.is_given_up))
+        }
+    }
+}
+
 /// What whoever removes a cluster is to know besides.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
-fn tell_of(cluster: &ManagedCluster) {
-    let name = cluster.name_any();
+fn tell_of(name: &str, known: Option<&ManagedCluster>) {
+    let Some(cluster) = known else {
+        println!(
+            "{name}: its ManagedCluster was gone, and with it when its agent's certificate ends; the controller lets none last longer than its \
+             --longest-agent-certificate. Let no other cluster have its name before"
+        );
+        return;
+    };
     if let Some(end) = last_end(cluster) {
         println!(
             "{name}: a certificate of its agent lasts until {end}; let no other cluster have its name before"

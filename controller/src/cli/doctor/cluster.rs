@@ -155,7 +155,9 @@ fn judge_mailbox(cluster: &str, namespace: Option<&Namespace>) -> Judgement {
     match namespace {
         None => Judgement::failed(
             format!("the mailbox namespace {cluster} is missing"),
-            format!("argosy cluster join {cluster} makes it, or the chart argosy, if its values list it"),
+            format!(
+                "argosy cluster join {cluster} makes it (pull), or the chart argosy, if its values list the cluster"
+            ),
         ),
         Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => Judgement::failed(
             format!("the mailbox namespace {cluster} is being deleted"),

@@ -83,7 +83,7 @@ pub(super) async fn check(its: &Client, cluster: &str, namespace: &str, is_hoste
             }
         }
     }
-    judge(&lacks)
+    judge(&lacks, is_hosted)
 }
 
 async fn lacking(its: &Client, cluster: &str, subject: &Subject) -> Result<Vec<String>, Failure> {
@@ -133,15 +133,18 @@ async fn may(
 }
 
 /// The one who lacks least is the one that was meant.
-fn judge(lacks: &[(String, Vec<String>)]) -> Judgement {
+fn judge(lacks: &[(String, Vec<String>)], is_hosted: bool) -> Judgement {
     match lacks.iter().min_by_key(|(_, lacking)| lacking.len()) {
         Some((user, lacking)) if lacking.is_empty() => {
             Judgement::ok(format!("{user} may do at the hub what an agent does"))
         }
         Some((user, lacking)) => Judgement::failed(
             format!("{user} may not {}", lacking.join(", ")),
-            "argosy cluster join NAME makes role and binding, or the chart argosy, with cluster and mode in \
-             its values; of an ITS apart, there",
+            if is_hosted {
+                "list the cluster with mode push in the values of the chart argosy, which makes role and binding; of an ITS apart, there"
+            } else {
+                "argosy cluster join NAME makes role and binding, or the chart argosy, if its values list the cluster; of an ITS apart, there"
+            },
         ),
         None => Judgement::skipped("nobody to ask about"),
     }
@@ -162,17 +165,25 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         };
-        let token = judge(&[lacks("certificate", &["list a", "get b"]), lacks("token", &[])]);
+        let token = judge(
+            &[lacks("certificate", &["list a", "get b"]), lacks("token", &[])],
+            false,
+        );
         assert_eq!(token.outcome, Outcome::Ok);
         assert!(token.message.starts_with("token may do"), "{token:?}");
-        let none = judge(&[
+        let lacking = [
             lacks("certificate", &["list a", "get b"]),
             lacks("token", &["get b"]),
-        ]);
+        ];
+        let none = judge(&lacking, false);
         assert_eq!(
             (none.outcome, none.message.as_str()),
             (Outcome::Failed, "token may not get b")
         );
+        assert!(none.mend.contains("cluster join"), "{none:?}");
+        // Which would make the rights of an agent that there is not.
+        let hosted = judge(&lacking, true);
+        assert!(!hosted.mend.contains("cluster join"), "{hosted:?}");
     }
 
     #[test]
