@@ -36,6 +36,8 @@ main() {
   echo "$provider" >"$(fleet_dir)/provider"
   STEP_TOTAL=$(($(provider_steps "$provider") + $(argosy_steps "$argosy")))
   log_info "fleet '$name', provider $provider"
+  # shellcheck disable=SC2034 # read by the provider
+  [[ $argosy == no ]] || TOOLCHAIN_MEANWHILE=argosy_compile
   "${provider}_up"
   [[ $argosy == no ]] || argosy_up
   closing_page "$provider" "$argosy"

@@ -70,7 +70,15 @@ run() {
 
 part_packages() { packages_install; }
 
-part_toolchain() { "$SCRIPTS/toolchain.sh" ensure; }
+# Downloads leave the processors idle: what the fleet runs is built at the same time, by the command of the installation.
+part_toolchain() {
+  cargo build --release --locked --package argosy --bins &
+  local release=$!
+  # shellcheck disable=SC2064 # this very process
+  trap "kill $release 2>/dev/null || true" EXIT
+  "$SCRIPTS/toolchain.sh" ensure
+  wait "$release"
+}
 
 part_shell() { (cd "$SCRIPTS" && shellcheck ./*.sh lib/*.sh) && shellcheck .ci/run && "$SCRIPTS/mutations.sh" --fit; }
 

@@ -37,10 +37,13 @@ argosy_image_tar() {
   echo "$(argosy_binaries_dir)/argosy-image-${image##*:}.tar"
 }
 
+# The binaries. Takes the place of the process that it is called in.
+argosy_compile() { cd "$ARGOSY_CHECKOUT" && exec cargo build --release --locked --package argosy --bins; }
+
 # The binaries with cargo, the names by which kubectl calls argosy, and the image made of the binaries.
 argosy_build() {
   local tar name files=()
-  (cd "$ARGOSY_CHECKOUT" && cargo build --release --locked --package argosy --bins) || return 1
+  (argosy_compile) || return 1
   for name in kubectl-argosy kubectl_complete-argosy; do ln -sf argosy "$(argosy_binaries_dir)/$name"; done
   tar=$(argosy_image_tar) || return 1
   [[ -e $tar ]] && return 0

@@ -31,7 +31,19 @@ local_prepare() {
   host_prepare
 }
 
+# Downloads leave the processors idle: what TOOLCHAIN_MEANWHILE names is built at the same time, if anything. Whoever needs that builds it
+# again, and says what is wrong with it.
 local_toolchain() {
+  local meanwhile
+  "${TOOLCHAIN_MEANWHILE:-true}" &
+  meanwhile=$!
+  # shellcheck disable=SC2064 # this very process
+  trap "kill $meanwhile 2>/dev/null || true" EXIT
+  local_toolchain_parts || return 1
+  wait "$meanwhile" || true
+}
+
+local_toolchain_parts() {
   local part
   for part in "${TOOLCHAIN_PARTS[@]}"; do
     toolchain_has "$part" && continue
