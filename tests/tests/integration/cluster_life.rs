@@ -99,6 +99,30 @@ impl Stage {
         }
     }
 
+    /// Workflow `runs` runs on `member`, and here it is seen.
+    async fn runs(&self, member: &Member) -> Result<()> {
+        self.scene.dispatch("runs", member).await?;
+        member.argo().start("runs").await?;
+        until(&self.scene.workflows(), "runs", "it runs", |workflow| {
+            phase(workflow) == "Running"
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Somebody deletes the ManagedCluster only, and Workflow `runs` says that its cluster is missed.
+    async fn loses_managed_cluster(&self, cluster: &str) -> Result<()> {
+        self.scene
+            .clusters()
+            .delete(cluster, &DeleteParams::default())
+            .await?;
+        until(&self.scene.workflows(), "runs", "its cluster is missed", |one| {
+            says(one, "ClusterReachable", "False", "ClusterGone")
+        })
+        .await?;
+        Ok(())
+    }
+
     async fn listed(&self, cluster: &str) -> Result<Value> {
         let list = self.succeeds(&["list", cluster, "-o", "json"]).await?;
         Ok(serde_json::from_str::<Value>(&list)?[0].clone())
@@ -222,21 +246,8 @@ async fn a_cluster_whose_managed_cluster_was_deleted_is_removed_as_any_other() -
     let stage = Stage::new("life-orphaned").await?;
     let member = stage.joined("own").await?;
     let name = member.cluster.as_str();
-    stage.scene.dispatch("runs", &member).await?;
-    member.argo().start("runs").await?;
-    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
-        phase(workflow) == "Running"
-    })
-    .await?;
-    stage
-        .scene
-        .clusters()
-        .delete(name, &DeleteParams::default())
-        .await?;
-    until(&stage.scene.workflows(), "runs", "its cluster is missed", |one| {
-        says(one, "ClusterReachable", "False", "ClusterGone")
-    })
-    .await?;
+    stage.runs(&member).await?;
+    stage.loses_managed_cluster(name).await?;
     let refused = stage.cluster(&["remove", name, "--yes"]).await?;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     stage
@@ -260,22 +271,9 @@ async fn what_runs_on_a_cluster_of_which_nothing_is_left_is_given_up() -> Result
     let stage = Stage::new("life-nothing").await?;
     let member = stage.joined("own").await?;
     let name = member.cluster.as_str();
-    stage.scene.dispatch("runs", &member).await?;
-    member.argo().start("runs").await?;
-    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
-        phase(workflow) == "Running"
-    })
-    .await?;
+    stage.runs(&member).await?;
     member.agent()?.kill()?;
-    stage
-        .scene
-        .clusters()
-        .delete(name, &DeleteParams::default())
-        .await?;
-    until(&stage.scene.workflows(), "runs", "its cluster is missed", |one| {
-        says(one, "ClusterReachable", "False", "ClusterGone")
-    })
-    .await?;
+    stage.loses_managed_cluster(name).await?;
     let released = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     for work in member.works().list(&ListParams::default()).await? {
         member
@@ -309,12 +307,7 @@ async fn a_cordoned_cluster_keeps_what_it_has_and_a_drained_one_waits_until_that
     let stage = Stage::new("life-drains").await?;
     let member = stage.joined("own").await?;
     let name = member.cluster.as_str();
-    stage.scene.dispatch("runs", &member).await?;
-    member.argo().start("runs").await?;
-    until(&stage.scene.workflows(), "runs", "it runs", |workflow| {
-        phase(workflow) == "Running"
-    })
-    .await?;
+    stage.runs(&member).await?;
     stage.succeeds(&["cordon", name]).await?;
     assert_eq!(stage.listed(name).await?["closed"], json!("cordoned"));
     stage.scene.submit("waits", &member).await?;
