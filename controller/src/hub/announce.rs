@@ -1,7 +1,7 @@
 //! Events on Workflows of the WDS, one request after the other and beside the controller's work.
 //!
-//! They hold nothing up: where the API server is slower than the news, or away, Events are left out. The state of a Workflow
-//! is in its status and conditions.
+//! They hold nothing up: they are written a moment later than their news, and where the API server is slower than the news, or away,
+//! Events are left out. The state of a Workflow is in its status and conditions.
 
 use std::time::Duration;
 
@@ -12,16 +12,26 @@ use kube::{
     Client, Resource,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
 
 /// Events that wait to be written; more are left out.
 const QUEUE: usize = 256;
+
+/// How long an Event waits. Its news is followed by requests that the Workflow waits for: written beside them, an Event made
+/// ManifestWorks 0.3 ms later, because etcd syncs one after the other.
+const REST: Duration = Duration::from_millis(500);
 
 /// For one Event.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Where notices go.
-pub(super) struct Events(mpsc::Sender<Notice>);
+pub(super) struct Events(mpsc::Sender<Rested>);
+
+/// A notice, and when it may be written.
+type Rested = (Instant, Notice);
 
 impl Events {
     /// The queue, and the task that writes what is put into it.
@@ -39,9 +49,10 @@ impl Events {
 
     /// Puts what fits into the queue.
     pub(super) fn announce(&self, notices: Vec<Notice>) {
+        let due = Instant::now() + REST;
         for notice in notices {
-            if let Err(full) = self.0.try_send(notice) {
-                let notice = full.into_inner();
+            if let Err(full) = self.0.try_send((due, notice)) {
+                let (_, notice) = full.into_inner();
                 tracing::debug!(
                     kind = workflow::KIND,
                     namespace = %notice.key.namespace,
@@ -55,8 +66,15 @@ impl Events {
     }
 }
 
-async fn write(recorder: Recorder, mut notices: mpsc::Receiver<Notice>) {
-    while let Some(notice) = notices.recv().await {
+/// The next notice, once it may be written.
+async fn rested(notices: &mut mpsc::Receiver<Rested>) -> Option<Notice> {
+    let (due, notice) = notices.recv().await?;
+    sleep_until(due).await;
+    Some(notice)
+}
+
+async fn write(recorder: Recorder, mut notices: mpsc::Receiver<Rested>) {
+    while let Some(notice) = rested(&mut notices).await {
         let event = Event {
             type_: if notice.is_warning {
                 EventType::Warning
@@ -89,5 +107,39 @@ async fn write(recorder: Recorder, mut notices: mpsc::Receiver<Notice>) {
             error,
             "cannot write an Event"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argosy_core::{OriginUid, WorkflowKey};
+
+    use super::*;
+
+    fn notice(reason: &str) -> Notice {
+        Notice {
+            key: WorkflowKey::new("argo", "a"),
+            uid: OriginUid::from("u"),
+            is_warning: false,
+            reason: reason.to_owned(),
+            message: String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn events_come_in_their_order_after_a_rest() {
+        let (sender, mut notices) = mpsc::channel(QUEUE);
+        let events = Events(sender);
+        let begin = Instant::now();
+        events.announce(vec![notice("Dispatched"), notice("Started")]);
+        for reason in ["Dispatched", "Started"] {
+            assert_eq!(
+                rested(&mut notices).await.map(|notice| notice.reason).as_deref(),
+                Some(reason)
+            );
+            assert!(begin.elapsed() >= REST);
+        }
+        drop(events);
+        assert_eq!(rested(&mut notices).await, None);
     }
 }

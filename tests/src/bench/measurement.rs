@@ -50,6 +50,29 @@ pub(super) struct Measurement {
     pub(super) usage: BTreeMap<&'static str, Usage>,
     /// What else the row is about.
     pub(super) figures: BTreeMap<&'static str, f64>,
+    /// The turns, where it was measured in several.
+    pub(super) turns: Vec<Turn>,
+}
+
+/// A part of what was measured, some time from the others: what comes over servers for some seconds falls into few of them.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Turn {
+    /// Milliseconds of the whole ways.
+    pub(super) stages: BTreeMap<&'static str, Summary>,
+    /// How often an API server has compared a resource with etcd meanwhile.
+    pub(super) consistency_checks: f64,
+}
+
+impl Turn {
+    /// Of `trips`, which have cost `reading`.
+    pub(super) fn new(script: Script, trips: &[Trip], reading: &Reading) -> Self {
+        let mut stages = stages(script, trips);
+        stages.retain(|stage, _| [DOWN, UP, WHOLE].contains(stage));
+        Self {
+            stages,
+            consistency_checks: reading.served.consistency_checks,
+        }
+    }
 }
 
 /// From the request that creates to the object on its cluster.
@@ -105,6 +128,7 @@ impl Measurement {
             requests: told.map(|(who, told)| (*who, share(&told.requests))).collect(),
             usage: reading.usage.clone(),
             figures: BTreeMap::new(),
+            turns: Vec::new(),
         }
     }
 
@@ -135,6 +159,18 @@ impl Measurement {
     /// A percentile of a stage, in milliseconds.
     pub(super) fn time(&self, stage: &str, of: impl Fn(&Summary) -> f64) -> Option<f64> {
         self.stages.get(stage).map(of)
+    }
+
+    /// A percentile of a stage in each turn, and of these the median, in milliseconds; of an even number of turns that of the two in
+    /// the middle which is longer.
+    pub(super) fn median_of_turns(&self, stage: &str, of: impl Fn(&Summary) -> f64) -> Option<f64> {
+        let mut times: Vec<f64> = self
+            .turns
+            .iter()
+            .filter_map(|turn| turn.stages.get(stage).map(&of))
+            .collect();
+        times.sort_unstable_by(f64::total_cmp);
+        times.get(times.len() / 2).copied()
     }
 
     /// Workflows per second, from the first request to the last status.

@@ -104,15 +104,18 @@ fn by_case(found: &[Measurement], row: char, stage: &'static str, pick: Pick) ->
     }
     let series = LANES.iter().filter_map(|lane| {
         let time = |case: &String| {
-            of(found, row, lane)
-                .find(|one| one.case == *case)?
-                .time(stage, pick)
+            let one = of(found, row, lane).find(|one| one.case == *case)?;
+            if row == 'h' {
+                one.median_of_turns(stage, pick)
+            } else {
+                one.time(stage, pick)
+            }
         };
         let values: Vec<Option<f64>> = cases.iter().map(time).collect();
         let is_there = values.iter().any(Option::is_some);
         is_there.then(|| ((*lane).to_owned(), values))
     });
-    let percentile = if row == 'h' { "p99" } else { "p50" };
+    let percentile = if row == 'h' { "p99, median of turns" } else { "p50" };
     bars(
         format!("{}: {stage}, {percentile}", title(row)),
         cases.clone(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    measurement::{DOWN_STAGES, Measurement, UP_STAGES, WHOLE},
+    measurement::{DOWN, DOWN_STAGES, Measurement, Turn, UP, UP_STAGES, WHOLE},
     requests::Counts,
     samples::Summary,
     verdict::Verdict,
@@ -105,7 +105,23 @@ fn costs(found: &Measurement) -> String {
     for (what, value) in &found.figures {
         let _ = writeln!(text, "    {what}: {value:.2}");
     }
+    for (number, turn) in found.turns.iter().enumerate() {
+        let _ = writeln!(text, "    turn {}: {}", number + 1, of_turn(turn));
+    }
     text
+}
+
+fn of_turn(turn: &Turn) -> String {
+    let ways = [DOWN, UP, WHOLE].into_iter().filter_map(|stage| {
+        let times = turn.stages.get(stage)?;
+        Some(format!("{stage} {:.1} (p99 {:.1})", times.p50, times.p99))
+    });
+    let ways: Vec<String> = ways.collect();
+    format!(
+        "{}; {:.0} consistency checks",
+        ways.join(", "),
+        turn.consistency_checks
+    )
 }
 
 /// Those that come up once for a hundred Workflows or more often.
@@ -151,12 +167,24 @@ mod tests {
         found
             .requests
             .insert("agents", [("get nodes".to_owned(), 0.5)].into());
+        let times = Summary {
+            count: 1,
+            p50: 5.0,
+            p90: 6.0,
+            p99: 7.0,
+            max: 8.0,
+        };
+        found.turns = vec![Turn {
+            stages: [(UP, times)].into(),
+            consistency_checks: 2.0,
+        }];
         let text = lines(&found);
         for line in [
             "(c) many at once, 1 status each: pull, x (0 Workflows, 1 statuses of 10 nodes)",
             "    writes of each: 2.00 (2.00 POST workflows)",
             "    requests of each, controller: -",
             "    requests of each, agents: 0.50 get nodes",
+            "    turn 1: status back 5.0 (p99 7.0); 2 consistency checks",
         ] {
             assert!(text.lines().any(|there| there == line), "{line}\n{text}");
         }

@@ -12,7 +12,7 @@ use crate::bench::{
     journal::{Mark, Place, Trip, tell},
     kubelet,
     load::{create, names, play},
-    measurement::{Measurement, WHOLE},
+    measurement::{Measurement, Turn, WHOLE},
     player::Script,
 };
 
@@ -26,7 +26,17 @@ const SCRIPT: Script = Script {
 const EVERY: Duration = Duration::from_millis(120);
 
 /// Times that the cluster hangs, and does not: each comes first as often as second, because there is more on the servers each time.
-const TURNS: usize = 4;
+const TURNS: usize = 6;
+
+/// All turns in which the cluster hangs, or all in which it does not.
+#[derive(Default)]
+struct Side {
+    /// Workflows of the other clusters.
+    others: Vec<String>,
+    /// What all have cost.
+    reading: Reading,
+    turns: Vec<Turn>,
+}
 
 /// Sends `count` each time in one lane.
 pub(in crate::bench) async fn measure(
@@ -35,30 +45,32 @@ pub(in crate::bench) async fn measure(
     count: usize,
     found: &mut Found,
 ) -> Result<()> {
-    let mut all = [(Vec::new(), Reading::default()), (Vec::new(), Reading::default())];
+    let mut all = [Side::default(), Side::default()];
     for number in 0..TURNS {
         let mut sides: Vec<_> = all.iter_mut().zip([false, true]).collect();
         if number % 2 == 1 {
             sides.reverse();
         }
-        for ((others, reading), hangs) in sides {
+        for (side, hangs) in sides {
             let prefix = format!("h-{}-{hangs}{number}", line.lane.name());
             tell(&format!("{prefix}: {count} one after the other"));
             let (elsewhere, costs) = turn(ground, line, &names(&prefix, count), hangs, &prefix).await?;
             let trips = ground.journal.trips_of(&elsewhere);
-            let times = Measurement::new('h', line.lane, SCRIPT, &trips, &costs);
-            let p99 = times.time(WHOLE, |times| times.p99).unwrap_or_default();
+            let part = Turn::new(SCRIPT, &trips, &costs);
+            let p99 = part.stages.get(WHOLE).map_or(0.0, |times| times.p99);
             tell(&format!(
                 "{prefix}: 99 in 100 of the others within {p99:.0} ms; the slowest were sent after {} s",
                 slowest(&trips)
             ));
-            reading.add(&costs);
-            others.extend(elsewhere);
+            side.turns.push(part);
+            side.reading.add(&costs);
+            side.others.extend(elsewhere);
         }
     }
-    for ((others, reading), case) in all.iter().zip(["others, none hangs", "others, one hangs"]) {
-        let trips = ground.journal.trips_of(others);
-        let measured = Measurement::new('h', line.lane, SCRIPT, &trips, reading);
+    for (side, case) in all.into_iter().zip(["others, none hangs", "others, one hangs"]) {
+        let trips = ground.journal.trips_of(&side.others);
+        let mut measured = Measurement::new('h', line.lane, SCRIPT, &trips, &side.reading);
+        measured.turns = side.turns;
         // Those of the cluster that hangs cost something, too.
         found.add(
             measured

@@ -11,7 +11,7 @@ use crate::bench::{
     journal::{Mark, Place},
     kubelet,
     load::{create, names, one},
-    measurement::Measurement,
+    measurement::{Measurement, Turn},
     player::{self, Script},
     samples::number,
     sight,
@@ -32,10 +32,10 @@ const MORE: Script = Script {
 /// Bound when one more is measured first.
 const FEW: usize = 10;
 
-/// In how many turns one more is measured, and how far they are apart: an API server compares what it holds with etcd every few minutes,
-/// resource by resource, which takes seconds with 10,000 objects and must not fall into most of the samples.
-const TURNS: usize = 5;
-const APART: Duration = Duration::from_secs(10);
+/// In how many turns one more is measured, and how far they are apart: an API server compares what it holds with etcd every five to
+/// seven and a half minutes, resource by resource, which takes seconds with 10,000 objects and must not fall into most of the samples.
+const TURNS: usize = 10;
+const APART: Duration = Duration::from_secs(20);
 
 /// For how long nothing may be written until no Binding is to be written any more, with so many Workflows in one: they are written every
 /// five seconds at most, and more seldom by 50 ms for each Workflow. What is still to be said must not be taken for needless.
@@ -75,6 +75,7 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
     let names = names(&format!("f-{}-more{bound}", line.lane.name()), samples);
     let asked = ground.asked();
     let mut reading = Reading::default();
+    let mut turns = Vec::new();
     let numbered: Vec<_> = names.iter().enumerate().collect();
     for (turn, part) in numbered.chunks(samples.div_ceil(TURNS).max(1)).enumerate() {
         if turn > 0 {
@@ -86,7 +87,10 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
             one(ground, line, *number, name, MORE).await?;
         }
         asked.until_quiet(Duration::from_secs(30)).await?;
-        reading.add(&asked.end(&begun).await?);
+        let costs = asked.end(&begun).await?;
+        let sent: Vec<String> = part.iter().map(|(_, name)| (*name).clone()).collect();
+        turns.push(Turn::new(MORE, &ground.journal.trips_of(&sent), &costs));
+        reading.add(&costs);
     }
     let trips = ground.journal.trips_of(&names);
     let mut measured = Measurement::new('f', line.lane, MORE, &trips, &reading);
@@ -94,6 +98,7 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
     measured
         .figures
         .insert("consistency checks of API servers", checks);
+    measured.turns = turns;
     Ok(measured
         .without_throughput()
         .called(format!("one more, {bound} bound")))
