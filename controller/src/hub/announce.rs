@@ -21,7 +21,7 @@ use tokio::{
 const QUEUE: usize = 256;
 
 /// How long an Event waits. Its news is followed by requests that the Workflow waits for: written beside them, an Event made
-/// ManifestWorks 0.3 ms later, because etcd syncs one after the other.
+/// ManifestWorks wait, because etcd syncs one after the other.
 const REST: Duration = Duration::from_millis(500);
 
 /// For one Event.
