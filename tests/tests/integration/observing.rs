@@ -11,9 +11,18 @@ use argosy_tests::lab::{
     proxy::Proxy,
     waiting::{PATIENCE, until},
 };
-use kube::{ResourceExt, api::DeleteParams};
+use futures::{StreamExt, TryStreamExt, pin_mut};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api, ResourceExt,
+    api::DeleteParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, watcher},
+    },
+};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Runs a Workflow to its end and returns its UID.
 async fn run(scene: &Scene, member: &Member, name: &str) -> Result<String> {
@@ -260,5 +269,44 @@ async fn workflows_are_counted_by_cluster_and_phase_until_the_cluster_is_gone() 
         !text.contains(&series)
     })
     .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_tell_the_course_of_a_workflow() -> Result<()> {
+    let scene = Scene::new("events").await?;
+    let member = scene.pull().await?;
+    let uid = run(&scene, &member, "told").await?;
+    let api: Api<Event> = Api::namespaced(scene.stage.control.client().await?, &scene.namespace);
+    let is_of_it = |event: &Event| {
+        let regarding = event.regarding.as_ref();
+        regarding.is_some_and(|regarding| regarding.uid.as_ref() == Some(&uid))
+    };
+    let told = watcher(api, watcher::Config::default()).applied_objects();
+    let told = told
+        .try_filter(|event| std::future::ready(is_of_it(event)))
+        .take(3);
+    pin_mut!(told);
+    let mut told: Vec<Event> = timeout(PATIENCE, told.try_collect())
+        .await
+        .context("waited for three Events")??;
+    // A list has them in the order of their names.
+    told.sort_by(|one, other| one.event_time.cmp(&other.event_time));
+    let line = |event: &Event| {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        format!(
+            "{} {}: {}",
+            text(&event.type_),
+            text(&event.reason),
+            text(&event.note)
+        )
+    };
+    let cluster = &member.cluster;
+    let expected = [
+        format!("Normal Dispatched: to {cluster}, attempt 1"),
+        format!("Normal Started: on {cluster}, attempt 1"),
+        format!("Normal Finished: Succeeded on {cluster}"),
+    ];
+    assert_eq!(told.iter().map(line).collect::<Vec<_>>(), expected);
     Ok(())
 }
