@@ -32,8 +32,9 @@ const MORE: Script = Script {
 /// Bound when one more is measured first.
 const FEW: usize = 10;
 
-/// In how many turns one more is measured, and how far they are apart: an API server compares what it holds with etcd every five to
-/// seven and a half minutes, resource by resource, which takes seconds with 10,000 objects and must not fall into most of the samples.
+/// In how many turns one more is measured, and how far they are apart: everything takes longer for some seconds after 10,000 were sent,
+/// and while an API server compares what it holds with etcd (every five to seven and a half minutes, resource by resource). That must
+/// not be most of the samples.
 const TURNS: usize = 10;
 const APART: Duration = Duration::from_secs(20);
 
