@@ -146,7 +146,7 @@ fn over_time(found: &[Measurement], row: char) -> Option<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{gauge::Reading, ground::Lane, player::Script};
+    use crate::bench::{gauge::Reading, ground::Lane, player::Script, samples::FIVE_TO_EIGHT};
 
     fn measurement(row: char, lane: Lane, case: &str) -> Measurement {
         let script = Script {
@@ -154,15 +154,8 @@ mod tests {
             nodes: 10,
             ends: true,
         };
-        let times = Summary {
-            count: 1,
-            p50: 5.0,
-            p90: 6.0,
-            p99: 7.0,
-            max: 8.0,
-        };
         Measurement {
-            stages: [(UP, times), (WHOLE, times)].into(),
+            stages: [(UP, FIVE_TO_EIGHT), (WHOLE, FIVE_TO_EIGHT)].into(),
             reported: vec![1.0, 2.0],
             ..Measurement::new(row, lane, script, &[], &Reading::default()).called(case)
         }

@@ -96,6 +96,16 @@ pub(super) fn table(rows: &[Row]) -> String {
     text
 }
 
+/// Times that can be told apart, for tests of what is made of a summary.
+#[cfg(test)]
+pub(super) const FIVE_TO_EIGHT: Summary = Summary {
+    count: 1,
+    p50: 5.0,
+    p90: 6.0,
+    p99: 7.0,
+    max: 8.0,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -152,7 +152,7 @@ pub(super) fn judged(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{gauge::Reading, ground::Lane, player::Script};
+    use crate::bench::{gauge::Reading, ground::Lane, player::Script, samples::FIVE_TO_EIGHT};
 
     #[test]
     fn a_measurement_shows_what_was_counted_and_what_was_not() {
@@ -167,15 +167,8 @@ mod tests {
         found
             .requests
             .insert("agents", [("get nodes".to_owned(), 0.5)].into());
-        let times = Summary {
-            count: 1,
-            p50: 5.0,
-            p90: 6.0,
-            p99: 7.0,
-            max: 8.0,
-        };
         found.turns = vec![Turn {
-            stages: [(UP, times)].into(),
+            stages: [(UP, FIVE_TO_EIGHT)].into(),
             consistency_checks: 2.0,
         }];
         let text = lines(&found);
