@@ -11,8 +11,7 @@ check:
 
 # Unit and property tests
 test:
-    cargo test --workspace --exclude argosy-tests --locked
-    cargo test --package argosy-tests --lib --locked
+    scripts/test.sh unit
 
 # Tests against real API servers
 integration:
@@ -22,9 +21,13 @@ integration:
 fleet:
     scripts/test.sh fleet
 
-# Licences, advisories, duplicate and banned crates
+# Licenses, sources, advisories, duplicate and banned crates
 deny:
-    cargo deny check
+    scripts/test.sh dependencies
+
+# Everything, also what needs minutes of waiting
+all:
+    scripts/test.sh --all
 
 # The charts: goldens, schemas, and on a real API server
 charts:
@@ -53,7 +56,7 @@ bench:
 
 # The model with other scripts than the test's: just explore 7
 explore seed:
-    ARGOSY_MODEL_SEED={{seed}} cargo test --package argosy-core --test fleet --locked
+    ARGOSY_MODEL_SEED={{seed}} ARGOSY_MODEL_SCRIPTS=15400 cargo test --package argosy-core --test model --locked
 
 # Shows that the model can fail
 mutations:

@@ -4,13 +4,16 @@
 #   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on servers of its own, beside the floor of this machine
 #   scripts/bench.sh --fleet [--count N] [--target MS]             on the fleet that is up, with its real Argo
 #
+# Prints a line for each row and mode, then the verdicts; all that was measured is in results.json, and printed with --verbose.
 # Ends with 1 if a target is missed; with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=lib/cargo.sh
+source scripts/lib/cargo.sh
 
 usage() {
-  sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 # The variables that name the fleet's kubeconfigs, unless they are set already.
@@ -35,7 +38,7 @@ case " $* " in
   *' --fleet '*) load_fleet ;;
   *) load_toolchain ;;
 esac
-target=${CARGO_TARGET_DIR:-target}
+target=$CARGO_TARGET_DIR
 echo 'building'
 # The same command as in the installation, so that neither undoes the other's work.
 cargo build --quiet --release --locked --package argosy --bins

@@ -11,5 +11,7 @@ CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ -e $CHECKOUT/.fleet/env ]] || { echo "no fleet is up; bring one up with scripts/install-all.sh" >&2 && exit 1; }
 # shellcheck source=/dev/null
 source "$CHECKOUT/.fleet/env"
+# shellcheck source=lib/cargo.sh
+source "$CHECKOUT/scripts/lib/cargo.sh"
 cd "$CHECKOUT"
 exec cargo run --quiet --locked --package argosy-tests --bin chaos -- "$@"

@@ -7,6 +7,8 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/toolchain.sh
 source "$ROOT/scripts/lib/toolchain.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/toolchain-argo.sh
+source "$ROOT/scripts/lib/toolchain-argo.sh"
 
 # What a sample says about its cluster: the label, the suspension that holds it, nothing for the control cluster.
 expected() {
@@ -28,8 +30,8 @@ main() {
         <(expected "$cluster" <"cluster1/$name") "$cluster/$name" || rc=1
     done
   done
-  toolchain_ensure argo
-  "$(toolchain_target argo)/argo" lint --offline --kinds=workflows cluster1 cluster2 control || rc=1
+  toolchain_ensure ui || toolchain_ensure cli
+  "$(toolchain_path)/argo" lint --offline --kinds=workflows cluster1 cluster2 control || rc=1
   echo "${#names[@]} samples, each for cluster1, cluster2 and the control cluster"
   return "$rc"
 }

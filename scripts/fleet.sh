@@ -9,8 +9,8 @@
 #                                                            workflow-controller, or etcd, which all clusters share
 #   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again; the kubelet sees to pods
 #   scripts/fleet.sh [--name NAME] remove CLUSTER            uninstall Argosy's chart from a cluster, the agent with it
-#   scripts/fleet.sh [--name NAME] install                   install Argosy again as it was built last: mends what was
-#                                                            removed, or deleted by hand
+#   scripts/fleet.sh [--name NAME] install [CLUSTER]         install Argosy again as it was built last: mends what was
+#                                                            removed, or deleted by hand, of that cluster or of all
 #   scripts/fleet.sh [--name NAME] upgrade                   install it with other annotations on its pods, so that each
 #                                                            of them is replaced as by the next version
 # Without --name: the fleet that was brought up last.
@@ -43,10 +43,16 @@ main() {
     cut | heal) link_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
     kill | start) component_set "$1" "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" "${3:?name a component}" ;;
     remove) chart_remove "${2:?name a cluster: ${FLEET_CLUSTERS[*]}}" ;;
-    install) argosy_install 3>&2 ;;
+    install) shift && member_install "$@" ;;
     upgrade) ARGOSY_VALUES=(--set-string "podAnnotations.upgraded=$(date +%s)") && argosy_install 3>&2 ;;
     *) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
+}
+
+# member_install [CLUSTER]
+member_install() {
+  (($# == 0)) || fleet_index "$1" >/dev/null
+  argosy_install "$@" 3>&2
 }
 
 chart_remove() {

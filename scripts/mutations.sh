@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Shows that the model test can fail: switches one promise off after the other and runs it. Every mutation must make it fail.
+# Shows that the model test can fail: switches one promise off after the other and runs it until its first failing script. Every
+# mutation must make it fail.
 #
 #   scripts/mutations.sh [--fit] [NAME…]
 #
-# Without any: all of controller/core/mutations, up to three minutes each. The number in a name is that of the promise.
+# Without any: all of controller/core/mutations, a minute each or less. The number in a name is that of the promise.
 # --fit: only looks whether they still fit the code.
 set -euo pipefail
 
 CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MUTATIONS=$CHECKOUT/controller/core/mutations
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}/mutations
-export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-15400} PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
+# shellcheck source=lib/cargo.sh
+source "$CHECKOUT/scripts/lib/cargo.sh"
+export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/mutations
+export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-15400} ARGOSY_MODEL_FAIL_FAST=1 PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
 
 main() {
   local names name began survived=() only_fit=
@@ -21,7 +24,8 @@ main() {
   fi
   COPY=$(mktemp -d)
   trap 'rm -rf "$COPY"' EXIT
-  (cd "$CHECKOUT" && tar -c --exclude=./target --exclude=./.fleet --exclude=./.git .) | tar -xmC "$COPY" # -m: nothing built before is as new
+  # Without the folders of git and of fleets, which may change meanwhile. -m: nothing built before is as new.
+  (cd "$CHECKOUT" && tar -c --anchored --exclude=target -- .cargo *) | tar -xmC "$COPY"
   for name in "${names[@]}"; do
     patch --quiet --dry-run -d "$COPY" -p1 <"$MUTATIONS/$name.patch" || { echo "$name does not fit the code" >&2 && exit 1; }
   done
@@ -42,12 +46,16 @@ main() {
   ((${#survived[@]} == 0))
 }
 
-# Whether the model passes. A mutation that does not compile shows nothing.
+# Whether the model passes: the scripts that are kept, and then those that are drawn. A mutation that does not compile shows nothing.
 model() {
-  (cd "$COPY" && cargo test --quiet --locked --package argosy-core --test fleet --no-run) >"$COPY.log" 2>&1 ||
+  (cd "$COPY" && cargo test --quiet --locked --package argosy-core --test model --no-run) >"$COPY.log" 2>&1 ||
     { echo "$1 does not compile; log: $COPY.log" >&2 && exit 1; }
-  local code=0
-  (cd "$COPY" && timeout 600 cargo test --quiet --locked --package argosy-core --test fleet) >>"$COPY.log" 2>&1 || code=$?
+  local code=0 tests
+  for tests in kept:: '--skip kept::'; do
+    # shellcheck disable=SC2086 # a flag and its value
+    (cd "$COPY" && timeout 600 cargo test --quiet --locked --package argosy-core --test model -- $tests) >>"$COPY.log" 2>&1 || code=$?
+    ((code == 0)) || break
+  done
   ((code != 124)) || { echo "$1 runs for ever; log: $COPY.log" >&2 && exit 1; }
   ((code == 0))
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs all tests, from the formatting to a fleet of its own, and says how long each part took. Stops at the first part
-# that fails and names its log.
+# Runs the tests, from the formatting to a fleet of its own, and ends with a summary: the time of each part, the slowest
+# tests, and how many passed, failed and were skipped. A part that fails does not keep the others from running.
 #
-#   scripts/test.sh [PART…]
+#   scripts/test.sh [PART…]      everything but what --all adds, in about 20 minutes where the toolchain is built
+#   scripts/test.sh --all        adds what needs minutes of waiting or thousands of drawn scripts
+#   scripts/test.sh --mutations  shows that the model of the promises can fail (scripts/mutations.sh)
 #
-# Parts, in this order: packages toolchain shell format clippy documentation dependencies unit charts integration fleet.
-# Without any: all of them. Logs and screenshots: target/test. The fleet is called ARGOSY_TEST_FLEET (default: ci).
+# Parts, in this order: packages toolchain shell format clippy documentation dependencies unit charts integration fleet;
+# argo4 with --all. Logs and screenshots: target/test. The fleet is called ARGOSY_TEST_FLEET (default: ci).
 set -euo pipefail
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,71 +15,111 @@ SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$SCRIPTS/lib/log.sh"
 # shellcheck source=lib/packages.sh
 source "$SCRIPTS/lib/packages.sh"
+# shellcheck source=lib/cargo.sh
+source "$SCRIPTS/lib/cargo.sh"
+# shellcheck source=lib/results.sh
+source "$SCRIPTS/lib/results.sh"
 
 CHECKOUT=$(cd "$SCRIPTS/.." && pwd)
 PARTS=(packages toolchain shell format clippy documentation dependencies unit charts integration fleet)
+# Those without which nothing else can run.
+NEEDED=' packages toolchain '
+# Parts of one command, which count as one test.
+CHECKS=' shell format clippy documentation dependencies '
 FLEET=${ARGOSY_TEST_FLEET:-ci}
-TIMES=()
+ALL=no
 LOG_DIR=$CHECKOUT/target/test
-# Outside of the checkout, so that the next clean checkout finds the dependencies built.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/argosy/target}
+RESULTS=$LOG_DIR/results
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+# Of a fleet that was sourced before: the tests look at what they have built.
+unset ARGOSY_BINARIES ARGOSY_TOOLCHAIN
 # The same packages and features in every part, so that what they depend on is built once. With traces, which one test looks at;
 # without, Argosy is built for the fleet.
 WORKSPACE=(--locked --workspace --features argosy/otel)
-PACKAGES_NEEDED+=(shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver /usr/share/postgresql-common:postgresql)
+# Scripts that the model draws with --all: as many as it takes to find every mutation.
+MODEL_SCRIPTS=15400
+PACKAGES_NEEDED+=(patch:patch shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver /usr/share/postgresql-common:postgresql)
 
 main() {
-  local part wanted=("$@")
-  ((${#wanted[@]} > 0)) || wanted=("${PARTS[@]}")
-  for part in "${wanted[@]}"; do
-    [[ " ${PARTS[*]} " == *" $part "* ]] || { usage >&2 && exit 2; }
+  local part code wanted=() failed=()
+  while (($# > 0)); do
+    case $1 in
+      --all) ALL=yes ;;
+      --mutations) shift && exec "$SCRIPTS/mutations.sh" "$@" ;;
+      -h | --help) usage && exit 0 ;;
+      *)
+        [[ " ${PARTS[*]} argo4 " == *" $1 "* ]] || { usage >&2 && exit 2; }
+        wanted+=("$1")
+        ;;
+    esac
+    shift
   done
+  [[ $ALL == no ]] || PARTS+=(argo4)
+  ((${#wanted[@]} > 0)) || wanted=("${PARTS[@]}")
   rm -rf "$LOG_DIR"
-  mkdir -p "$LOG_DIR"
+  mkdir -p "$RESULTS"
   cd "$CHECKOUT"
   STEP_TOTAL=${#wanted[@]}
   trap fleet_down EXIT
-  for part in "${wanted[@]}"; do run "$part"; done
-  fleet_down
+  for part in "${wanted[@]}"; do
+    # Not after `||`, where a part would go on after a command that failed.
+    set +e
+    run "$part"
+    code=$?
+    set -e
+    ((code == 0)) && continue
+    failed+=("$part")
+    [[ $NEEDED != *" $part "* ]] || { results_skip "all parts after '$(title "$part")', which has failed" && break; }
+  done
+  fleet_down || { failed+=(teardown) && echo "taking the fleet down" >>"$RESULTS/failed"; }
   trap - EXIT
-  summary
+  results_summary
+  ((${#failed[@]} == 0))
 }
 
-usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 title() {
   case $1 in
     packages) echo "Debian packages" ;;
-    toolchain) echo "Kubernetes, etcd, Argo, S3 server and helm (once per version)" ;;
+    toolchain) echo "Kubernetes, etcd, Argo, S3 server, helm and tools (once per version)" ;;
     shell) echo "Scripts: shellcheck; the mutations of the model fit the code" ;;
     format) echo "Rust: format" ;;
     clippy) echo "Rust: clippy" ;;
     documentation) echo "Documentation: of the code, and the book" ;;
-    dependencies) echo "Rust: licences and advisories of dependencies" ;;
+    dependencies) echo "Rust: licenses, sources, duplicates and advisories of dependencies" ;;
     unit) echo "Unit and property tests, generated files" ;;
     charts) echo "Charts: goldens, schemas, and on a real API server" ;;
     integration) echo "Controller and agent against real API servers" ;;
     fleet) echo "End to end on fleet '$FLEET', with the Argo UI in Chromium" ;;
+    argo4) echo "End to end on a fleet with Argo 4" ;;
   esac
 }
 
 run() {
-  local began=$SECONDS
+  local began=$SECONDS code kind=tests
   step "$(title "$1")" "part_$1"
-  TIMES+=("$((SECONDS - began)) $(title "$1")")
+  code=$?
+  [[ $CHECKS != *" $1 "* ]] || kind=check
+  results_part "$kind" "$code" $((SECONDS - began)) "$(title "$1")" "$LOG_DIR"/*-"part_$1.log"
+  return "$code"
 }
 
 part_packages() { packages_install; }
 
-# Downloads leave the processors idle: what the fleet runs is built at the same time, by the command of the installation.
+# Downloads leave the processors idle, and Go and Rust wait for each other nowhere: both are built at the same time.
+# Where one fails, the other still ends, so that the next run finds that half built.
 part_toolchain() {
-  cargo build --release --locked --package argosy --bins &
-  local release=$!
-  # shellcheck disable=SC2064 # this very process
-  trap "kill $release 2>/dev/null || true" EXIT
-  "$SCRIPTS/toolchain.sh" ensure
-  wait "$release"
+  rust_tools &
+  local rust=$! code=0
+  { "$SCRIPTS/toolchain.sh" ensure && "$SCRIPTS/toolchain.sh" ensure ocm; } || code=1
+  wait "$rust" || code=1
+  return "$code"
+}
+
+# Argosy by the command of the installation, and the tools that check it.
+rust_tools() {
+  cargo build --release --locked --package argosy --bins && "$SCRIPTS/toolchain.sh" ensure mdbook deny
 }
 
 part_shell() { (cd "$SCRIPTS" && shellcheck ./*.sh lib/*.sh) && shellcheck .ci/run && "$SCRIPTS/mutations.sh" --fit; }
@@ -93,19 +135,26 @@ part_documentation() {
   "$("$SCRIPTS/toolchain.sh" path)/mdbook" build docs --dest-dir "$LOG_DIR/book"
 }
 
-# Building cargo-deny takes longer than everything before it.
+# The database of advisories is a repository that not every machine can reach.
 part_dependencies() {
-  if cargo deny --version >/dev/null 2>&1; then
-    cargo deny check
+  local deny
+  "$SCRIPTS/toolchain.sh" ensure deny
+  deny=$("$SCRIPTS/toolchain.sh" path)/cargo-deny
+  "$deny" check licenses bans sources
+  if timeout 60 "$deny" fetch db; then
+    "$deny" check --disable-fetch advisories
   else
-    step_note "skipped: cargo-deny is not installed"
+    results_skip "advisories of dependencies: their database cannot be fetched (see the log)"
   fi
 }
 
 part_unit() {
+  [[ $ALL == no ]] || export ARGOSY_MODEL_SCRIPTS=$MODEL_SCRIPTS
   mapfile -t tests < <(test_names controller controller/* transforms | grep -v '^charts$')
-  cargo_test --lib --bins "${tests[@]/#/--test=}"
-  cargo_test --doc
+  local code=0
+  cargo_test --lib --bins "${tests[@]/#/--test=}" || code=1
+  cargo test "${WORKSPACE[@]}" --doc || code=1
+  return "$code"
 }
 
 part_charts() {
@@ -114,11 +163,16 @@ part_charts() {
 }
 
 part_integration() {
-  "$SCRIPTS/toolchain.sh" ensure ocm
+  local arguments=()
+  "$SCRIPTS/toolchain.sh" ensure etcd kubernetes ocm
+  if [[ $ALL == yes ]]; then
+    "$SCRIPTS/toolchain.sh" ensure ocm10
+    arguments=(--include-ignored)
+  fi
   # The programs, too, as the tests start them.
   cargo test "${WORKSPACE[@]}" --no-run
-  mapfile -t tests < <(test_names tests | grep -v '^fleet_\|^charts$\|^rights$')
-  cargo_test "${tests[@]/#/--test=}"
+  # More at once than there are processors: most of the time a test waits.
+  RUST_TEST_THREADS=6 cargo_test --test integration --test toolchain -- "${arguments[@]}"
 }
 
 # Names of the integration tests of crates: files, and folders with a main.rs.
@@ -133,36 +187,65 @@ test_names() {
 }
 
 part_fleet() {
-  touch "$LOG_DIR/fleet-began"
-  # Built before the fleet is up, as it would disturb it.
-  cargo test "${WORKSPACE[@]}" --test 'fleet_*' --test rights --no-run
-  "$SCRIPTS/install-all.sh" --provider local --name "$FLEET" | tee >(sed -u 's/^/    /' >&3)
+  local code=0 selection=(--skip 'long::')
+  [[ $ALL == no ]] || selection=()
+  fleet_up "$FLEET"
+  fleet_test --skip 'rights::' "${selection[@]}" || code=1
+  # Last, as they look at what was asked meanwhile.
+  fleet_test 'rights::' || code=1
+  [[ $ALL == yes ]] || results_skip "tests of the fleet that need minutes of waiting: --all runs them" "$(fleet_tests long:: | wc -l)"
+  return "$code"
+}
+
+# Verbs and samples: what of Argo's behavior they rest on is what could differ between its versions.
+part_argo4() {
+  fleet_down
+  fleet_up "${FLEET:0:14}-argo4" --argo 4
+  fleet_test quiet::verbs:: quiet::retry:: quiet::samples::
+}
+
+# fleet_up NAME [FLAG…]: the tests are built before, as that would disturb the fleet.
+fleet_up() {
+  cargo test "${WORKSPACE[@]}" --test fleet --no-run
+  echo "$1" >"$LOG_DIR/fleet-began"
+  "$SCRIPTS/install-all.sh" --provider local --name "$@" | tee >(sed -u 's/^/    /' >&3)
+}
+
+# Each test waits until it is its turn, so all of them are begun at once.
+fleet_test() {
   # shellcheck source=/dev/null
-  source "$CHECKOUT/.fleet/$FLEET/env"
-  # More at once than there are cores: most of the time they wait for pods.
-  local failed=0
-  RUST_TEST_THREADS=4 cargo_test --test 'fleet_*' --no-fail-fast -- --include-ignored || failed=1
-  # Last, as it looks at what was asked meanwhile.
-  cargo_test --test rights -- --include-ignored || failed=1
-  return "$failed"
+  source "$CHECKOUT/.fleet/$(<"$LOG_DIR/fleet-began")/env"
+  ARGOSY_TEST_TIMES=$RESULTS/turns RUST_TEST_THREADS=200 cargo_test --test fleet -- --include-ignored "$@"
 }
 
-# cargo test, each test shown as it ends.
+fleet_tests() { cargo test --quiet "${WORKSPACE[@]}" --test fleet -- --list --ignored "$1" | grep ': test$'; }
+
+# cargo_test [FLAG…] [-- FLAG…]: cargo test, each test shown as it ends, and written down with its time.
 cargo_test() {
-  cargo test "${WORKSPACE[@]}" "$@" 2>&1 | tee >(sed -un 's/^test \(.*\) \.\.\. \(ok\|FAILED\)$/    \2  \1/p' >&3)
+  local flags=()
+  while (($# > 0)) && [[ $1 != -- ]]; do flags+=("$1") && shift; done
+  (($# == 0)) || shift
+  # The test runner tells times only where it is asked for what is not yet stable.
+  local runner
+  runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+  env "$runner=env RUSTC_BOOTSTRAP=1" cargo test "${WORKSPACE[@]}" --no-fail-fast "${flags[@]}" -- \
+    -Z unstable-options --report-time "$@" 2>&1 |
+    tee >(sed -un 's/^test \(.*\) \.\.\. \(ok\|FAILED\)\( <.*>\)\{0,1\}$/    \2  \1/p' >&3)
 }
 
-# Takes the fleet down if this run began to bring it up; before, keeps what tells why a test failed.
+# Takes the fleet down that this run began to bring up, if any; before, keeps what tells why a test failed.
 fleet_down() {
+  local name
   [[ -e $LOG_DIR/fleet-began ]] || return 0
+  name=$(<"$LOG_DIR/fleet-began")
   rm -f "$LOG_DIR/fleet-began"
   trap - EXIT
-  fleet_evidence >"$LOG_DIR/fleet.log" 2>&1 || true
-  "$SCRIPTS/uninstall-all.sh" --name "$FLEET"
+  fleet_evidence "$name" >"$LOG_DIR/fleet-$name.log" 2>&1 || true
+  "$SCRIPTS/uninstall-all.sh" --name "$name"
 }
 
 fleet_evidence() {
-  local folder=$CHECKOUT/.fleet/$FLEET cluster
+  local folder=$CHECKOUT/.fleet/$1 cluster
   [[ ! -d $folder/screenshots ]] || cp -r "$folder/screenshots" "$LOG_DIR/"
   # shellcheck source=/dev/null
   source "$folder/env"
@@ -173,15 +256,6 @@ fleet_evidence() {
     "${kubectl[@]}" -n argosy logs --all-containers --prefix --tail=-1 -l 'app.kubernetes.io/name in (argosy-controller,argosy-agent)' || true
     "${kubectl[@]}" get events -A --sort-by=.lastTimestamp || true
   done
-}
-
-summary() {
-  local line
-  printf '\nTimes\n'
-  for line in "${TIMES[@]}"; do printf '  %4d s  %s\n' "${line%% *}" "${line#* }"; done
-  printf '  %4d s  all, with taking the fleet down\n\n' "$SECONDS"
-  cat "$LOG_DIR"/*.log | awk '/^test result: / {passed += $4; failed += $6; ignored += $8}
-    END {if (passed) printf "test result: ok. %d passed; %d failed; %d ignored\n", passed, failed, ignored}'
 }
 
 main "$@"

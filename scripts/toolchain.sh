@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Binaries of the local fleet: built once per version, kept outside the checkout.
 #
-#   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui;
-#                                         and, only where named, OCM's work agent: ocm ocm10; mdBook: mdbook)
+#   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui; and, only where
+#                                         named, argo without its UI: cli; OCM's work agent: ocm ocm10; mdBook: mdbook;
+#                                         cargo-deny: deny)
 #   scripts/toolchain.sh path             print the one folder that holds links to all binaries
 #   scripts/toolchain.sh version PART     print the version of a part
 set -euo pipefail
@@ -13,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/toolchain.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/toolchain-argo.sh"
 
 usage() {
-  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 ensure() {

@@ -4,7 +4,7 @@
 
 ARGOSY_CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 ARGOSY_NAMESPACE=argosy
-ARGOSY_BINARIES=(argosy-controller argosy-agent argosy)
+ARGOSY_PROGRAMS=(argosy-controller argosy-agent argosy)
 # Of both charts, as flags of helm.
 ARGOSY_VALUES=()
 ARGOSY_PULL=cluster1
@@ -20,21 +20,19 @@ argosy_kubectl() {
   timeout 180 "$TOOLCHAIN_BIN/kubectl" --kubeconfig "$(fleet_kubeconfig "$cluster")" "$@"
 }
 
-argosy_binaries_dir() { echo "${CARGO_TARGET_DIR:-$ARGOSY_CHECKOUT/target}/release"; }
-
 argosy_version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version *= *"\(.*\)"/\1/p' "$ARGOSY_CHECKOUT/Cargo.toml"; }
 
 # The tag names the content, so that pods are replaced when the binaries have changed, and only then.
 argosy_image() {
   local digest
-  digest=$(cd "$(argosy_binaries_dir)" && sha256sum "${ARGOSY_BINARIES[@]}" | sha256sum | cut -c1-12) || return 1
+  digest=$(cd "$(fleet_binaries)" && sha256sum "${ARGOSY_PROGRAMS[@]}" | sha256sum | cut -c1-12) || return 1
   echo "localhost/argosy:$(argosy_version)-$digest"
 }
 
 argosy_image_tar() {
   local image
   image=$(argosy_image) || return 1
-  echo "$(argosy_binaries_dir)/argosy-image-${image##*:}.tar"
+  echo "$(fleet_binaries)/argosy-image-${image##*:}.tar"
 }
 
 # The binaries. Takes the place of the process that it is called in.
@@ -44,21 +42,25 @@ argosy_compile() { cd "$ARGOSY_CHECKOUT" && exec cargo build --release --locked 
 argosy_build() {
   local tar name files=()
   (argosy_compile) || return 1
-  for name in kubectl-argosy kubectl_complete-argosy; do ln -sf argosy "$(argosy_binaries_dir)/$name"; done
+  mkdir -p "$(fleet_binaries)"
+  for name in "${ARGOSY_PROGRAMS[@]}"; do install -C -t "$(fleet_binaries)" "$CARGO_TARGET_DIR/release/$name" || return 1; done
+  for name in kubectl-argosy kubectl_complete-argosy; do ln -sf argosy "$(fleet_binaries)/$name"; done
   tar=$(argosy_image_tar) || return 1
   [[ -e $tar ]] && return 0
-  for name in "${ARGOSY_BINARIES[@]}"; do files+=("$(argosy_binaries_dir)/$name"); done
-  rm -f "$(argosy_binaries_dir)"/argosy-image-*
+  for name in "${ARGOSY_PROGRAMS[@]}"; do files+=("$(fleet_binaries)/$name"); done
+  rm -f "$(fleet_binaries)"/argosy-image-*
   image_from_binaries "$(argosy_image)" "$tar" "${files[@]}"
 }
 
-# Everything from the charts to both clusters registered. Can be run again at any time.
+# argosy_install [CLUSTER…]: everything from the charts to the clusters registered; of one whose agent runs in it, only what is
+# there. Can be run again at any time.
 argosy_install() {
-  in_parallel argosy_load control "$ARGOSY_PULL" &&
-    argosy_install_controller &&
-    in_parallel argosy_register "$ARGOSY_PULL" "$ARGOSY_PUSH" &&
-    argosy_kubectl control apply -f "$ARGOSY_CHECKOUT/samples/policies" &&
-    argosy_wait
+  (($# > 0)) || set -- "$ARGOSY_PULL" "$ARGOSY_PUSH"
+  in_parallel argosy_load control "$ARGOSY_PULL" || return 1
+  if [[ $* != "$ARGOSY_PULL" ]]; then
+    argosy_install_controller && argosy_kubectl control apply -f "$ARGOSY_CHECKOUT/samples/policies" || return 1
+  fi
+  in_parallel argosy_register "$@" && argosy_wait "$@"
 }
 
 argosy_load() { image_load "$1" "$(argosy_image_tar)"; }
@@ -163,10 +165,11 @@ argosy_store_kubeconfig() {
     argosy_kubectl "$cluster" apply --server-side --force-conflicts -f -
 }
 
-# Until the controller and the agent are ready and both clusters are seen alive.
+# argosy_wait CLUSTER…: until the controller and the agent are ready and the clusters are seen alive.
 argosy_wait() {
-  local clusters=("managedcluster/$ARGOSY_PULL" "managedcluster/$ARGOSY_PUSH") line
-  argosy_rollout control argosy-controller && argosy_rollout "$ARGOSY_PULL" argosy-agent || return 1
+  local clusters=("${@/#/managedcluster/}") line
+  argosy_rollout control argosy-controller || return 1
+  [[ " $* " != *" $ARGOSY_PULL "* ]] || argosy_rollout "$ARGOSY_PULL" argosy-agent || return 1
   argosy_kubectl control wait --for=condition=ManagedClusterConditionAvailable --timeout=60s "${clusters[@]}" || {
     argosy_kubectl control get managedclusters -o yaml
     argosy_kubectl control -n "$ARGOSY_NAMESPACE" logs deployment/argosy-controller --tail=30

@@ -10,6 +10,9 @@ FLEET_ARGO_NAMESPACE=argo
 FLEET_S3_SECRET=my-minio-cred
 FLEET_UI_PORT=32746
 
+# shellcheck source-path=SCRIPTDIR source=cargo.sh
+source "$FLEET_CHECKOUT/scripts/lib/cargo.sh"
+
 # fleet_use NAME: the fleet that all functions speak of from now on.
 fleet_use() {
   if [[ ! $1 =~ ^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$ ]]; then
@@ -94,6 +97,9 @@ fleet_ip() {
 fleet_s3_endpoint() { echo "$(fleet_host_ip):9000"; }
 fleet_ui_url() { echo "http://$(fleet_ip control):$FLEET_UI_PORT"; }
 
+# Folder with the fleet's own copy of Argosy's binaries, as other checkouts build into the same target folder.
+fleet_binaries() { echo "$(fleet_dir)/bin"; }
+
 # The file that scripts and tests source: where everything of the fleet is.
 fleet_write_env() {
   local file cluster key
@@ -104,6 +110,7 @@ fleet_write_env() {
     fleet_export ARGOSY_FLEET_DIR "$(fleet_dir)"
     fleet_export ARGOSY_FLEET_PROVIDER local
     fleet_export ARGOSY_TOOLCHAIN "$TOOLCHAIN_BIN"
+    fleet_export ARGOSY_BINARIES "$(fleet_binaries)"
     fleet_export ARGO_UI_URL "$(fleet_ui_url)"
     fleet_export S3_ENDPOINT "http://$(fleet_s3_endpoint)"
     fleet_export S3_BUCKET "$FLEET_BUCKET"

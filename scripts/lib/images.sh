@@ -74,7 +74,9 @@ image_archive() {
     '[{Config: $config, RepoTags: [$image], Layers: ["layer.tar"]}]' >"$work/manifest.json"
   tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -cf "$work/image.tar" \
     manifest.json "$config.json" layer.tar
-  mv "$work/image.tar" "$output"
+  # In one step, also where the file comes from another disk: one that is there is whole.
+  mv "$work/image.tar" "$output.$$" || return 1
+  mv "$output.$$" "$output" || return 1
   rm -rf "$work"
 }
 
@@ -106,6 +108,8 @@ image_digest() {
 images_build() {
   local version=$1
   mkdir -p "$IMAGE_CACHE"
+  # Left by builds that were killed; nothing of a build that is under way is that old.
+  find "$IMAGE_CACHE" -maxdepth 1 -name '.*-??????' -mmin +60 -exec rm -rf {} +
   image_busybox
   image_of_argo 0 argoexec argoexec "$version"
   image_of_argo 8737 workflow-controller workflow-controller "$version"

@@ -84,10 +84,12 @@ kind_ensure() {
 kind_toolchain() {
   local part bin file id
   kind_ensure || return 1
-  for part in argo helm ui; do
+  for part in "${TOOLCHAIN_PARTS[@]}"; do
+    case $part in etcd | kubernetes | s3) continue ;; esac
     toolchain_ensure "$part" && continue
     [[ $part == ui ]] || return 1
     step_note "the Argo UI could not be built; argo-server will have its API only"
+    toolchain_ensure cli || return 1
   done
   bin=$(fleet_dir)/bin
   mkdir -p "$bin"

@@ -51,6 +51,7 @@ local_toolchain_parts() {
     toolchain_ensure "$part" && continue
     [[ $part == ui ]] || return 1
     step_note "the Argo UI could not be built; argo-server will have its API only"
+    toolchain_ensure cli || return 1
   done
 }
 

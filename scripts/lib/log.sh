@@ -24,7 +24,7 @@ log_die() {
 step_note() { log_info "$*" >&3; }
 
 # step TITLE FUNCTION [ARGUMENT…]: runs one numbered step in a process of its own, its output in
-# LOG_DIR/NN-FUNCTION.log. What lasts is named every 10 seconds. A failed step names its log and ends the script.
+# LOG_DIR/NN-FUNCTION.log. A step that lasts says every 10 seconds how far it is. A failed step names its log and returns its exit code.
 step() {
   local title=$1 function=$2 log began=$SECONDS pid ticker rc=0
   shift 2
@@ -33,7 +33,7 @@ step() {
   printf '[%s] %2d/%d  %s\n' "$(log_elapsed)" "$STEP_NUMBER" "$STEP_TOTAL" "$title"
   # A process group of its own, so that an interrupted script can end all of the step.
   set -m
-  ("$function" "$@") 3>&1 >"$log" 2>&1 </dev/null &
+  (set -e && "$function" "$@") 3>&1 >"$log" 2>&1 </dev/null &
   pid=$!
   set +m
   step_ticker "$pid" "$log" 9>&- &
@@ -66,5 +66,5 @@ step_cut() {
 step_failed() {
   printf 'error:        step %d (%s) failed after %d s. Its log: %s\n' "$STEP_NUMBER" "$1" "$3" "$2" >&2
   tail -n 20 "$2" | sed 's/^/            | /' >&2
-  exit "$4"
+  return "$4"
 }

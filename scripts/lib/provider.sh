@@ -72,10 +72,10 @@ closing_page() {
   printf '\nTry\n'
   echo "  source .fleet/env                 # addresses, keys and kubeconfigs of this fleet"
   # shellcheck disable=SC2016
-  echo '  export PATH=$ARGOSY_TOOLCHAIN:$PATH KUBECONFIG=$KUBECONFIG_CONTROL'
+  echo '  export PATH=$ARGOSY_BINARIES:$ARGOSY_TOOLCHAIN:$PATH KUBECONFIG=$KUBECONFIG_CONTROL'
   if [[ $2 == yes ]]; then
     echo "  kubectl create -f samples/workflows/cluster1/dag.yaml && argo -n $FLEET_ARGO_NAMESPACE watch @latest"
-    echo "  argo -n $FLEET_ARGO_NAMESPACE list && argo -n $FLEET_ARGO_NAMESPACE get @latest"
+    echo "  argosy get workflows && argo -n $FLEET_ARGO_NAMESPACE get @latest"
     echo "  logs and artifacts of every step, wherever it ran: open the run in the Argo UI"
   else
     echo "  argo -n $FLEET_ARGO_NAMESPACE list"

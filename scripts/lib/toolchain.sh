@@ -1,32 +1,35 @@
 # shellcheck shell=bash
-# Builds the binaries of the local fleet from their Go modules, and mdBook, once per version, outside the checkout.
-# Owns the cache and the recipe of each part; does not start anything.
+# Builds the binaries of the local fleet from their Go modules, and the tools of the tests, once per version, outside the
+# checkout. Owns the cache and the recipe of each part; does not start anything.
 
 TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo)
-# Argo's major version: 3, with its web UI, or 4, without.
+# Argo's major version: 3, whose command has the web UI, or 4, without.
 TOOLCHAIN_ARGO_MAJOR=${ARGOSY_ARGO:-3}
-[[ $TOOLCHAIN_ARGO_MAJOR != 3 ]] || TOOLCHAIN_PARTS+=(ui)
-# Built only when they are named: no fleet needs them, tests do. OCM's work agent, as it is today and of the line that
-# KubeStellar ships; and what makes pages of docs/.
-TOOLCHAIN_EXTRAS=(ocm ocm10 mdbook)
-# The one part that is no Go module.
+if [[ $TOOLCHAIN_ARGO_MAJOR == 3 ]]; then TOOLCHAIN_PARTS+=(ui); else TOOLCHAIN_PARTS+=(cli); fi
+# Built only when they are named. cli: Argo's command without the UI, for a machine that cannot build that. The others no fleet
+# needs, but tests do: OCM's work agent, as it is today and of the line that KubeStellar ships; what makes pages of docs/; and
+# what looks at the dependencies' licenses.
+TOOLCHAIN_EXTRAS=(cli ocm ocm10 mdbook deny)
+# The two parts that are crates.
 TOOLCHAIN_MDBOOK=0.5.4
+TOOLCHAIN_DENY=0.20.2
 TOOLCHAIN_ARGO=github.com/argoproj/argo-workflows/v$TOOLCHAIN_ARGO_MAJOR
 TOOLCHAIN_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../toolchain" && pwd)
 TOOLCHAIN_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/argosy/toolchain
 # Part of every cache key: raise it when a recipe below changes what it builds.
-TOOLCHAIN_RECIPE=1
+TOOLCHAIN_RECIPE=2
 
-# The Go module (of mdBook: the crate) whose version names the part.
+# The Go module, or the crate, whose version names the part.
 toolchain_module() {
   case $1 in
     kubernetes) echo k8s.io/kubernetes ;;
     etcd) echo go.etcd.io/etcd/server/v3 ;;
     s3) echo github.com/versity/versitygw ;;
-    argo | ui) echo "$TOOLCHAIN_ARGO" ;;
+    argo | ui | cli) echo "$TOOLCHAIN_ARGO" ;;
     helm) echo helm.sh/helm/v3 ;;
     ocm | ocm10) echo open-cluster-management.io/ocm ;;
     mdbook) echo mdbook ;;
+    deny) echo cargo-deny ;;
     *)
       echo "unknown part '$1'; parts are: ${TOOLCHAIN_PARTS[*]} ${TOOLCHAIN_EXTRAS[*]}" >&2
       return 1
@@ -34,10 +37,11 @@ toolchain_module() {
   esac
 }
 
-# Folder that holds the part's go.mod (the UI belongs to Argo's).
+# Folder that holds the part's go.mod.
 toolchain_folder() {
   case $1 in
-    argo | ui) if [[ $TOOLCHAIN_ARGO_MAJOR == 3 ]]; then echo "$TOOLCHAIN_SOURCE/argo"; else echo "$TOOLCHAIN_SOURCE/argo$TOOLCHAIN_ARGO_MAJOR"; fi ;;
+    argo | ui | cli) if [[ $TOOLCHAIN_ARGO_MAJOR == 3 ]]; then echo "$TOOLCHAIN_SOURCE/argo"; else echo "$TOOLCHAIN_SOURCE/argo$TOOLCHAIN_ARGO_MAJOR"; fi ;;
+    etcd | kubernetes | helm | ocm) echo "$TOOLCHAIN_SOURCE/fleet" ;;
     *) echo "$TOOLCHAIN_SOURCE/$1" ;;
   esac
 }
@@ -46,7 +50,10 @@ toolchain_folder() {
 toolchain_version() {
   local module
   module=$(toolchain_module "$1")
-  [[ $1 != mdbook ]] || { echo "v$TOOLCHAIN_MDBOOK" && return; }
+  case $1 in
+    mdbook) echo "v$TOOLCHAIN_MDBOOK" && return ;;
+    deny) echo "v$TOOLCHAIN_DENY" && return ;;
+  esac
   awk -v module="$module" '$1 == module && $2 ~ /^v/ {print $2; exit}' "$(toolchain_folder "$1")/go.mod"
 }
 
@@ -54,15 +61,16 @@ toolchain_version() {
 toolchain_target() {
   local folder digest pins=()
   folder=$(toolchain_folder "$1")
-  [[ $1 == mdbook ]] || pins=("$folder/go.mod" "$folder/go.sum")
+  [[ ! -d $folder ]] || mapfile -t pins < <(find "$folder" -type f | sort)
   digest=$(cat "${pins[@]}" - <<<"$TOOLCHAIN_RECIPE" | sha256sum | cut -c1-10)
   echo "$TOOLCHAIN_CACHE/$1-$(toolchain_version "$1")-$digest"
 }
 
 toolchain_has() { [[ -d $(toolchain_target "$1") ]]; }
 
-# toolchain_ensure PART: builds the part unless it is there. A build that is cut off leaves only a staging folder,
-# which the next build of the part removes; a second caller waits for the first.
+# toolchain_ensure PART: builds the part unless it is there. A build that is cut off leaves only a staging folder, which
+# the next build of the part removes; what the compilers have in their own caches is not lost. A second caller waits for
+# the first.
 toolchain_ensure() (
   local part=$1 target staging
   target=$(toolchain_target "$part")
@@ -75,21 +83,49 @@ toolchain_ensure() (
   fi
   [[ -d $target ]] && return 0
   staging=$TOOLCHAIN_CACHE/.staging-$part
-  rm -rf "$staging"
-  mkdir -p "$staging/out"
+  if [[ -d $staging ]]; then
+    echo "the last build of $part was cut off; going on with what it has compiled"
+    rm -rf "$staging"
+  fi
+  if ! mkdir -p "$staging/out"; then
+    echo "$part could not be built: $TOOLCHAIN_CACHE cannot be written to" >&2
+    return 1
+  fi
   echo "building $part $(toolchain_version "$part")"
-  local began=$SECONDS
-  "toolchain_build_$part" "$staging/out" "$staging" || return 1
-  mv "$staging/out" "$target"
-  rm -rf "$staging"
+  # Outside the cache, whose disk may be full, and its own: builds into other caches may go on at the same time.
+  local began=$SECONDS log
+  log=$(mktemp "${TMPDIR:-/tmp}/argosy-$part-XXXXXX.log") || return 1
+  # The compilers do not hold the lock, which they might outlive this script with.
+  if ! (set -o pipefail && "toolchain_build_$part" "$staging/out" "$staging" 2>&1 9>&- | tee "$log" 9>&-); then
+    rm -rf "$staging"
+    toolchain_explain "$part" "$log" >&2
+    return 1
+  fi
+  mv "$staging/out" "$target" || return 1
+  rm -rf "$staging" "$log"
   echo "built $part in $((SECONDS - began)) s"
 )
 
-# toolchain_go_build FOLDER OUT LDFLAGS PACKAGE…: static binaries of the packages, pinned by FOLDER/go.mod.
+# toolchain_explain PART LOG: why the build of a part has failed, as far as that is the machine's doing.
+toolchain_explain() {
+  if grep -qiE 'no space left on device|disk quota exceeded' "$2"; then
+    echo "$1 could not be built: a disk is full: that of $TOOLCHAIN_CACHE, $(go env GOCACHE), $(go env GOMODCACHE)" \
+      "or ${TMPDIR:-/tmp}. Make room and run this again; it goes on with what was compiled."
+  elif grep -qE 'dial tcp|no such host|i/o timeout|TLS handshake timeout|network is unreachable|module lookup disabled|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|[Cc]ould not resolve host|failed to download' "$2"; then
+    echo "$1 could not be built: its sources cannot be downloaded (Go modules come from $(go env GOPROXY), others from where" \
+      "npm and cargo are told to look). Connect the machine and run this again; it goes on with what was downloaded."
+  else
+    echo "$1 could not be built; what the build said: $2"
+  fi
+}
+
+# toolchain_go_build FOLDER OUT LDFLAGS PACKAGE…: static binaries of the packages, pinned by FOLDER/go.mod. Without the tables
+# of debuggers, which take a quarter of the time, and with less collecting of garbage in the compiler.
 toolchain_go_build() {
   local folder=$1 out=$2 ldflags=$3
   shift 3
-  (cd "$folder" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w $ldflags" -o "$out/" "$@")
+  (cd "$folder" && GOGC=${GOGC:-400} CGO_ENABLED=0 go build -trimpath -buildvcs=false -gcflags=all=-dwarf=false \
+    -ldflags "-s -w $ldflags" -o "$out/" "$@")
 }
 
 toolchain_build_etcd() {
@@ -97,17 +133,19 @@ toolchain_build_etcd() {
     mv "$1/server" "$1/etcd"
 }
 
+# The programs of control plane and node are one binary under several names, which is linked once; kubectl, which is called
+# often, is one of its own.
 toolchain_build_kubernetes() {
-  local version major minor package=k8s.io/component-base/version name
+  local out=$1 version major minor package=k8s.io/component-base/version name
   version=$(toolchain_version kubernetes)
   IFS=. read -r major minor _ <<<"${version#v}"
-  local packages=()
-  for name in kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet kube-proxy; do
-    packages+=("k8s.io/kubernetes/cmd/$name")
-  done
-  toolchain_go_build "$(toolchain_folder kubernetes)" "$1" \
+  toolchain_go_build "$(toolchain_folder kubernetes)" "$out" \
     "-X $package.gitVersion=$version -X $package.gitMajor=$major -X $package.gitMinor=$minor -X $package.gitTreeState=clean" \
-    "${packages[@]}"
+    ./kubernetes k8s.io/kubernetes/cmd/kubectl || return 1
+  for name in kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy; do
+    ln "$out/kubernetes" "$out/$name" || return 1
+  done
+  rm "$out/kubernetes"
 }
 
 toolchain_build_s3() {
@@ -134,12 +172,22 @@ toolchain_work_agent() {
     mv "$2/work" "$2/$1-work"
 }
 
-# With the lock file that it was released with; without the server and the watch, which would double it. Not optimised: it
-# is run for a second, and built for minutes.
-toolchain_build_mdbook() {
-  (cd "$TOOLCHAIN_SOURCE" && CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --version "$TOOLCHAIN_MDBOOK" --debug \
-    --no-default-features --features search --root "$2/cargo" --target-dir "$2/target" mdbook) &&
-    mv "$2/cargo/bin/mdbook" "$1/mdbook"
+# Without the server and the watch, which would double it.
+toolchain_build_mdbook() { toolchain_crate mdbook "$@" --no-default-features --features search; }
+
+toolchain_build_deny() { toolchain_crate deny "$@"; }
+
+# toolchain_crate PART OUT STAGING [FLAG…]: the binary of a crate, with the lock file that it was released with. Not optimized:
+# it is run for a second, and built for minutes. A build that is cut off goes on with what cargo has compiled.
+toolchain_crate() {
+  local crate version out=$2 staging=$3 target=$TOOLCHAIN_CACHE/.target-$1
+  crate=$(toolchain_module "$1")
+  version=$(toolchain_version "$1")
+  shift 3
+  (cd "$TOOLCHAIN_SOURCE" && CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --version "${version#v}" --debug "$@" \
+    --root "$staging/cargo" --target-dir "$target" "$crate") &&
+    mv "$staging/cargo/bin/$crate" "$out/$crate" &&
+    rm -rf "$target"
 }
 
 # Prints the one folder with links to all binaries that are built. Its name is a digest of all versions, so
@@ -149,12 +197,11 @@ toolchain_path() {
   digest=$(for part in "${TOOLCHAIN_PARTS[@]}" "${TOOLCHAIN_EXTRAS[@]}"; do toolchain_target "$part"; done | sha256sum | cut -c1-10)
   folder=$TOOLCHAIN_CACHE/bin-$digest
   mkdir -p "$folder"
-  # The order matters: the argo command with the UI replaces the one without.
   for part in "${TOOLCHAIN_PARTS[@]}" "${TOOLCHAIN_EXTRAS[@]}"; do
     toolchain_has "$part" || continue
     for file in "$(toolchain_target "$part")"/*; do
       [[ -f $file ]] || continue
-      [[ $part == argo && ${file##*/} == argo ]] && toolchain_has ui && continue
+      [[ $part == cli && $TOOLCHAIN_ARGO_MAJOR == 3 ]] && toolchain_has ui && continue
       toolchain_link "$file" "$folder/${file##*/}"
     done
   done

@@ -18,6 +18,7 @@ mod measurement;
 mod options;
 mod player;
 mod plots;
+mod progress;
 mod requests;
 mod rows;
 mod samples;
@@ -50,7 +51,13 @@ pub async fn run(options: &Options) -> Result<bool> {
     let output = options.output()?;
     fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
     let machine = Machine::look()?;
+    if options.verbose {
+        progress::be_verbose();
+    }
     say(&machine.line());
+    if !options.verbose {
+        say(&table::head());
+    }
     let mut found = Found::default();
     let rows = options.rows()?;
     let lanes = options.argosy()?;
@@ -66,8 +73,12 @@ pub async fn run(options: &Options) -> Result<bool> {
     }
     let verdicts = write(&output, &machine, &found)?;
     plots::draw(&output, &machine, &found.measurements)?;
+    progress::clear();
+    for failure in &found.failures {
+        say(&format!("FAILED  {failure}"));
+    }
     say(table::judged(&verdicts).trim_end());
-    say(&format!("results: {}", output.display()));
+    say(&format!("results: {}", output.join("results.json").display()));
     Ok(found.failures.is_empty() && verdicts.iter().all(Verdict::is_met))
 }
 
@@ -185,7 +196,7 @@ async fn on_fleet(options: &Options) -> Result<bool> {
 /// Writes what was found so far, so that a run that breaks off has not been for nothing.
 fn write(output: &Path, machine: &Machine, found: &Found) -> Result<Vec<Verdict>> {
     let verdicts = verdict::verdicts(&found.measurements);
-    let all = json!({ "machine": machine, "measurements": found.measurements, "verdicts": verdicts, "failures": found.failures });
+    let all = json!({ "machine": machine, "measurements": found.measurements, "verdicts": verdicts, "failures": found.failures, "told": progress::told() });
     let path = output.join("results.json");
     fs::write(&path, serde_json::to_string_pretty(&all)?)
         .with_context(|| format!("cannot write {}", path.display()))?;

@@ -15,16 +15,18 @@ mod seen;
 mod steps;
 mod store;
 mod tree;
-
+mod turn;
 mod wait;
 
 use std::{
     env,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
 
+use self::turn::{Needs, Turn};
 pub use self::{
     archive::Archive,
     argo_server::{ArgoServer, Artifact, Events},
@@ -53,6 +55,9 @@ pub const PULL: &str = "cluster1";
 /// Name of the cluster whose agent the controller hosts.
 pub const PUSH: &str = "cluster2";
 
+/// A cluster that another test has taken out of service answers again within this time; the longest cut takes ten minutes.
+const BACK: Duration = Duration::from_mins(13);
+
 /// A fleet that is up.
 #[derive(Debug)]
 pub struct Fleet {
@@ -63,11 +68,29 @@ pub struct Fleet {
     pub store: Store,
     /// The folder of the fleet; screenshots are put below it.
     pub folder: PathBuf,
+    _turn: Turn,
 }
 
 impl Fleet {
-    /// The fleet of the environment. Says what to do where none is set.
+    /// The fleet of the environment, for a test that disturbs none of it. Says what to do where none is set.
     pub async fn open() -> Result<Self> {
+        Self::using(&[CONTROL, PULL, PUSH]).await
+    }
+
+    /// As [`Fleet::open`], for a test that needs these clusters only; the control cluster is needed where its own Argo,
+    /// its argo-server or labels of phases are, which tell Pending while that Argo limits what runs at once.
+    pub async fn using(uses: &[&str]) -> Result<Self> {
+        Self::with(Needs::new(uses, &[])).await
+    }
+
+    /// As [`Fleet::using`], for a test that takes clusters, or the control cluster's own Argo, out of service. It waits
+    /// until no other test uses them.
+    pub async fn disturbing(disturbs: &[&str], uses: &[&str]) -> Result<Self> {
+        Self::with(Needs::new(uses, disturbs)).await
+    }
+
+    async fn with(needs: Needs) -> Result<Self> {
+        let turn = Turn::wait(needs).await;
         // An error means that another test of this process has installed it.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         variable("ARGOSY_FLEET_NAME")?;
@@ -82,6 +105,7 @@ impl Fleet {
             argo_server: ArgoServer::new(&variable("ARGO_UI_URL")?)?,
             store: Store::from_environment()?,
             folder: variable("ARGOSY_FLEET_DIR")?.into(),
+            _turn: turn,
         })
     }
 
@@ -115,20 +139,26 @@ impl Fleet {
 
     /// The clusters that have pods of the Workflow `name`.
     pub async fn clusters_with_pods(&self, name: &str) -> Result<Vec<&str>> {
-        let mut found = Vec::new();
-        for cluster in &self.clusters {
-            if !cluster.pods_of(name).await?.is_empty() {
-                found.push(cluster.name.as_str());
-            }
-        }
-        Ok(found)
+        self.clusters_with(name, async |cluster| Ok(!cluster.pods_of(name).await?.is_empty()))
+            .await
     }
 
     /// The clusters that have a Workflow `name`, the control cluster among them.
     pub async fn clusters_with_workflow(&self, name: &str) -> Result<Vec<&str>> {
+        self.clusters_with(name, async |cluster| Ok(cluster.workflow(name).await?.is_some()))
+            .await
+    }
+
+    /// The clusters that have something of the Workflow `name`. One that another test has cut off is waited for.
+    async fn clusters_with(
+        &self,
+        name: &str,
+        has: impl AsyncFn(&Cluster) -> Result<bool>,
+    ) -> Result<Vec<&str>> {
         let mut found = Vec::new();
         for cluster in &self.clusters {
-            if cluster.workflow(name).await?.is_some() {
+            let what = format!("what {} has of {name}", cluster.name);
+            if until(BACK, &what, async || has(cluster).await.map(Some)).await? {
                 found.push(cluster.name.as_str());
             }
         }

@@ -14,13 +14,13 @@ const ABOUT: &str = "What the tests of this checkout build and run; nothing else
 const PINNED: [(&str, &str, &str, &str); 8] = [
     (
         "Kubernetes",
-        "kubernetes",
+        "fleet",
         "k8s.io/kubernetes",
         "integration and end to end, on the control cluster and all others",
     ),
     (
         "etcd",
-        "etcd",
+        "fleet",
         "go.etcd.io/etcd/server/v3",
         "integration and end to end",
     ),
@@ -38,7 +38,7 @@ const PINNED: [(&str, &str, &str, &str); 8] = [
     ),
     (
         "OCM's work agent",
-        "ocm",
+        "fleet",
         "open-cluster-management.io/ocm",
         "integration",
     ),
@@ -54,7 +54,7 @@ const PINNED: [(&str, &str, &str, &str); 8] = [
         "github.com/versity/versitygw",
         "end to end",
     ),
-    ("helm", "helm", "helm.sh/helm/v3", "charts, end to end"),
+    ("helm", "fleet", "helm.sh/helm/v3", "charts, end to end"),
 ];
 
 pub(crate) fn page() -> String {
@@ -70,8 +70,14 @@ pub(crate) fn page() -> String {
         .collect();
     let rust = pinned("rust-toolchain.toml", "channel = ");
     let mdbook = pinned("scripts/lib/toolchain.sh", "TOOLCHAIN_MDBOOK=");
+    let deny = pinned("scripts/lib/toolchain.sh", "TOOLCHAIN_DENY=");
     rows.push(["Rust".to_owned(), code(&rust), "all".to_owned()]);
     rows.push(["mdBook".to_owned(), code(&mdbook), "this book".to_owned()]);
+    rows.push([
+        "cargo-deny".to_owned(),
+        code(&deny),
+        "licenses and sources of dependencies".to_owned(),
+    ]);
     format!(
         "{}{}",
         head("Versions", ABOUT),

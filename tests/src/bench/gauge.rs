@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::{
-    journal::tell,
+    progress::tell,
     requests::{Served, Told, served, told},
     usage::Usage,
 };

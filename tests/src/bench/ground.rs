@@ -27,7 +27,8 @@ use tokio::{
 use super::{
     floor,
     gauge::Asked,
-    journal::{Journal, tell},
+    journal::Journal,
+    progress::tell,
     sight::{self, Door, Sight},
 };
 

@@ -13,6 +13,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use super::progress::tell;
+
 /// A state on the way down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
@@ -208,15 +210,6 @@ impl Journal {
 
 /// The longest that anything about one Workflow alone may take.
 const ONE: Duration = Duration::from_mins(1);
-
-/// Says how far it has come, where it does not mix with the results.
-#[expect(
-    clippy::print_stderr,
-    reason = "a benchmark that says nothing for minutes looks dead"
-)]
-pub(super) fn tell(text: &str) {
-    eprintln!("  … {text}");
-}
 
 #[cfg(test)]
 mod tests {

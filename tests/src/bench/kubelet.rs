@@ -8,7 +8,7 @@ use tokio::time::{Duration, interval};
 
 use super::{
     ground::{Ground, Line},
-    journal::tell,
+    progress::tell,
 };
 
 /// Between two looks.

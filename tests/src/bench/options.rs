@@ -22,6 +22,9 @@ pub struct Options {
     /// Which ways of copying are measured beside the floor: pull, push
     #[arg(long, value_delimiter = ',', default_values_t = ["pull".to_owned(), "push".to_owned()])]
     pub modes: Vec<String>,
+    /// Print all that is measured, stage by stage, and what goes on meanwhile; else it is in results.json only
+    #[arg(long)]
+    pub verbose: bool,
     /// Percent of the Workflows of each row that are sent
     #[arg(long, default_value_t = 100)]
     pub share: usize,

@@ -125,7 +125,7 @@ pub(super) async fn play(
             },
             Some((arrival, number, written)) = writes.next() => {
                 if let Err(error) = written {
-                    super::journal::tell(&format!("{error:#}"));
+                    super::progress::tell(&format!("{error:#}"));
                     due.push_back((arrival, number));
                 } else if number < script.statuses {
                     due.push_back((arrival, number + 1));

@@ -7,7 +7,11 @@ pub(super) mod single;
 
 use anyhow::Result;
 
-use super::{journal::tell, measurement::Measurement, table};
+use super::{
+    measurement::Measurement,
+    progress::{clear, is_verbose, tell},
+    table,
+};
 
 /// What was measured so far, printed as it comes.
 #[derive(Default)]
@@ -19,10 +23,19 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Adds one.
+    /// Adds one. The floor of a row is shown with what is measured beside it.
     #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
     pub(super) fn add(&mut self, measurement: Measurement) {
-        print!("{}", table::lines(&measurement));
+        clear();
+        if is_verbose() {
+            print!("{}", table::lines(&measurement));
+        } else if measurement.lane != "floor" {
+            let same = |one: &&Measurement| {
+                one.row == measurement.row && one.case == measurement.case && one.lane == "floor"
+            };
+            let floor = self.measurements.iter().rev().find(same);
+            println!("{}", table::line(&measurement, floor));
+        }
         self.measurements.push(measurement);
     }
 
@@ -30,6 +43,7 @@ impl Found {
     pub(super) fn note(&mut self, outcome: Result<()>, what: &str) {
         if let Err(error) = outcome {
             let failure = format!("{what}: {error:#}");
+            clear();
             tell(&failure);
             self.failures.push(failure);
         }

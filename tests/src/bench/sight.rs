@@ -143,7 +143,7 @@ pub(super) async fn watch(
                 }
             });
             if let Err(error) = looked.await {
-                super::journal::tell(&format!("the watch of {sight:?} begins anew: {error:#}"));
+                super::progress::tell(&format!("the watch of {sight:?} begins anew: {error:#}"));
                 "0".clone_into(&mut version);
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }

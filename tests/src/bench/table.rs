@@ -23,6 +23,49 @@ pub(super) fn title(row: char) -> &'static str {
     }
 }
 
+/// What stands above the lines of measurements.
+pub(super) fn head() -> String {
+    format!(
+        "{:36}{:>7}  {:>22}  {:>22}  {:>15}{:>8}",
+        "", "", DOWN, UP, "all reported", "writes"
+    ) + &format!(
+        "\n{:36}{:>7}  {}  {}  {:>15}{:>8}",
+        "row, mode", "n", PERCENTILES, PERCENTILES, "s (x floor)", "of each"
+    )
+}
+
+const PERCENTILES: &str = " p50     p99 (x floor)";
+
+/// A measurement in one line, with what it is times that of `floor`.
+pub(super) fn line(found: &Measurement, floor: Option<&Measurement>) -> String {
+    let mut what = format!("({}) {}", found.row, found.lane);
+    if !found.case.is_empty() {
+        let _ = write!(what, ", {}", found.case);
+    }
+    let way = |stage: &str| {
+        let Some(times) = found.stages.get(stage) else {
+            return String::new();
+        };
+        let factor = floor.and_then(|floor| Some(times.p50 / floor.stages.get(stage)?.p50.max(0.1)));
+        format!("{:.1} {:>7.1} {:>9}", times.p50, times.p99, factor_of(factor))
+    };
+    let all = found.reported.last().map_or(String::new(), |seconds| {
+        let factor = floor.and_then(|floor| Some(seconds / floor.reported.last()?));
+        format!("{seconds:.2} {:>7}", factor_of(factor))
+    });
+    format!(
+        "{what:36}{:>7}  {:>22}  {:>22}  {all:>15}{:>8.2}",
+        found.workflows,
+        way(DOWN),
+        way(UP),
+        found.writes_each
+    )
+}
+
+fn factor_of(factor: Option<f64>) -> String {
+    factor.map_or(String::new(), |factor| format!("({factor:.2})"))
+}
+
 /// A measurement, some lines.
 pub(super) fn lines(found: &Measurement) -> String {
     let mut text = format!("({}) {}: {}", found.row, title(found.row), found.lane);
@@ -181,6 +224,32 @@ mod tests {
         ] {
             assert!(text.lines().any(|there| there == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_line_has_the_times_and_what_they_are_times_the_floor_s() {
+        let script = Script {
+            statuses: 1,
+            nodes: 10,
+            ends: true,
+        };
+        let measured = |lane, seconds| {
+            let mut found = Measurement::new('c', lane, script, &[], &Reading::default());
+            found.stages = [(DOWN, FIVE_TO_EIGHT)].into();
+            found.reported = vec![seconds];
+            found.writes_each = 9.0;
+            found
+        };
+        let text = line(&measured(Lane::Pull, 5.0), Some(&measured(Lane::Floor, 2.0)));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "(c)", "pull", "0", "5.0", "7.0", "(1.00)", "5.00", "(2.50)", "9.00"
+            ]
+        );
+        let alone = line(&measured(Lane::Pull, 5.0), None);
+        assert!(!alone.contains("(1.00)") && alone.contains("5.00"), "{alone}");
     }
 
     #[test]

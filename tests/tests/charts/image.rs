@@ -41,7 +41,7 @@ fn the_image_holds_the_programs_that_the_scripts_put_into_theirs() -> Result<()>
         .collect();
     assert_eq!(installed, programs()?);
     let scripts = read("scripts/lib/argosy.sh")?;
-    let listed = after(&scripts, "ARGOSY_BINARIES=(")?.trim_end_matches(')');
+    let listed = after(&scripts, "ARGOSY_PROGRAMS=(")?.trim_end_matches(')');
     assert_eq!(
         listed.split(' ').map(str::to_owned).collect::<BTreeSet<_>>(),
         installed

@@ -9,11 +9,12 @@ use super::Found;
 use crate::bench::{
     gauge::Reading,
     ground::{Ground, Line},
-    journal::{Mark, Place, Trip, tell},
+    journal::{Mark, Place, Trip},
     kubelet,
     load::{create, names, play},
     measurement::{Measurement, Turn, WHOLE},
     player::Script,
+    progress::tell,
 };
 
 const SCRIPT: Script = Script {

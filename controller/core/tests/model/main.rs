@@ -1,0 +1,201 @@
+//! The controller and its agents in a closed loop over model API servers, under scripts of faults, users and Argo.
+//!
+//! What is promised is checked at every write ([`ledger`]) and when everything has come to rest ([`checks`]). A script that
+//! fails is printed, shrunken; it then gets a place among those that are kept ([`kept`]).
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a model that breaks is a test that fails"
+)]
+
+mod actor;
+mod agent_process;
+mod api_server;
+mod argo;
+mod checks;
+mod faults;
+mod gate;
+mod hub_process;
+mod kept;
+mod ledger;
+mod removal;
+mod runs;
+mod script;
+mod servers;
+mod strategy;
+mod users;
+mod watch;
+mod world;
+
+use std::{
+    io::{Write as _, stderr},
+    process::exit,
+};
+
+use proptest::{
+    prelude::ProptestConfig,
+    test_runner::{RngAlgorithm, RngSeed, TestError, TestRunner},
+};
+use script::{Step, UserStep};
+use strategy::{Theme, scripts};
+use world::World;
+
+/// How many tests draw scripts.
+const TESTS: u32 = 10;
+
+fn run(is_guarded: bool, script: &[Step]) {
+    let mut world = World::new(is_guarded);
+    for step in script {
+        world.step(step);
+    }
+    world.settle();
+    checks::at_rest(&world);
+    checks::let_all_end(&mut world);
+    checks::at_rest(&world);
+    for number in 0..3 {
+        world.user(number, UserStep::Delete);
+    }
+    world.settle();
+    checks::after_deletion(&mut world);
+}
+
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("is a number"))
+}
+
+/// Ends the process with all tests that are under way: one failing script is enough to find a mutation.
+fn end(told: &str) -> ! {
+    // What cannot be written changes nothing about the failure.
+    let _ = writeln!(stderr(), "{told}");
+    exit(101)
+}
+
+/// Scripts in all, where `ARGOSY_MODEL_SCRIPTS` says nothing. `scripts/test.sh --all` draws as many as it takes to find every mutation.
+const SCRIPTS: u32 = 1_540;
+
+/// Runs its share of the scripts, drawn from `ARGOSY_MODEL_SEED`, by default the same ones each time.
+fn explore(is_guarded: bool, theme: Theme) {
+    let seed = setting("ARGOSY_MODEL_SEED", 1);
+    let config = ProptestConfig {
+        cases: setting("ARGOSY_MODEL_SCRIPTS", SCRIPTS) / TESTS,
+        failure_persistence: None,
+        rng_algorithm: RngAlgorithm::XorShift,
+        rng_seed: RngSeed::Fixed(u64::from(seed)),
+        ..ProptestConfig::default()
+    };
+    let outcome = TestRunner::new(config).run(&scripts(theme), |script| {
+        run(is_guarded, &script);
+        Ok(())
+    });
+    if let Err(TestError::Fail(why, script)) = outcome {
+        let told = format!(
+            "{why}\nThe shrunken script of seed {seed}, for kept.rs (guarded: {is_guarded}): {script:?}"
+        );
+        if setting("ARGOSY_MODEL_FAIL_FAST", 0) != 0 {
+            end(&told);
+        }
+        panic!("{told}");
+    }
+}
+
+#[test]
+fn unguarded_every_workflow_runs_once_and_is_shown_whatever_is_lost_late_or_restarted() {
+    explore(false, Theme::default());
+}
+
+#[test]
+fn unguarded_no_workflow_runs_twice_even_where_somebody_deletes_what_is_not_theirs() {
+    explore(
+        false,
+        Theme {
+            tampering: true,
+            second_agents: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_every_workflow_runs_once_and_every_verb_is_carried_out_once() {
+    explore(true, Theme::default());
+}
+
+#[test]
+fn guarded_two_agents_of_one_cluster_start_and_control_a_run_once() {
+    explore(
+        true,
+        Theme {
+            second_agents: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_no_workflow_runs_twice_even_where_somebody_deletes_what_is_not_theirs() {
+    explore(
+        true,
+        Theme {
+            tampering: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_no_attempt_starts_twice_even_where_a_backup_is_put_back() {
+    explore(
+        true,
+        Theme {
+            restoring: true,
+            second_agents: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_what_starts_anew_because_its_cluster_is_lost_starts_there_no_more() {
+    explore(
+        true,
+        Theme {
+            reruns: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_no_workflow_runs_twice_and_none_is_stuck_where_clusters_are_removed() {
+    explore(
+        true,
+        Theme {
+            removing: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn unguarded_a_workflow_for_every_cluster_runs_once_on_each_and_is_the_sum_of_its_runs() {
+    explore(
+        false,
+        Theme {
+            everywhere: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_a_workflow_for_every_cluster_runs_once_on_each_and_is_the_sum_of_its_runs() {
+    explore(
+        true,
+        Theme {
+            everywhere: true,
+            ..Theme::default()
+        },
+    );
+}

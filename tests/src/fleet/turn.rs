@@ -1,0 +1,221 @@
+//! Turns: a test that disturbs a cluster has it for itself, and tests that merely use a cluster share it.
+//!
+//! All tests of the binary line up here and say what they use and what they disturb. Those that disturb go first, and of them those
+//! that use least besides, as most others fit beside them; the rest fill in wherever a cluster is free. Owns the order of tests; knows
+//! nothing of what they do.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::Write as _,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+
+use super::{CONTROL, PULL, PUSH};
+
+const CLUSTERS: [&str; 3] = [CONTROL, PULL, PUSH];
+
+/// How many tests are under way at the same time. Most of the time a test waits for pods.
+const AT_ONCE: usize = 10;
+
+/// All tests are begun at once, and each waits so long before it asks for its turn, so that the first turns are given with all
+/// of them in sight.
+const GATHERING: Duration = Duration::from_millis(500);
+
+/// The file to which each test adds a line when it ends: when it began (seconds after the first one), how long it took
+/// (seconds, without the wait for its turn), its name.
+const TIMES: &str = "ARGOSY_TEST_TIMES";
+
+static LINE: Mutex<Line> = Mutex::new(Line::new());
+static CHANGED: Notify = Notify::const_new();
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The clusters that a test needs: sets of bits, one for each of [`CLUSTERS`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Needs {
+    uses: u8,
+    disturbs: u8,
+}
+
+impl Needs {
+    /// `uses` are the clusters that the test shares with others, `disturbs` those that nobody else may use meanwhile.
+    pub(super) fn new(uses: &[&str], disturbs: &[&str]) -> Self {
+        let set = |names: &[&str]| {
+            let all = CLUSTERS.iter().enumerate();
+            all.fold(0, |set, (bit, name)| {
+                set | (u8::from(names.contains(name)) << bit)
+            })
+        };
+        Self {
+            uses: set(uses),
+            disturbs: set(disturbs),
+        }
+    }
+
+    fn conflict(self, other: Self) -> bool {
+        self.disturbs & (other.uses | other.disturbs) != 0 || other.disturbs & self.uses != 0
+    }
+}
+
+/// The tests that wait and those that are under way.
+#[derive(Debug)]
+struct Line {
+    last: usize,
+    waiting: Vec<(usize, Needs)>,
+    running: Vec<(usize, Needs)>,
+}
+
+impl Line {
+    const fn new() -> Self {
+        Self {
+            last: 0,
+            waiting: Vec::new(),
+            running: Vec::new(),
+        }
+    }
+
+    fn join(&mut self, needs: Needs) -> usize {
+        self.last += 1;
+        self.waiting.push((self.last, needs));
+        self.last
+    }
+
+    /// Lets the test begin if it is its turn.
+    fn begin(&mut self, number: usize) -> bool {
+        if self.running.len() >= AT_ONCE {
+            return false;
+        }
+        let is_free = |needs: Needs| !self.running.iter().any(|(_, other)| needs.conflict(*other));
+        let next = self
+            .waiting
+            .iter()
+            .filter(|(_, needs)| is_free(*needs))
+            .min_by_key(|(number, needs)| (needs.disturbs == 0, needs.uses.count_ones(), *number));
+        let Some((next, needs)) = next.copied().filter(|(next, _)| *next == number) else {
+            return false;
+        };
+        self.waiting.retain(|(waiting, _)| *waiting != next);
+        self.running.push((next, needs));
+        true
+    }
+
+    fn leave(&mut self, number: usize) {
+        self.waiting.retain(|(waiting, _)| *waiting != number);
+        self.running.retain(|(running, _)| *running != number);
+    }
+}
+
+fn line() -> MutexGuard<'static, Line> {
+    LINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A test's place in the line, from its request on; when it is dropped, the next one may go.
+#[derive(Debug)]
+pub(super) struct Turn {
+    number: usize,
+    began: Option<Instant>,
+}
+
+impl Turn {
+    /// Waits until nobody disturbs what the test uses, and nobody uses what it disturbs.
+    pub(super) async fn wait(needs: Needs) -> Self {
+        LazyLock::force(&BEGAN);
+        let mut turn = Self {
+            number: line().join(needs),
+            began: None,
+        };
+        tokio::time::sleep(GATHERING).await;
+        loop {
+            let changed = CHANGED.notified();
+            if line().begin(turn.number) {
+                break;
+            }
+            changed.await;
+        }
+        // Whoever comes next looked while this one was before it.
+        CHANGED.notify_waiters();
+        turn.began = Some(Instant::now());
+        turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        line().leave(self.number);
+        CHANGED.notify_waiters();
+        if let Some(began) = self.began {
+            // A time that cannot be written down is no reason for a test to fail.
+            let _ = write_down(began);
+        }
+    }
+}
+
+fn write_down(began: Instant) -> std::io::Result<()> {
+    let Some(file) = env::var_os(TIMES) else {
+        return Ok(());
+    };
+    let current = thread::current();
+    let (after, took) = (began.duration_since(*BEGAN), began.elapsed());
+    let line = format!(
+        "{:.1} {:.1} {}\n",
+        after.as_secs_f64(),
+        took.as_secs_f64(),
+        current.name().unwrap_or("?")
+    );
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)?
+        .write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AT_ONCE, Line, Needs};
+    use crate::fleet::{PULL, PUSH};
+
+    #[test]
+    fn a_cluster_that_is_disturbed_is_used_by_nobody_else() {
+        let mut line = Line::new();
+        let quiet = line.join(Needs::new(&[PULL, PUSH], &[]));
+        let first = line.join(Needs::new(&[], &[PULL]));
+        let second = line.join(Needs::new(&[PULL], &[PUSH]));
+        assert!(line.begin(first));
+        assert!(!line.begin(quiet) && !line.begin(second));
+        line.leave(first);
+        assert!(line.begin(second));
+        assert!(!line.begin(quiet));
+        line.leave(second);
+        assert!(line.begin(quiet));
+    }
+
+    #[test]
+    fn what_disturbs_goes_before_what_came_earlier_and_disturbs_nothing() {
+        let mut line = Line::new();
+        let quiet = line.join(Needs::new(&[PULL], &[]));
+        let disturbing = line.join(Needs::new(&[], &[PULL]));
+        let elsewhere = line.join(Needs::new(&[PUSH], &[]));
+        assert!(!line.begin(quiet) && !line.begin(elsewhere));
+        assert!(line.begin(disturbing));
+        assert!(line.begin(elsewhere) && !line.begin(quiet));
+        line.leave(disturbing);
+        line.leave(elsewhere);
+        let more = line.join(Needs::new(&[PULL], &[PUSH]));
+        let less = line.join(Needs::new(&[], &[PULL]));
+        assert!(!line.begin(more) && line.begin(less));
+    }
+
+    #[test]
+    fn no_more_tests_are_under_way_than_the_machine_can_bear() {
+        let mut line = Line::new();
+        let numbers: Vec<usize> = (0..=AT_ONCE)
+            .map(|_| line.join(Needs::new(&[PULL], &[])))
+            .collect();
+        let begun = numbers.iter().filter(|number| line.begin(**number)).count();
+        assert_eq!(begun, AT_ONCE);
+    }
+}

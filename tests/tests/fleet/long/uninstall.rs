@@ -1,0 +1,80 @@
+//! Argosy is uninstalled from the control cluster and installed again: what runs elsewhere runs on, nothing that was held starts, and what
+//! happened meanwhile is shown afterwards.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use argosy_api::{Workflow, names, workflow};
+use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, one_step, watching};
+use kube::ResourceExt as _;
+
+const LIMIT: Duration = Duration::from_mins(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is_installed_again()
+-> Result<()> {
+    let fleet = Fleet::disturbing(&[CONTROL, PULL, PUSH], &[]).await?;
+    let control = fleet.control()?;
+    let pulled = control.gated_run(PULL, "unattended").await?;
+    let pushed = control.gated_run(PUSH, "unattended").await?;
+    let meanwhile = async {
+        fleet.script(&["remove", CONTROL]).await?;
+        while_uninstalled(&fleet, &[(PULL, &pulled), (PUSH, &pushed)]).await
+    };
+    // Whoever wanted to start one of the copies here would do so now, as nobody holds them any more.
+    let both = watching(
+        fleet.control()?,
+        &pulled,
+        watching(fleet.control()?, &pushed, meanwhile),
+    );
+    let outcome = Box::pin(both).await;
+    fleet.script(&["install"]).await?;
+    let (((), _, pods_of_pushed), _, pods_of_pulled) = outcome?;
+    assert!(
+        pods_of_pulled.is_empty() && pods_of_pushed.is_empty(),
+        "they ran on {CONTROL}"
+    );
+
+    let control = fleet.control()?;
+    for (cluster, name) in [(PULL, &pulled), (PUSH, &pushed)] {
+        assert_eq!(
+            History::follow(control, name, LIMIT).await?.end(),
+            "Succeeded",
+            "{name}"
+        );
+        assert_eq!(fleet.clusters_with_pods(name).await?, [cluster]);
+        let later = control
+            .create_workflow(&one_step(cluster, "later", "echo again"))
+            .await?
+            .name_any();
+        assert_eq!(
+            History::follow(control, &later, LIMIT).await?.end(),
+            "Succeeded",
+            "{later}"
+        );
+    }
+    Ok(())
+}
+
+/// The runs are released here, and end there.
+async fn while_uninstalled(fleet: &Fleet, runs: &[(&str, &str)]) -> Result<()> {
+    let control = fleet.control()?;
+    for (cluster, name) in runs {
+        let copy = control.workflow(name).await?.context("the copy is gone")?;
+        assert!(copy.finalizers().is_empty(), "{:?}", copy.metadata);
+        assert_eq!(
+            copy.labels().get(names::ARGO_COMPLETED_LABEL).map(String::as_str),
+            Some("true"),
+            "{name} is not held any more"
+        );
+        let wec = fleet.cluster(cluster)?;
+        wec.argo(&["resume", name]).await?;
+        wec.workflow_when(name, LIMIT, "has ended there", is_over).await?;
+    }
+    Ok(())
+}
+
+fn is_over(workflow: &Workflow) -> bool {
+    workflow::is_final(workflow::phase(workflow.status.as_ref()))
+}
