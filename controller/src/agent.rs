@@ -100,15 +100,21 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
 }
 
 async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationToken) {
+    let asking = Box::pin(heartbeat::cluster_id(&member));
+    let Some(cluster_id) = stop.run_until_cancelled(asking).await else {
+        return;
+    };
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     watch_mailbox(&member, &sender, &mut tasks);
     watch_wec(&member, &sender, &mut tasks);
     drop(sender);
     let (renewed, last_renewal) = watch::channel(None);
-    tasks.spawn(heartbeat::run(member.clone(), renewed).in_current_span());
+    let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed);
+    tasks.spawn(heartbeat.in_current_span());
     let index = Agent::new(AgentConfig {
         cluster: member.cluster.clone(),
+        cluster_id,
     });
     let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
     readiness.tell(WORKFLOWS, index.unlisted());

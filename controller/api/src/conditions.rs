@@ -156,6 +156,8 @@ pub mod reason {
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.
     pub const OTHER_ATTEMPT: &str = "OtherAttempt";
+    /// The attempt was sent to another cluster that had this name, and may have started there.
+    pub const OTHER_CLUSTER: &str = "OtherCluster";
     /// The manifest is not what this agent carries out.
     pub const UNSUPPORTED_MANIFEST: &str = "UnsupportedManifest";
     /// The attempt was never created and never will be.

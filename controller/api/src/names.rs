@@ -72,6 +72,18 @@ pub const CONTROL_ANNOTATION: &str = "argosy.dev/control";
 /// agent answers with the condition `Withdrawn`.
 pub const WITHDRAW_ANNOTATION: &str = "argosy.dev/withdraw";
 
+/// Annotation on the object in the WEC: namespace and name that its agent created it under (`argo/w`). On a copy it names another object.
+pub const BORN_AS_ANNOTATION: &str = "argosy.dev/born-as";
+
+/// Annotation on WorkStatus and AppliedManifestWork: UID of the object in the WEC that the attempt is run by.
+pub const RUN_UID_ANNOTATION: &str = "argosy.dev/run-uid";
+
+/// Annotation on a ManifestWork: `"true"` where the attempt had started before this ManifestWork was made, so that it is not started again.
+pub const STARTED_ANNOTATION: &str = "argosy.dev/started";
+
+/// Annotation on a ManifestWork: the one cluster that may start the attempt, by its [`CLUSTER_ID_CLAIM`]; empty until its agent is heard of.
+pub const CLUSTER_ID_ANNOTATION: &str = "argosy.dev/cluster-id";
+
 /// Annotation on an AppliedManifestWork: what the run ended with (JSON: `phase`, `message`, `startedAt`, `finishedAt` and
 /// `progress` of its status, the number of its last `verb`, and the `digest` of its last report), should the ITS lose that.
 pub const ENDING_ANNOTATION: &str = "argosy.dev/ending";

@@ -8,6 +8,7 @@ mod action;
 mod control;
 mod decide;
 mod events;
+mod identity;
 mod report;
 mod retire;
 mod seen;
@@ -19,12 +20,11 @@ use std::collections::{BTreeSet, HashMap};
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::Timestamp;
 
-use crate::{
-    Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, WorkflowKey, reconcile::UnderWay,
-};
+use crate::{Change, ClusterName, Decision, Failure, OriginUid, Reconcile, Subject, reconcile::UnderWay};
 
 pub use action::AgentAction;
 use control::Refusal;
+pub use identity::Sought;
 pub use seen::{SeenObject, SeenRecord, SeenTold, SeenWork};
 pub(crate) use views::DIGEST_ANNOTATION;
 use views::{Known, Object, Record, Work};
@@ -88,6 +88,8 @@ pub enum ArgoApi {
 pub struct AgentConfig {
     /// Name of its ManagedCluster.
     pub cluster: ClusterName,
+    /// What tells its cluster from another one of that name ([`argosy_api::names::CLUSTER_ID_CLAIM`]), if that may be read.
+    pub cluster_id: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -103,10 +105,9 @@ struct Synced {
 #[derive(Debug)]
 enum Doubt {
     /// A creation was not answered.
-    Creation(WorkflowKey),
-    /// The object was known, in this attempt, and a re-list lacked it, which may be older than our own write; or the whole
-    /// kind is gone.
-    Unlisted(WorkflowKey, u64),
+    Creation(Sought),
+    /// The object was known, and a re-list lacked it, which may be older than our own write; or the whole kind is gone.
+    Unlisted(Sought),
 }
 
 /// What is known of one kind. Boxed, as half of a table's places may be empty.
@@ -120,10 +121,13 @@ pub struct Agent {
     argo: Option<ArgoApi>,
     works: Table<Work>,
     told: Table<Known>,
+    /// The runs.
     objects: Table<Object>,
+    /// What bears the labels of a run, and is not the object that this agent created.
+    copies: HashMap<OriginUid, Vec<Box<Object>>>,
     records: Table<Record>,
-    /// Attempts whose object was seen to go without a record: somebody took the finalizer off. Never made again.
-    vanished: HashMap<OriginUid, u64>,
+    /// Objects that were seen to go without a record: somebody took the finalizer off. Never made again.
+    vanished: HashMap<OriginUid, Sought>,
     /// UIDs of objects that were seen to be gone before the watch told so: what it tells of them until then is past.
     gone: HashMap<OriginUid, String>,
     /// Objects that may be there although none is known.
@@ -145,6 +149,7 @@ impl Agent {
             works: HashMap::new(),
             told: HashMap::new(),
             objects: HashMap::new(),
+            copies: HashMap::new(),
             records: HashMap::new(),
             vanished: HashMap::new(),
             gone: HashMap::new(),
@@ -176,6 +181,7 @@ impl Agent {
         let Self {
             works,
             objects,
+            copies,
             records,
             doubts,
             ..
@@ -183,6 +189,7 @@ impl Agent {
         works
             .keys()
             .chain(objects.keys())
+            .chain(copies.keys())
             .chain(records.keys())
             .chain(doubts.keys())
             .cloned()

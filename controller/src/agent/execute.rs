@@ -6,7 +6,7 @@
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names};
 use argosy_core::{
     Change, Failure, OriginUid, WorkflowKey,
-    agent::{Agent, AgentAction, AgentInput},
+    agent::{Agent, AgentAction, AgentInput, Sought},
     lost::Fence,
     patch::JsonPatch,
 };
@@ -79,7 +79,7 @@ impl Executor {
         }
         let api = self.workflows(&object.namespace().unwrap_or_default());
         match call(api.create(&creating(names::AGENT), object)).await {
-            Err(Failure::Foreign(_)) => self.adopt(&api, object).await,
+            Err(Failure::Foreign(_)) => self.adopt(origin, &api, object).await,
             created => Ok(AgentInput::object(Change::Apply(Box::new(created?)))),
         }
     }
@@ -96,34 +96,31 @@ impl Executor {
         fence.check(version, age)
     }
 
-    async fn adopt(&self, api: &Api<Workflow>, wanted: &Workflow) -> Result<AgentInput, Failure> {
-        let name = wanted.name_any();
-        let Some(there) = found(call(api.get(&name)).await)? else {
+    async fn adopt(
+        &self,
+        origin: &OriginUid,
+        api: &Api<Workflow>,
+        wanted: &Workflow,
+    ) -> Result<AgentInput, Failure> {
+        let sought = Sought::of(wanted);
+        let Some(there) = found(call(api.get(&sought.key.name)).await)? else {
             return Err(Failure::Conflict);
         };
-        let label = |object: &Workflow, key: &str| object.labels().get(key).cloned();
-        let is_ours = [names::ORIGIN_UID_LABEL, names::CLUSTER_LABEL]
-            .iter()
-            .all(|key| label(&there, key) == label(wanted, key));
-        if is_ours {
+        if sought.is(&there.metadata, origin, &self.cluster) {
             return Ok(AgentInput::object(Change::Apply(Box::new(there))));
         }
-        let namespace = wanted.namespace().unwrap_or_default();
         Err(Failure::Foreign(format!(
-            "{namespace}/{name} exists on {} and is not this Workflow; it is left alone, so delete it or use another name",
-            self.cluster
+            "{} exists on {} and is not this Workflow; it is left alone, so delete it or use another name",
+            sought.key, self.cluster
         )))
     }
 
-    /// What there is under the name, if it is ours.
-    async fn look(&self, origin: &OriginUid, key: &WorkflowKey) -> Result<AgentInput, Failure> {
-        let there = found(call(self.workflows(&key.namespace).get(&key.name)).await)?;
-        let ours = there.filter(|object| {
-            let has =
-                |label: &str, value: &str| object.labels().get(label).is_some_and(|there| there == value);
-            has(names::ORIGIN_UID_LABEL, origin.as_str()) && has(names::CLUSTER_LABEL, &self.cluster)
-        });
-        Ok(match ours {
+    /// What there is under the name, if it is the one that is sought.
+    async fn look(&self, origin: &OriginUid, sought: &Sought) -> Result<AgentInput, Failure> {
+        let api = self.workflows(&sought.key.namespace);
+        let there = found(call(api.get(&sought.key.name)).await)?;
+        let it = there.filter(|there| sought.is(&there.metadata, origin, &self.cluster));
+        Ok(match it {
             Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
             None => AgentInput::ObjectGone(origin.clone()),
         })
@@ -193,6 +190,15 @@ impl Executor {
                 _ => AgentInput::ObjectGone(origin),
             },
         )
+    }
+
+    /// The answer tells of the copy, there or gone, and never of the run.
+    async fn disown(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<AgentInput, Failure> {
+        let patch = json_patch(patch)?;
+        let api = self.workflows(&key.namespace);
+        let patched = found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)?;
+        let copy = patched.ok_or(Failure::Conflict)?;
+        Ok(AgentInput::object(Change::Apply(Box::new(copy))))
     }
 
     async fn record(&self, record: &AppliedManifestWork) -> Result<AgentInput, Failure> {
@@ -272,10 +278,11 @@ impl Execute<Agent> for Executor {
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {
             AgentAction::Create { object, fence } => self.create(origin, object, fence.as_ref()).await,
-            AgentAction::Look(key) => self.look(origin, key).await,
+            AgentAction::Look(sought) => self.look(origin, sought).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,
             AgentAction::LetGo { key, patch } => self.let_go(origin.clone(), key, patch).await,
+            AgentAction::Disown { key, patch } => self.disown(key, patch).await,
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,
             AgentAction::DropRecord(origin) => self.drop_record(origin).await,
@@ -287,8 +294,8 @@ impl Execute<Agent> for Executor {
                 resource_version,
                 denied,
             } => {
-                if let Some(key) = denied
-                    && let there @ AgentInput::Object(_) = self.look(origin, key).await?
+                if let Some(sought) = denied
+                    && let there @ AgentInput::Object(_) = self.look(origin, sought).await?
                 {
                     return Ok(there);
                 }

@@ -44,12 +44,68 @@ const RECHECK_EVERY: Duration = Duration::from_secs(15);
 /// How often version, nodes and the like are looked at, as by OCM's registration agent (`--cluster-healthcheck-period`).
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
+/// Between two tries to find out, or tell, which cluster this is.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// When the last renewal of the Lease began that has succeeded; of none, `None`.
 pub(super) type LastRenewal = watch::Receiver<Option<Instant>>;
 
-/// Renews the Lease and keeps the conditions, for ever.
-pub(super) async fn run(member: Member, renewed: watch::Sender<Option<Instant>>) {
+/// What tells the agent's cluster from another one of its name; `None` where that may not be read. Waits until its API server answers.
+pub(super) async fn cluster_id(member: &Member) -> Option<String> {
+    let mut ticks = interval(AGAIN);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match facts::cluster_id(&member.wec).await {
+            Ok(id) => return id,
+            Err(failure) => tracing::warn!(error = %failure, "cannot read which cluster this is"),
+        }
+    }
+}
+
+/// Renews the Lease and keeps the conditions, for ever. The hub is told first which cluster this is: it takes the one that it knows of for
+/// the one that is alive.
+pub(super) async fn run(member: Member, cluster_id: Option<String>, renewed: watch::Sender<Option<Instant>>) {
+    if let Some(id) = cluster_id {
+        introduce(&member, &id).await;
+    }
     tokio::join!(renew_lease(&member, &renewed), describe(&member));
+}
+
+/// Tells the hub which cluster this is, unless OCM's agent does.
+async fn introduce(member: &Member, id: &str) {
+    let mut ticks = interval(AGAIN);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match write_id(member, id).await {
+            Ok(()) => return,
+            Err(failure @ (Failure::Refused(_) | Failure::NotFound { .. } | Failure::Unserved(_))) => {
+                return tracing::warn!(error = %failure, "cannot tell the hub which cluster this is");
+            }
+            Err(failure) => tracing::debug!(error = %failure, "cannot tell the hub which cluster this is"),
+        }
+    }
+}
+
+async fn write_id(member: &Member, id: &str) -> Result<(), Failure> {
+    if facts::serves_claims(&member.wec).await? {
+        return Ok(());
+    }
+    let api: Api<ManagedCluster> = Api::all(member.its.clone());
+    let cluster = call(api.get(member.cluster.as_str())).await?;
+    let known = cluster.status.unwrap_or_default();
+    let mut status = known.clone();
+    set_claim(&mut status, names::CLUSTER_ID_CLAIM, Some(id));
+    let Some(change) = status_patch(&known, &status) else {
+        return Ok(());
+    };
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": cluster.metadata.resource_version },
+        "status": change,
+    }));
+    call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await?;
+    Ok(())
 }
 
 /// Three renewals within the lease's duration, so that one lost request does not end it.

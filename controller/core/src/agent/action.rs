@@ -5,6 +5,7 @@ use std::fmt;
 use argosy_api::{AppliedManifestWork, WorkStatus, Workflow, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::Sought;
 use crate::{OriginUid, WorkflowKey, lost::Fence, patch::JsonPatch};
 
 /// One request.
@@ -24,9 +25,9 @@ pub enum AgentAction {
         /// Its UID in the WEC, so that no other is deleted.
         uid: String,
     },
-    /// WEC: read the object. Whether it is there is in doubt; the answer is an object of this origin and cluster, or that
-    /// there is none ([`super::AgentInput::ObjectGone`]).
-    Look(WorkflowKey),
+    /// WEC: read the object. Whether it is there is in doubt; the answer is the very object, or that it is not there
+    /// ([`super::AgentInput::ObjectGone`]).
+    Look(Sought),
     /// WEC: carry out what is asked of the run.
     Control {
         /// Which object.
@@ -38,6 +39,13 @@ pub enum AgentAction {
     },
     /// WEC: take the agent's finalizer off.
     LetGo {
+        /// Which object.
+        key: WorkflowKey,
+        /// Guarded by UID and resource version.
+        patch: JsonPatch,
+    },
+    /// WEC: take the agent's finalizer off a copy of a run.
+    Disown {
         /// Which object.
         key: WorkflowKey,
         /// Guarded by UID and resource version.
@@ -70,8 +78,8 @@ pub enum AgentAction {
         /// The version of the ManifestWork that they were decided on: whoever knows less must not say more.
         resource_version: String,
         /// The object that they deny. It is read first, because a list may be older than what another process of this agent did; if
-        /// it is there and ours, it is the answer, and nothing is written.
-        denied: Option<WorkflowKey>,
+        /// it is there, it is the answer, and nothing is written.
+        denied: Option<Sought>,
     },
     /// ITS: take the agent's finalizer off the ManifestWork.
     Release {
@@ -90,6 +98,7 @@ impl crate::Action for AgentAction {
             Self::Delete { .. } => "delete",
             Self::Control { .. } => "control",
             Self::LetGo { .. } => "let_go",
+            Self::Disown { .. } => "disown",
             Self::Record(_) => "record",
             Self::AmendRecord { .. } => "amend_record",
             Self::DropRecord(_) => "drop_record",
@@ -97,6 +106,13 @@ impl crate::Action for AgentAction {
             Self::Untell(_) => "take_back",
             Self::Conditions { .. } => "conditions",
             Self::Release { .. } => "release",
+        }
+    }
+
+    fn about(&self) -> Option<String> {
+        match self {
+            Self::Disown { key, .. } => Some(key.to_string()),
+            _ => None,
         }
     }
 
@@ -116,6 +132,7 @@ impl fmt::Display for AgentAction {
             Self::Delete { .. } => "delete the object",
             Self::Control { .. } => "carry out what is asked of the run",
             Self::LetGo { .. } => "let the object go",
+            Self::Disown { .. } => "let a copy go",
             Self::Record(_) => "record the end",
             Self::AmendRecord { .. } => "amend the record",
             Self::DropRecord(_) => "drop the record",

@@ -71,12 +71,14 @@ impl Agent {
     pub(super) fn reopen_record(&self, origin: &OriginUid, object: &Object) -> Option<AgentAction> {
         let record = self.records.get(origin)?;
         let is_over = record.outcome.is_some() && record.attempt >= object.attempt;
+        let mut annotations = json!({ names::ATTEMPT_ANNOTATION: record.attempt.to_string() });
+        if let Some(uid) = &record.run_uid {
+            annotations[names::RUN_UID_ANNOTATION] = json!(uid);
+        }
         (is_over && object.outcome().is_none()).then(|| AgentAction::AmendRecord {
             origin: origin.clone(),
-            patch: JsonPatch::guarded(&record.uid, &record.resource_version).set(
-                "/metadata/annotations",
-                json!({ names::ATTEMPT_ANNOTATION: record.attempt.to_string() }),
-            ),
+            patch: JsonPatch::guarded(&record.uid, &record.resource_version)
+                .set("/metadata/annotations", annotations),
         })
     }
 }

@@ -12,21 +12,40 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
-    Agent, AgentAction, ArgoApi, Doubt,
+    Agent, AgentAction, ArgoApi, Doubt, Sought,
     control::begin_with,
     report::reported,
     views::{Manifest, Object, Work},
 };
-use crate::{Decision, OriginUid, WorkflowKey, lost::Fence};
+use crate::{Decision, OriginUid, lost::Fence};
 
 impl Agent {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
         let work = self.works.get(origin).map(Box::as_ref);
         let object = self.objects.get(origin).map(Box::as_ref);
+        let mut decision = self.decide_run(origin, work, object, now);
+        if decision.action.is_none() {
+            decision.action = self.disown(origin);
+        }
+        decision
+    }
+
+    fn decide_run(
+        &self,
+        origin: &OriginUid,
+        work: Option<&Work>,
+        object: Option<&Object>,
+        now: Timestamp,
+    ) -> Decision<AgentAction> {
         if object.is_none()
             && let Some(decision) = self.decide_doubt(origin, work)
         {
             return decision;
+        }
+        if work.is_some_and(|work| !work.is_deleting)
+            && let Some(action) = self.take_back_release(origin)
+        {
+            return action.into();
         }
         match (work, object) {
             (None, object) => self.decide_without_work(origin, object, now),
@@ -61,7 +80,9 @@ impl Agent {
             Doubt::Creation(_) if work.is_some_and(|work| !work.is_deleting && !work.may_have_moved_on()) => {
                 None
             }
-            Doubt::Creation(key) | Doubt::Unlisted(key, _) => Some(AgentAction::Look(key.clone()).into()),
+            Doubt::Creation(sought) | Doubt::Unlisted(sought) => {
+                Some(AgentAction::Look(sought.clone()).into())
+            }
         }
     }
 
@@ -96,7 +117,8 @@ impl Agent {
         if let Some(outcome) = self.outcome(origin, work) {
             return self.decide_over(origin, work, outcome, now);
         }
-        if work.withdraw == Some(work.attempt) && !self.doubts.contains_key(origin) {
+        let may_promise = !self.doubts.contains_key(origin) && !self.is_of_another_cluster(work);
+        if work.withdraw == Some(work.attempt) && may_promise {
             return self.promise(origin, work, now);
         }
         let explanation = self
@@ -111,7 +133,11 @@ impl Agent {
         let promise = condition(types::WITHDRAWN, true, reason::NEVER_CREATED, message, now);
         let is_served = self.argo != Some(ArgoApi::Missing);
         let manifest = work.manifest.as_ref().filter(|_| is_served);
-        let denied = manifest.map(|manifest| manifest.key.clone());
+        let denied = manifest.map(|manifest| Sought {
+            key: manifest.key.clone(),
+            attempt: work.attempt,
+            uid: None,
+        });
         write_conditions(origin, work, [promise], denied)
     }
 
@@ -140,8 +166,8 @@ impl Agent {
         let vanished = self
             .vanished
             .get(origin)
-            .is_some_and(|attempt| *attempt >= work.attempt);
-        was_applied || was_told || vanished
+            .is_some_and(|vanished| vanished.attempt >= work.attempt);
+        was_applied || was_told || vanished || work.has_started
     }
 
     /// The attempt is over and its object gone.
@@ -177,8 +203,26 @@ impl Agent {
             .or_else(|| conditions(origin, work, wanted))
     }
 
+    /// Whether the attempt may be started here: nobody has said which cluster of the name may, or it is this one.
+    fn is_for_this_cluster(&self, work: &Work) -> bool {
+        let ids = work.cluster_id.as_deref().zip(self.config.cluster_id.as_deref());
+        ids.is_none_or(|(named, own)| named == own)
+    }
+
+    /// Whether the attempt was sent to another cluster that had this name, and may have started there.
+    fn is_of_another_cluster(&self, work: &Work) -> bool {
+        !self.is_for_this_cluster(work) && work.cluster_id.as_deref() != Some("")
+    }
+
     /// What stands in the way of creating the object.
     fn obstacle(&self, origin: &OriginUid, work: &Work) -> Option<(&'static str, String)> {
+        if self.is_of_another_cluster(work) {
+            let message = format!(
+                "it was sent to the cluster that was {} before, and may have started there; delete it and create it anew",
+                self.config.cluster
+            );
+            return Some((reason::OTHER_CLUSTER, message));
+        }
         if work.manifest.is_none() {
             let message = "this agent carries out ManifestWorks with one Argo Workflow each".to_owned();
             return Some((reason::UNSUPPORTED_MANIFEST, message));
@@ -192,7 +236,7 @@ impl Agent {
     }
 
     fn create(&self, origin: &OriginUid, work: &Work) -> Option<AgentAction> {
-        if self.argo == Some(ArgoApi::Missing) {
+        if self.argo == Some(ArgoApi::Missing) || !self.is_for_this_cluster(work) {
             return None;
         }
         let mut object: Workflow = work.manifest.as_ref()?.workflow()?;
@@ -201,6 +245,8 @@ impl Agent {
         labels.insert(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string());
         let annotations = object.metadata.annotations.get_or_insert_default();
         annotations.insert(names::ATTEMPT_ANNOTATION.to_owned(), work.attempt.to_string());
+        let key = work.manifest.as_ref()?.key.to_string();
+        annotations.insert(names::BORN_AS_ANNOTATION.to_owned(), key);
         begin_with(&mut object, work);
         // Born with the finalizer, so that whatever crashes the object is still there to be found.
         object.metadata.finalizers = Some(vec![names::AGENT_FINALIZER.to_owned()]);
@@ -274,7 +320,7 @@ fn write_conditions(
     origin: &OriginUid,
     work: &Work,
     wanted: impl IntoIterator<Item = Condition>,
-    denied: Option<WorkflowKey>,
+    denied: Option<Sought>,
 ) -> Option<AgentAction> {
     let mut conditions = work.conditions.clone();
     let mut changed = false;

@@ -8,12 +8,12 @@ use std::{
 use argosy_api::conditions::reason;
 
 use super::{
-    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Refusal, Table,
+    Agent, AgentAction, AgentInput, ArgoApi, Doubt, Refusal, Sought, Table,
     seen::{Sight, Versioned},
     views::Object,
 };
 use crate::{
-    Change, Failure, OriginUid, WorkflowKey,
+    Change, Failure, OriginUid,
     reconcile::{UnderWay, is_newer},
 };
 
@@ -23,6 +23,11 @@ impl Agent {
     pub(super) fn learn(&mut self, input: AgentInput) -> Dirty {
         let dirty = self.learn_change(input);
         for origin in &dirty {
+            self.tell_apart(origin);
+            if self.objects.contains_key(origin) {
+                self.obstacles.remove(origin);
+                self.doubts.remove(origin);
+            }
             self.shed(origin);
         }
         dirty
@@ -67,9 +72,10 @@ impl Agent {
         self.argo = Some(api);
         if api == ArgoApi::Missing {
             self.synced.objects = false;
+            self.copies.clear();
             for (origin, object) in self.objects.drain() {
                 self.doubts
-                    .insert(origin, Doubt::Unlisted(object.key, object.attempt));
+                    .insert(origin, Doubt::Unlisted(Sought::known(&object)));
             }
         }
         self.every_key()
@@ -79,7 +85,7 @@ impl Agent {
         match change {
             Change::Apply(object) if object.is_gone => self.learn_end(&object),
             Change::Apply(object) if self.is_past(&object) => Dirty::new(),
-            Change::Apply(_) => self.learn_live(change),
+            Change::Apply(object) => self.learn_live(*object),
             Change::Delete(object) => {
                 if let Some(origin) = &object.origin {
                     self.under_way.bury(origin, object.uid());
@@ -93,35 +99,59 @@ impl Agent {
                 }
                 dirty
             }
-            Change::Reset(mut live) => {
-                live.retain(|object| !self.is_past(object));
-                let was_served = self.argo == Some(ArgoApi::Served);
-                self.synced.objects = true;
-                self.argo = Some(ArgoApi::Served);
-                let origins: BTreeSet<_> = live.iter().filter_map(|object| object.origin.clone()).collect();
-                let unlisted = self
-                    .objects
-                    .iter()
-                    .filter(|(origin, _)| !origins.contains(*origin));
-                let doubts = unlisted.map(|(origin, object)| {
-                    (
-                        origin.clone(),
-                        Doubt::Unlisted(object.key.clone(), object.attempt),
-                    )
-                });
-                self.doubts.extend(doubts);
-                let dirty = self.learn_live(Change::Reset(live));
-                if was_served { dirty } else { self.every_key() }
-            }
+            Change::Reset(live) => self.learn_list(live),
         }
+    }
+
+    /// What a list lacks may be there all the same, as it may be older than our own write; of copies that does not matter.
+    fn learn_list(&mut self, mut live: Vec<Sight<Object>>) -> Dirty {
+        live.retain(|object| !self.is_past(object));
+        let was_served = self.argo == Some(ArgoApi::Served);
+        self.synced.objects = true;
+        self.argo = Some(ArgoApi::Served);
+        let listed: BTreeSet<_> = live.iter().map(|object| object.view.uid.clone()).collect();
+        let is_unlisted = |object: &Object| !listed.contains(&object.uid);
+        let unlisted = self.objects.extract_if(|_, object| is_unlisted(object));
+        let mut dirty = Dirty::new();
+        for (origin, object) in unlisted {
+            self.under_way.bury(&origin, Some(&object.uid));
+            let doubt = Doubt::Unlisted(Sought::known(&object));
+            self.doubts.insert(origin.clone(), doubt);
+            dirty.insert(origin);
+        }
+        self.copies.retain(|_, copies| {
+            copies.retain(|copy| !is_unlisted(copy));
+            !copies.is_empty()
+        });
+        for object in live {
+            dirty.extend(self.learn_live(object));
+        }
+        if was_served { dirty } else { self.every_key() }
     }
 
     /// The object is gone.
     fn learn_end(&mut self, object: &Sight<Object>) -> Dirty {
-        match &object.origin {
-            Some(origin) if !is_stale(&self.objects, origin, object) => self.forget_object(origin.clone()),
-            _ => Dirty::new(),
+        let Some(origin) = &object.origin else {
+            return Dirty::new();
+        };
+        if let Some(copies) = self.copies.get_mut(origin) {
+            copies.retain(|copy| copy.uid != object.view.uid);
+            if copies.is_empty() {
+                self.copies.remove(origin);
+            }
         }
+        let is_it = match (self.objects.get(origin), self.doubts.get(origin)) {
+            (Some(run), _) => run.uid == object.view.uid && !is_stale(&self.objects, origin, object),
+            (None, Some(Doubt::Unlisted(sought) | Doubt::Creation(sought))) => {
+                let is_uid = |uid: &String| *uid == object.view.uid;
+                sought.key == object.view.key && sought.uid.as_ref().is_none_or(is_uid)
+            }
+            (None, None) => false,
+        };
+        if is_it {
+            return self.forget_object(origin.clone());
+        }
+        [origin.clone()].into()
     }
 
     /// Whether this is of an object that is known to be gone. A UID never comes back.
@@ -134,29 +164,57 @@ impl Agent {
             || self.under_way.has_buried(origin, object.uid())
     }
 
-    fn learn_live(&mut self, change: Change<Sight<Object>>) -> Dirty {
-        let dirty = learn_into(&mut self.objects, &mut self.under_way, change);
-        for origin in dirty.iter().filter(|origin| self.objects.contains_key(*origin)) {
-            self.obstacles.remove(origin);
-            self.doubts.remove(origin);
+    /// An object is there. Of two that bear one name, the older one is gone.
+    fn learn_live(&mut self, seen: Sight<Object>) -> Dirty {
+        let Sight {
+            origin: Some(origin),
+            view: object,
+            ..
+        } = seen
+        else {
+            return Dirty::new();
+        };
+        let is_place = |known: &Object| known.uid == object.uid || known.key == object.key;
+        let is_newer = |known: &Object| is_newer(Some(&object.resource_version), &known.resource_version);
+        let copies = self.copies.get_mut(&origin).into_iter().flatten();
+        let mut known = self.objects.get_mut(&origin).into_iter().chain(copies);
+        match known.find(|known| is_place(known)) {
+            Some(known) if !is_newer(known) => return Dirty::new(),
+            Some(known) if known.uid == object.uid => *known = object,
+            known => {
+                let former = known.map(|known| known.uid.clone());
+                self.replace(&origin, former.as_deref(), object);
+            }
         }
-        dirty
+        [origin].into()
+    }
+
+    /// An object is there that was not, perhaps in the place of one that must have gone unseen.
+    fn replace(&mut self, origin: &OriginUid, former: Option<&str>, object: Box<Object>) {
+        let run = self.objects.get(origin).map(|run| run.uid.as_str());
+        if former.is_some() && run == former {
+            self.forget_object(origin.clone());
+        }
+        let copies = self.copies.entry(origin.clone()).or_default();
+        copies.retain(|copy| Some(copy.uid.as_str()) != former);
+        copies.push(object);
     }
 
     /// Remembers an object that went without a record: somebody took our finalizer off.
     fn forget_object(&mut self, origin: OriginUid) -> Dirty {
         let object = self.objects.remove(&origin);
-        let known = object.as_ref().map(|object| object.attempt);
+        let known = object.as_ref().map(|object| Sought::known(object));
         if let Some(object) = object {
             self.gone.insert(origin.clone(), object.uid);
         }
         let unlisted = match self.doubts.remove(&origin) {
-            Some(Doubt::Unlisted(_, attempt)) => Some(attempt),
+            Some(Doubt::Unlisted(sought)) => Some(sought),
             Some(Doubt::Creation(_)) | None => None,
         };
         let recorded = self.records.get(&origin).map(|record| record.attempt);
-        if let Some(attempt) = known.max(unlisted).filter(|attempt| recorded < Some(*attempt)) {
-            self.vanished.insert(origin.clone(), attempt);
+        let gone = known.or(unlisted);
+        if let Some(gone) = gone.filter(|gone| recorded < Some(gone.attempt)) {
+            self.vanished.insert(origin.clone(), gone);
         }
         [origin].into()
     }
@@ -205,10 +263,7 @@ impl Agent {
                     self.obstacles.insert(key.clone(), obstacle);
                 }
                 (None, Failure::Unreachable(_)) => {
-                    let doubt = Doubt::Creation(WorkflowKey::new(
-                        namespace,
-                        object.metadata.name.as_deref().unwrap_or_default(),
-                    ));
+                    let doubt = Doubt::Creation(Sought::of(object));
                     self.doubts.insert(key.clone(), doubt);
                 }
                 (None, _) => {}

@@ -110,6 +110,8 @@ impl Agent {
         reported: Reported,
         digest: Digest,
     ) -> WorkStatus {
+        let run_uid = self.run_uid(origin, reported.attempt);
+        let run_uid = run_uid.map(|uid| (names::RUN_UID_ANNOTATION.to_owned(), uid.to_owned()));
         let annotations = [
             (names::ATTEMPT_ANNOTATION.to_owned(), reported.attempt.to_string()),
             (DIGEST_ANNOTATION.to_owned(), digest.to_string()),
@@ -129,7 +131,7 @@ impl Agent {
         metadata.namespace = Some(self.config.cluster.to_string());
         metadata.resource_version = self.told.get(origin).map(|known| known.resource_version.clone());
         metadata.labels = Some([(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string())].into());
-        metadata.annotations = Some(annotations.into());
+        metadata.annotations = Some(annotations.into_iter().chain(run_uid).collect());
         work_status
     }
 }

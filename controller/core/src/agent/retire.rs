@@ -109,6 +109,9 @@ impl Agent {
         if let Some(ending) = ending {
             annotations.insert(names::ENDING_ANNOTATION.to_owned(), ending.to_string());
         }
+        if let Some(uid) = self.run_uid(origin, attempt) {
+            annotations.insert(names::RUN_UID_ANNOTATION.to_owned(), uid.to_owned());
+        }
         let Some(known) = self.records.get(origin) else {
             return Some(AgentAction::Record(Box::new(
                 self.new_record(origin, annotations),
@@ -153,6 +156,17 @@ impl Agent {
         })
     }
 
+    /// Takes the note off a record that its ManifestWork is released: it is back, and the record's last day has not begun.
+    pub(super) fn take_back_release(&self, origin: &OriginUid) -> Option<AgentAction> {
+        let record = self.records.get(origin)?;
+        record.released_at?;
+        Some(AgentAction::AmendRecord {
+            origin: origin.clone(),
+            patch: JsonPatch::guarded(&record.uid, &record.resource_version)
+                .remove(&annotation_path(names::RELEASED_ANNOTATION)),
+        })
+    }
+
     /// Takes our finalizer off the object.
     #[expect(clippy::unused_self, reason = "reads as its siblings do")]
     pub(super) fn let_go(&self, object: &Object) -> Option<AgentAction> {
@@ -176,7 +190,7 @@ fn release(origin: &OriginUid, work: &Work) -> Option<AgentAction> {
     })
 }
 
-fn without_ours(finalizers: &[String]) -> Vec<String> {
+pub(super) fn without_ours(finalizers: &[String]) -> Vec<String> {
     finalizers
         .iter()
         .filter(|finalizer| *finalizer != names::AGENT_FINALIZER)

@@ -3,11 +3,13 @@
 //! The agent of cluster1, and the WDS object with UID `u1`, which is `argo/w` on the cluster.
 
 mod control;
+mod copies;
 mod creating;
 mod deleting;
 mod doubting;
 mod ending;
 mod fencing;
+mod rebuilding;
 mod reporting;
 mod withdrawing;
 
@@ -17,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::WorkflowKey;
 use crate::patch::JsonPatch;
 use crate::testing::{read, with};
 
@@ -31,6 +34,19 @@ fn now() -> Timestamp {
 
 fn origin() -> OriginUid {
     "u1".into()
+}
+
+fn key() -> WorkflowKey {
+    WorkflowKey::new("argo", "w")
+}
+
+/// What is looked for where attempt 1 was created, or was to be.
+fn sought() -> Sought {
+    Sought {
+        key: key(),
+        attempt: 1,
+        uid: None,
+    }
 }
 
 fn deleting(object: Value) -> Value {
@@ -117,6 +133,7 @@ impl Cluster {
         let mut cluster = Self {
             agent: Agent::new(AgentConfig {
                 cluster: "cluster1".into(),
+                cluster_id: None,
             }),
             version: 100,
         };

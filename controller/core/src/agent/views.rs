@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::Value;
 
+use super::identity::is_born_here;
 use crate::{
     OriginUid, WorkflowKey,
     claim::attempt_of,
@@ -26,6 +27,10 @@ pub(super) struct Work {
     pub(super) withdraw: Option<u64>,
     /// How old the last renewal of the lease may be when the attempt is created, if that matters.
     pub(super) lost_after: Option<SignedDuration>,
+    /// The attempt had started before this ManifestWork was made.
+    pub(super) has_started: bool,
+    /// The one cluster that may start the attempt, by its id; empty while that is not known.
+    pub(super) cluster_id: Option<Box<str>>,
     /// What is asked of the run.
     pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
@@ -44,10 +49,12 @@ pub(super) struct Manifest {
     content: Option<Packed>,
 }
 
-/// A Workflow of the WEC that is ours.
+/// A Workflow of the WEC that bears our labels: the run, or a copy of it.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) key: WorkflowKey,
+    /// Nothing on it says that it was created under another name.
+    pub(super) is_born_here: bool,
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) attempt: u64,
@@ -71,6 +78,8 @@ pub(super) struct Record {
     pub(super) attempt: u64,
     /// `None` while the run goes on again after a retry.
     pub(super) outcome: Option<Outcome>,
+    /// Of the object.
+    pub(super) run_uid: Option<Box<str>>,
     /// What is remembered of the status, see [`names::ENDING_ANNOTATION`].
     pub(super) ending: Option<Value>,
     pub(super) released_at: Option<Timestamp>,
@@ -82,6 +91,8 @@ pub(super) struct Known {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) attempt: u64,
+    /// Of the object that it was told of.
+    pub(super) run_uid: Option<Box<str>>,
     pub(super) digest: Option<Digest>,
 }
 
@@ -100,12 +111,12 @@ pub(super) fn origin_of(metadata: &ObjectMeta) -> Option<OriginUid> {
     )
 }
 
-fn key_of(metadata: &ObjectMeta) -> WorkflowKey {
+pub(super) fn key_of(metadata: &ObjectMeta) -> WorkflowKey {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     WorkflowKey::new(&text(&metadata.namespace), &text(&metadata.name))
 }
 
-fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     Some(metadata.annotations.as_ref()?.get(key)?.as_str())
 }
 
@@ -129,6 +140,8 @@ impl Work {
             withdraw: annotation(&work.metadata, names::WITHDRAW_ANNOTATION)
                 .and_then(|text| text.parse().ok()),
             lost_after: lost::told(&work.metadata),
+            has_started: annotation(&work.metadata, names::STARTED_ANNOTATION) == Some("true"),
+            cluster_id: annotation(&work.metadata, names::CLUSTER_ID_ANNOTATION).map(Box::from),
             control: Control::of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
@@ -175,9 +188,11 @@ impl Object {
     pub(super) fn new(object: Workflow) -> Self {
         let attempt = attempt_of(&object.metadata);
         let applied = Applied::of(&object.metadata);
+        let is_born_here = is_born_here(&object.metadata);
         let metadata = object.metadata;
         Self {
             key: key_of(&metadata),
+            is_born_here,
             attempt,
             applied,
             uid: metadata.uid.unwrap_or_default(),
@@ -215,6 +230,7 @@ impl Record {
         Self {
             attempt: attempt_of(&record.metadata),
             outcome: annotation(&record.metadata, names::OUTCOME_ANNOTATION).and_then(Outcome::parse),
+            run_uid: annotation(&record.metadata, names::RUN_UID_ANNOTATION).map(Box::from),
             ending: annotation(&record.metadata, names::ENDING_ANNOTATION)
                 .and_then(|text| serde_json::from_str(text).ok()),
             released_at: annotation(&record.metadata, names::RELEASED_ANNOTATION)
@@ -231,6 +247,7 @@ impl Known {
         Self {
             attempt: attempt_of(&status.metadata),
             digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Digest::parse),
+            run_uid: annotation(&status.metadata, names::RUN_UID_ANNOTATION).map(Box::from),
             uid: status.metadata.uid.unwrap_or_default(),
             resource_version: status.metadata.resource_version.unwrap_or_default(),
         }

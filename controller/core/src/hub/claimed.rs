@@ -4,7 +4,11 @@ use argosy_api::names;
 use serde_json::json;
 
 use super::{Hub, HubAction, action::Purpose, moving::Move, work::Work, workflow_view::WorkflowView};
-use crate::{ClusterName, WorkflowKey, claim::Claim, patch::JsonPatch};
+use crate::{
+    ClusterName, WorkflowKey,
+    claim::Claim,
+    patch::{JsonPatch, annotation_path},
+};
 
 impl Hub {
     pub(super) fn decide_claimed(
@@ -50,7 +54,7 @@ impl Hub {
     }
 
     /// Puts the ManifestWork of the claimed attempt into the mailbox. One that was deleted by hand comes back, so that
-    /// the run can still be controlled; the agent remembers that it has started.
+    /// the run can still be controlled; it says that the attempt has started, should the agent not remember that.
     fn send(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
         let has_ended = view.is_final()
             || self
@@ -67,8 +71,20 @@ impl Hub {
                 work: Box::new(self.manifest_work(key, view, claim, false)),
             }),
             Some(work) if work.attempt < claim.attempt => self.clear(view, Some(claim), &claim.cluster, work),
-            Some(_) => None,
+            Some(work) => self.name_starter(view, claim, work),
         }
+    }
+
+    /// Says which cluster may start what was sent while none of its name was heard of.
+    fn name_starter(&self, view: &WorkflowView, claim: &Claim, work: &Work) -> Option<HubAction> {
+        let starter = self.clusters.get(&claim.cluster)?.starter()?;
+        let is_open = work.awaits_cluster && work.attempt == claim.attempt && !work.is_deleting;
+        (is_open && !starter.is_empty()).then(|| HubAction::ControlWork {
+            cluster: claim.cluster.clone(),
+            origin: view.uid.clone(),
+            patch: JsonPatch::guarded(&work.uid, &work.resource_version)
+                .set(&annotation_path(names::CLUSTER_ID_ANNOTATION), starter),
+        })
     }
 
     /// Whether a later attempt than the claimed one may still start: the WDS was put back to a backup.

@@ -29,6 +29,8 @@ pub(super) struct Cluster {
     pub(super) labels: Arc<BTreeMap<String, String>>,
     pub(super) annotations: BTreeMap<String, String>,
     conditions: Vec<Condition>,
+    /// What tells it from another cluster of its name, if its agent has told.
+    pub(super) id: Option<String>,
     /// `None` where they are not ours to write: OCM's hub does it, or the cluster is going.
     taints: Option<Vec<Taint>>,
     /// It takes no Workflow that is not there already.
@@ -58,7 +60,10 @@ const DEFAULT_LEASE: SignedDuration = SignedDuration::from_secs(60);
 impl Cluster {
     /// The cluster of an object.
     pub(super) fn new(cluster: ManagedCluster) -> Self {
-        let conditions = cluster.status.unwrap_or_default().conditions;
+        let status = cluster.status.unwrap_or_default();
+        let mut claims = status.cluster_claims.into_iter();
+        let id = claims.find(|claim| claim.name == names::CLUSTER_ID_CLAIM);
+        let conditions = status.conditions;
         // OCM's hub writes this of every cluster, accepted or denied; nobody else does.
         let has_ocm_hub = conditions.iter().any(|known| known.type_ == types::HUB_ACCEPTED);
         let is_going = cluster.metadata.deletion_timestamp.is_some();
@@ -71,9 +76,16 @@ impl Cluster {
             resource_version: cluster.metadata.resource_version.unwrap_or_default(),
             labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
             annotations,
+            id: id.map(|claim| claim.value),
             taints: (!has_ocm_hub && !is_going).then_some(cluster.spec.taints),
             conditions,
         }
+    }
+
+    /// Which cluster of this name may start what is sent now: the one that is heard of. Of none, this is empty until one is.
+    pub(super) fn starter(&self) -> Option<&str> {
+        let id = self.id.as_deref()?;
+        Some(if self.is_available() { id } else { "" })
     }
 
     fn available(&self) -> Option<&Condition> {

@@ -12,7 +12,7 @@ use argosy_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Hub, workflow_view::WorkflowView};
+use super::{Cluster, Hub, workflow_view::WorkflowView};
 use crate::{WorkflowKey, claim::Claim};
 
 impl Hub {
@@ -69,6 +69,13 @@ impl Hub {
                 names::LOST_AFTER_ANNOTATION.to_owned(),
                 after.as_secs().to_string(),
             );
+        }
+        if self.has_started(view, claim) {
+            annotations.insert(names::STARTED_ANNOTATION.to_owned(), "true".to_owned());
+        }
+        let cluster = self.clusters.get(&claim.cluster);
+        if let Some(starter) = cluster.and_then(Cluster::starter) {
+            annotations.insert(names::CLUSTER_ID_ANNOTATION.to_owned(), starter.to_owned());
         }
         if is_withdrawal {
             annotations.insert(names::WITHDRAW_ANNOTATION.to_owned(), attempt);

@@ -17,6 +17,7 @@ mod moving;
 mod notices;
 mod order;
 mod policies;
+mod rebuilding;
 mod refusing;
 mod removing;
 mod reporting;

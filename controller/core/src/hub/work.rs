@@ -30,6 +30,8 @@ pub(super) struct Work {
     /// The grace period that its agent was told, if any.
     pub(super) lost_after: Option<SignedDuration>,
     pub(super) has_annotations: bool,
+    /// It was sent while no cluster of its name was heard of, and is not to be started before one is.
+    pub(super) awaits_cluster: bool,
     /// What is asked of the run.
     pub(super) control: Option<String>,
     /// The agent has promised never to create the attempt.
@@ -144,6 +146,9 @@ impl Work {
             is_released,
             lost_after: lost::told(&work.metadata),
             has_annotations: work.metadata.annotations.is_some(),
+            awaits_cluster: (work.metadata.annotations.as_ref())
+                .and_then(|annotations| annotations.get(names::CLUSTER_ID_ANNOTATION))
+                .is_some_and(String::is_empty),
             is_withdrawn: is_true(types::WITHDRAWN),
             is_started: is_true(types::APPLIED) || already_created,
             lost_at,

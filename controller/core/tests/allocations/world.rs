@@ -220,6 +220,7 @@ pub(crate) fn downsync(workflows: usize) -> Downsync {
 pub(crate) fn agent(workflows: usize, nodes: usize) -> Agent {
     let mut agent = Agent::new(AgentConfig {
         cluster: "member".into(),
+        cluster_id: None,
     });
     for input in [
         AgentInput::work(list((0..workflows).map(work))),

@@ -2,11 +2,12 @@
 //!
 //! Mirrors what the shell promises: a taken name is answered with the object that has it, if that is ours.
 
-use argosy_api::names;
+use argosy_api::{Workflow, names};
 use argosy_core::{
-    Failure, OriginUid, WorkflowKey,
-    agent::{Agent, AgentAction, AgentConfig, AgentInput},
+    Failure, OriginUid,
+    agent::{Agent, AgentAction, AgentConfig, AgentInput, Sought},
     lost::Fence,
+    patch::JsonPatch,
 };
 use serde_json::{Value, json};
 
@@ -27,9 +28,10 @@ fn in_mailbox(object: &Value, number: usize) -> bool {
 }
 
 impl Process for Agent {
-    fn start(number: usize, _: &Servers) -> Self {
+    fn start(number: usize, servers: &Servers) -> Self {
         Self::new(AgentConfig {
             cluster: CLUSTERS[number].into(),
+            cluster_id: Some(servers.cluster_ids[number].clone()),
         })
     }
 
@@ -85,16 +87,20 @@ impl Process for Agent {
             | AgentAction::Look(_)
             | AgentAction::Delete { .. }
             | AgentAction::Control { .. }
-            | AgentAction::LetGo { .. } => on_objects(origin, action, number, servers),
+            | AgentAction::LetGo { .. }
+            | AgentAction::Disown { .. } => on_objects(origin, action, number, servers),
             AgentAction::Record(_) | AgentAction::AmendRecord { .. } | AgentAction::DropRecord(_) => {
                 on_records(action, &mut servers.wecs[number])
             }
             AgentAction::Conditions {
-                denied: Some(key), ..
-            } if let Some(there) = look(origin, key, &servers.wecs[number])? => {
+                denied: Some(sought), ..
+            } if let Some(there) = look(origin, sought, number, &servers.wecs[number])? => {
                 Ok(AgentInput::object(apply(there)))
             }
-            _ => in_the_mailbox(action, CLUSTERS[number], &mut servers.its),
+            _ => {
+                servers.ledger.check_report(action);
+                in_the_mailbox(action, CLUSTERS[number], &mut servers.its)
+            }
         }
     }
 }
@@ -117,13 +123,13 @@ fn on_objects(
     };
     match action {
         AgentAction::Create { object, .. } => {
-            let (object, is_new) = create(wec, json_of(object))?;
+            let (object, is_new) = create(origin, wec, object, number)?;
             if is_new {
                 ledger.note_start(&object, number);
             }
             Ok(AgentInput::object(apply(object)))
         }
-        AgentAction::Look(key) => Ok(answer(look(origin, key, wec)?, origin.as_str())),
+        AgentAction::Look(sought) => Ok(answer(look(origin, sought, number, wec)?, origin.as_str())),
         AgentAction::Delete { key, uid } => {
             let name = names::work_name(origin.as_str());
             let is_it = |event: &Event| {
@@ -135,35 +141,59 @@ fn on_objects(
                 its.log.iter().any(is_it),
                 "{key} is deleted, and its ManifestWork was not"
             );
+            ledger.check_target(uid, true);
             let deleted = found(wec.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid)))?.flatten();
             Ok(answer(deleted, origin.as_str()))
         }
-        AgentAction::LetGo { key, patch } | AgentAction::Control { key, patch, .. } => Ok(answer(
-            found(wec.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value()))?,
-            origin.as_str(),
-        )),
+        AgentAction::LetGo { key, patch } | AgentAction::Control { key, patch, .. } => {
+            ledger.check_target(target(patch), true);
+            let patched = wec.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value());
+            Ok(answer(found(patched)?, origin.as_str()))
+        }
+        AgentAction::Disown { key, patch } => {
+            ledger.check_target(target(patch), false);
+            let patched = wec.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value());
+            let copy = found(patched)?.ok_or(Failure::Conflict)?;
+            Ok(AgentInput::object(apply(copy)))
+        }
         other => panic!("{other:?} is not about objects"),
     }
 }
 
-/// What is there under the name, if it is ours.
-fn look(origin: &OriginUid, key: &WorkflowKey, wec: &ApiServer) -> Result<Option<Value>, Failure> {
-    let there = found(wec.get(Kind::Workflow, &key.namespace, &key.name))?;
-    Ok(there.filter(|there| label(there, names::ORIGIN_UID_LABEL) == origin.as_str()))
+/// UID of the object that a patch is for.
+fn target(patch: &JsonPatch) -> &str {
+    let uid = patch.value_at("/metadata/uid").and_then(Value::as_str);
+    uid.expect("a patch is guarded")
+}
+
+/// What is there under the name, if it is what is sought.
+fn look(
+    origin: &OriginUid,
+    sought: &Sought,
+    number: usize,
+    wec: &ApiServer,
+) -> Result<Option<Value>, Failure> {
+    let there = found(wec.get(Kind::Workflow, &sought.key.namespace, &sought.key.name))?;
+    Ok(there.filter(|there| is_it(origin, sought, number, there)))
+}
+
+fn is_it(origin: &OriginUid, sought: &Sought, number: usize, there: &Value) -> bool {
+    let there: Workflow = serde_json::from_value(there.clone()).expect("a Workflow decodes");
+    sought.is(&there.metadata, origin, CLUSTERS[number])
 }
 
 /// The object, and whether it was not there before.
-fn create(wec: &mut ApiServer, object: Value) -> Result<(Value, bool), Failure> {
-    let (namespace, name) = (
-        text(&object, "/metadata/namespace").to_owned(),
-        text(&object, "/metadata/name").to_owned(),
-    );
-    let origin = label(&object, names::ORIGIN_UID_LABEL).to_owned();
-    match wec.create(Kind::Workflow, object) {
+fn create(
+    origin: &OriginUid,
+    wec: &mut ApiServer,
+    object: &Workflow,
+    number: usize,
+) -> Result<(Value, bool), Failure> {
+    let sought = Sought::of(object);
+    match wec.create(Kind::Workflow, json_of(object)) {
         Err(Failure::Foreign(message)) => {
-            let there = wec.get(Kind::Workflow, &namespace, &name)?;
-            let same = label(&there, names::ORIGIN_UID_LABEL) == origin;
-            if same {
+            let there = wec.get(Kind::Workflow, &sought.key.namespace, &sought.key.name)?;
+            if is_it(origin, &sought, number, &there) {
                 Ok((there, false))
             } else {
                 Err(Failure::Foreign(message))

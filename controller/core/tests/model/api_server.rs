@@ -129,6 +129,11 @@ impl ApiServer {
         Ok(self.store(key, object))
     }
 
+    /// All objects that are meant are gone, and nobody is told.
+    pub(crate) fn lose(&mut self, is_meant: impl Fn(Kind, &Value) -> bool) {
+        self.objects.retain(|key, object| !is_meant(key.0, object));
+    }
+
     pub(crate) fn back_up(&mut self) {
         self.backup = Some((self.version, self.objects.clone()));
     }

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::{
     api_server::{Kind, text},
+    copies,
     ledger::{attempt, claimed_attempt, is_ours, is_own, noted, phase},
-    removal,
+    rebuilt, removal,
     runs::{self, is_for_all},
     script::UserStep,
     servers::{CLUSTERS, annotation, label},
@@ -16,8 +17,9 @@ use crate::{
 /// The object of a Workflow in a WEC, if it is there.
 fn object_of(world: &World, uid: &str) -> Option<Value> {
     let mut objects = world.servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
+    let is_run = |object: &&Value| world.servers.ledger.is_run(object);
     objects
-        .find(|object| label(object, names::ORIGIN_UID_LABEL) == uid)
+        .find(|object| label(object, names::ORIGIN_UID_LABEL) == uid && is_run(object))
         .cloned()
 }
 
@@ -30,8 +32,11 @@ fn may_wait(object: &Value) -> bool {
 /// What is selected runs on one cluster, and is shown as it is there.
 pub(crate) fn at_rest(world: &World) {
     removal::check_mailboxes(&world.servers);
+    copies::check_let_go(&world.servers);
+    rebuilt::check_records(&world.servers);
     for object in world.workflows() {
         let uid = text(&object, "/metadata/uid");
+        rebuilt::check_told(&world.servers, &object);
         if world.servers.ledger.tampered.contains(uid) {
             continue;
         }
@@ -92,6 +97,9 @@ fn check_blocked(world: &World, object: &Value) {
         .iter()
         .position(|name| *name == label(object, names::CLUSTER_LABEL));
     let wec = &world.servers.wecs[cluster.expect("is claimed for a cluster")];
+    if rebuilt::is_uncertain(&world.servers, object) {
+        return;
+    }
     let there = wec.get(Kind::Workflow, "argo", text(object, "/metadata/name"));
     assert!(there.is_ok(), "claimed and not started: {object:#}");
     let conditions = object["status"]["conditions"]
@@ -280,7 +288,9 @@ pub(crate) fn after_deletion(world: &mut World) {
         return;
     }
     for wec in removal::served(&world.servers) {
-        assert_eq!(left(wec.list(Kind::Workflow).cloned()), Vec::<String>::new());
+        let is_run = |object: &&Value| world.servers.ledger.is_run(object);
+        let runs = wec.list(Kind::Workflow).filter(is_run);
+        assert_eq!(left(runs.cloned()), Vec::<String>::new());
     }
     world.wait(30);
     world.settle();

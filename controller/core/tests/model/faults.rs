@@ -13,7 +13,7 @@ use crate::{
 
 impl World {
     /// Whether the ManifestWork says that the object was created.
-    fn is_noted(&self, cluster: usize, object: &Value) -> bool {
+    pub(crate) fn is_noted(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let work = self.servers.its.get(Kind::Work, CLUSTERS[cluster], &name);
         let work = work.unwrap_or_default();
@@ -25,8 +25,10 @@ impl World {
     pub(crate) fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {
         let origin = match what {
             Tamper::DeleteObject | Tamper::DestroyObject => {
-                let is_fit =
-                    |object: &Value| matches!(what, Tamper::DeleteObject) || self.is_noted(cluster, object);
+                let is_fit = |object: &Value| {
+                    self.servers.ledger.is_run(object)
+                        && (matches!(what, Tamper::DeleteObject) || self.is_noted(cluster, object))
+                };
                 let Some(object) = self.pick(cluster, choice, is_fit) else {
                     return;
                 };

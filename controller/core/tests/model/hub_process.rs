@@ -110,11 +110,11 @@ impl Process for Hub {
                 if text(&cluster, "/metadata/resourceVersion") != resource_version {
                     return Err(Failure::Conflict);
                 }
-                let status = json!({ "conditions": conditions });
+                let conditions = json!(conditions);
                 Ok(HubInput::Cluster(apply(its.edit(
                     Kind::Cluster,
                     &cluster,
-                    |cluster| cluster["status"] = status,
+                    |cluster| cluster["status"]["conditions"] = conditions,
                 )?)))
             }
             HubAction::ClusterTaints {

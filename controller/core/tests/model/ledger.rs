@@ -24,6 +24,13 @@ pub(crate) struct Ledger {
     started_runs: BTreeMap<(String, String), String>,
     /// Creations on WECs by origin: cluster and attempt.
     pub(crate) starts: BTreeMap<String, Vec<(&'static str, u64)>>,
+    /// UIDs of the objects that agents have created.
+    pub(crate) created: BTreeSet<String>,
+    /// Clusters that have taken the name of another one, and mailboxes that were made anew.
+    pub(crate) rebuilt: BTreeSet<&'static str>,
+    pub(crate) new_mailboxes: BTreeSet<&'static str>,
+    /// Attempts that were started on a cluster that is no more, by origin.
+    pub(crate) lost_runs: BTreeSet<(String, u64)>,
     /// Pods on WECs by origin and node.
     pods: BTreeMap<(String, String), usize>,
     /// Nodes that users wanted to run again.
@@ -122,6 +129,7 @@ impl Ledger {
     /// has started.
     pub(crate) fn note_start(&mut self, object: &Value, wec: usize) {
         let origin = label(object, names::ORIGIN_UID_LABEL);
+        self.created.insert(text(object, "/metadata/uid").to_owned());
         let starts = self.starts.entry(origin.to_owned()).or_default();
         let start = (CLUSTERS[wec], attempt(object));
         let name = text(object, "/metadata/name");
@@ -168,8 +176,16 @@ impl Ledger {
         );
     }
 
-    /// A pod starts on a WEC.
+    /// Whether an object of a WEC is the one that an agent created, and no copy of it.
+    pub(crate) fn is_run(&self, object: &Value) -> bool {
+        self.created.contains(text(object, "/metadata/uid"))
+    }
+
+    /// A pod starts on a WEC. Those of copies are their own.
     pub(crate) fn note_pod(&mut self, object: &Value, node: &str) {
+        if !self.is_run(object) {
+            return;
+        }
         let origin = label(object, names::ORIGIN_UID_LABEL);
         let key = (origin.to_owned(), node.to_owned());
         let pods = self.pods.entry(key.clone()).or_default();
@@ -294,6 +310,9 @@ impl Ledger {
                     "{:#}",
                     event.object
                 );
+                continue;
+            }
+            if !self.created.contains(text(&event.object, "/metadata/uid")) {
                 continue;
             }
             let attempt = attempt(&event.object);

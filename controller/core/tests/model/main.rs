@@ -15,11 +15,13 @@ mod agent_process;
 mod api_server;
 mod argo;
 mod checks;
+mod copies;
 mod faults;
 mod gate;
 mod hub_process;
 mod kept;
 mod ledger;
+mod rebuilt;
 mod removal;
 mod runs;
 mod script;
@@ -43,7 +45,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 10;
+const TESTS: u32 = 11;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -173,6 +175,17 @@ fn guarded_no_workflow_runs_twice_and_none_is_stuck_where_clusters_are_removed()
         true,
         Theme {
             removing: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_what_started_on_a_cluster_or_from_a_mailbox_that_is_no_more_starts_there_no_more() {
+    explore(
+        true,
+        Theme {
+            rebuilding: true,
             ..Theme::default()
         },
     );

@@ -104,7 +104,9 @@ pub(crate) fn check_given_up(servers: &Servers, object: &Value) {
 
 fn is_left_alone(servers: &Servers, origin: &str) -> bool {
     let mut objects = servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
-    objects.any(|there| label(there, names::ORIGIN_UID_LABEL) == origin && !is_deleting(there))
+    objects.any(|there| {
+        label(there, names::ORIGIN_UID_LABEL) == origin && !is_deleting(there) && servers.ledger.is_run(there)
+    })
 }
 
 /// The clusters that have not been removed.

@@ -66,6 +66,12 @@ pub(crate) enum Step {
     /// The control cluster deletes what its owner has left behind.
     CollectGarbage,
     Tamper(usize, usize, Tamper),
+    /// Somebody on a cluster copies what runs there, or deletes a copy.
+    Copy(usize, usize, CopyStep),
+    /// Another cluster takes the name of one, which is no more.
+    Rebuild(usize),
+    /// The mailbox of a cluster is lost, and made anew.
+    NewMailbox(usize),
     /// A backup of a space is taken; of `Wec` none is.
     Backup(Space),
     /// The last backup is put back; whether numbers of versions go on from where they were.
@@ -121,6 +127,18 @@ pub(crate) struct Draft {
     pub(crate) waits: bool,
     /// Its last step fails the first time.
     pub(crate) fails: bool,
+}
+
+/// What somebody on a cluster does with copies of what runs there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyStep {
+    /// `kubectl get -o yaml | kubectl create` under another name.
+    Create,
+    /// `argo resubmit`.
+    Resubmit,
+    /// The object is destroyed, once it was reported, and a copy of it has its name.
+    Replace,
+    Delete,
 }
 
 /// What somebody does who should not.

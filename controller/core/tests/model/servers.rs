@@ -25,6 +25,8 @@ pub(crate) struct Servers {
     pub(crate) wds: ApiServer,
     pub(crate) its: ApiServer,
     pub(crate) wecs: Vec<ApiServer>,
+    /// What tells a cluster from another one of its name.
+    pub(crate) cluster_ids: Vec<String>,
     pub(crate) now: Timestamp,
     /// Webhook and admission policies stand in front of the WDS.
     pub(crate) is_guarded: bool,
@@ -94,7 +96,10 @@ impl Servers {
         let (mut wds, mut its) = (ApiServer::new("wds"), ApiServer::new("its"));
         let now = "2026-11-21T10:00:00Z".parse().expect("is a time");
         for name in CLUSTERS {
-            let cluster = json!({ "metadata": { "name": name, "labels": { "name": name } }, "spec": {} });
+            let claim = json!({ "name": names::CLUSTER_ID_CLAIM, "value": name });
+            let cluster = json!({
+                "metadata": { "name": name, "labels": { "name": name } }, "spec": {}, "status": { "clusterClaims": [claim] },
+            });
             its.create(Kind::Cluster, cluster).expect("is new");
             its.create(Kind::Lease, lease(name, now)).expect("is new");
         }
@@ -106,6 +111,7 @@ impl Servers {
             wds,
             its,
             wecs: CLUSTERS.iter().map(|name| ApiServer::new(name)).collect(),
+            cluster_ids: CLUSTERS.iter().map(ToString::to_string).collect(),
             now,
             is_guarded,
             is_webhook_down: false,
@@ -139,9 +145,17 @@ impl Servers {
         }
     }
 
-    /// The agent of a cluster says that it is alive.
+    /// The agent of a cluster says which one it is, and that it is alive.
     pub(crate) fn renew_lease(&mut self, cluster: &'static str, now: Timestamp) {
         self.ledger.renewed.insert(cluster, self.now);
+        let number = CLUSTERS.iter().position(|name| *name == cluster);
+        let id = json!(self.cluster_ids[number.expect("is a cluster")]);
+        if let Ok(there) = self.its.get(Kind::Cluster, "", cluster)
+            && there["status"]["clusterClaims"][0]["value"] != id
+        {
+            let change = |there: &mut Value| there["status"]["clusterClaims"][0]["value"] = id;
+            self.its.edit(Kind::Cluster, &there, change).expect("is there");
+        }
         let there = self.its.get(Kind::Lease, cluster, names::CLUSTER_LEASE);
         if let Ok(there) = there {
             let change = |there: &mut Value| there["spec"] = lease(cluster, now)["spec"].clone();

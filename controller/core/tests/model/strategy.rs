@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::{
     actor::Fault,
-    script::{Draft, PolicyStep, Space, Step, Tamper, UserStep},
+    script::{CopyStep, Draft, PolicyStep, Space, Step, Tamper, UserStep},
 };
 
 /// What a script may hold besides the common.
@@ -18,6 +18,8 @@ pub(crate) struct Theme {
     pub(crate) reruns: bool,
     /// Clusters are taken out of the fleet.
     pub(crate) removing: bool,
+    /// Other clusters take the names of those that are no more, and mailboxes are lost.
+    pub(crate) rebuilding: bool,
     /// Workflows run on every cluster.
     pub(crate) everywhere: bool,
 }
@@ -96,6 +98,15 @@ fn tamper() -> impl Strategy<Value = Tamper> {
     ]
 }
 
+fn copy_step(theme: Theme) -> impl Strategy<Value = CopyStep> {
+    prop_oneof![
+        3 => Just(CopyStep::Create),
+        3 => Just(CopyStep::Resubmit),
+        1 => Just(if theme.tampering { CopyStep::Replace } else { CopyStep::Create }),
+        2 => Just(CopyStep::Delete),
+    ]
+}
+
 fn policy_step() -> impl Strategy<Value = PolicyStep> {
     prop_oneof![Just(PolicyStep::Toggle), Just(PolicyStep::Turn)]
 }
@@ -127,6 +138,7 @@ fn outer_step(theme: Theme) -> impl Strategy<Value = Step> {
         4 => (n(), 0_usize..4).prop_map(|(choice, age)| Step::Local(choice, age)),
         1 => n().prop_map(Step::LocalExpire),
         1 => (n(), n()).prop_map(|(cluster, number)| Step::Foreign(cluster, number)),
+        2 => (n(), n(), copy_step(theme)).prop_map(|(cluster, choice, what)| Step::Copy(cluster, choice, what)),
         1 => Just(Step::Webhook),
         1 => Just(Step::Stale),
         1 => any::<u8>().prop_map(Step::Wait),
@@ -155,6 +167,12 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes))
         .boxed();
     let remove = n().prop_map(Step::Remove).boxed();
+    let rebuild = prop_oneof![
+        2 => n().prop_map(Step::Rebuild),
+        1 => n().prop_map(Step::NewMailbox),
+        1 => (n(), 0_u8..8).prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes)),
+    ]
+    .boxed();
     let of_run = prop_oneof![
         6 => (n(), user_step(theme)).prop_map(|(choice, what)| Step::UserOfRun(choice, what)),
         1 => Just(Step::Policy(14, PolicyStep::Turn)),
@@ -171,6 +189,7 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         1 => if theme.second_agents { second } else { none() },
         3 => if theme.reruns { lose } else { none() },
         1 => if theme.removing { remove } else { none() },
+        2 => if theme.rebuilding { rebuild } else { none() },
     ]
     .boxed()
 }

@@ -134,6 +134,9 @@ impl World {
             Step::UserOfRun(choice, what) => self.user_of_run(choice, what),
             Step::CollectGarbage => self.collect_garbage(),
             Step::Tamper(cluster, choice, what) => self.tamper(cluster % CLUSTERS.len(), choice, what),
+            Step::Copy(cluster, choice, what) => self.copy_run(cluster % CLUSTERS.len(), choice, what),
+            Step::Rebuild(cluster) => self.rebuild(cluster % CLUSTERS.len()),
+            Step::NewMailbox(cluster) => self.make_mailbox_anew(cluster % CLUSTERS.len()),
             Step::Backup(space) => self.back_up(space),
             Step::Restore(space, numbers_go_on) => self.restore(space, numbers_go_on),
         }

@@ -36,14 +36,16 @@ pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
         return Ok(Teller::Ocm);
     }
     let version = call(wec.apiserver_version()).await?.git_version;
+    let id = cluster_id(wec).await?;
+    let nodes = allowed(nodes(wec).await)?;
+    Ok(Teller::Us(Facts { version, id, nodes }))
+}
+
+/// What tells the cluster from every other one, if it may be read.
+pub(super) async fn cluster_id(wec: &Client) -> Result<Option<String>, Failure> {
     let namespaces: Api<Namespace> = Api::all(wec.clone());
     let system = allowed(call(namespaces.get(SYSTEM_NAMESPACE)).await)?;
-    let nodes = allowed(nodes(wec).await)?;
-    Ok(Teller::Us(Facts {
-        version,
-        id: system.and_then(|namespace| namespace.metadata.uid),
-        nodes,
-    }))
+    Ok(system.and_then(|namespace| namespace.metadata.uid))
 }
 
 /// `None` where the agent lacks the right, as with the chart of an earlier release: the rest is told.
@@ -61,7 +63,7 @@ fn allowed<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-async fn serves_claims(wec: &Client) -> Result<bool, Failure> {
+pub(super) async fn serves_claims(wec: &Client) -> Result<bool, Failure> {
     let kind = claims_kind();
     match call(wec.list_api_group_resources(&kind.api_version)).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == kind.plural)),

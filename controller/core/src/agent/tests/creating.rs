@@ -7,7 +7,9 @@ fn a_manifest_is_created_with_our_marks_and_the_finalizer() {
     let created = serde_json::to_value(Cluster::of(work(3)).created()).unwrap();
     let expected = with(
         manifest(3),
-        json!({ "metadata": { "finalizers": ["argosy.dev/agent"] } }),
+        json!({ "metadata": {
+            "finalizers": ["argosy.dev/agent"], "annotations": { "argosy.dev/born-as": "argo/w" },
+        } }),
     );
     assert_eq!(created, expected);
 }
@@ -21,7 +23,7 @@ fn our_marks_are_put_on_whatever_the_manifest_says() {
     assert_eq!(created["metadata"]["labels"], labels);
     assert_eq!(
         created["metadata"]["annotations"],
-        json!({ "argosy.dev/attempt": "3" })
+        json!({ "argosy.dev/attempt": "3", "argosy.dev/born-as": "argo/w" })
     );
 }
 
@@ -29,6 +31,7 @@ fn our_marks_are_put_on_whatever_the_manifest_says() {
 fn nothing_is_created_before_everything_was_listed() {
     let mut agent = Agent::new(AgentConfig {
         cluster: "cluster1".into(),
+        cluster_id: None,
     });
     let work: ManifestWork = read(work(1));
     agent.apply(AgentInput::work(Change::Reset(vec![work])), now());

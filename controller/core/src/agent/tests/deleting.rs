@@ -7,7 +7,7 @@ fn a_seen_deletion_deletes_exactly_the_object() {
     let mut cluster = Cluster::running("Running");
     cluster.work(deleting(applied(1)));
     let expected = AgentAction::Delete {
-        key: WorkflowKey::new("argo", "w"),
+        key: key(),
         uid: "object".to_owned(),
     };
     assert_eq!(cluster.decide(), Some(expected));

@@ -8,10 +8,10 @@ fn unanswered() -> Failure {
 
 #[track_caller]
 fn looks(cluster: &Cluster) {
-    assert_eq!(
-        cluster.decide(),
-        Some(AgentAction::Look(WorkflowKey::new("argo", "w")))
-    );
+    let Some(AgentAction::Look(sought)) = cluster.decide() else {
+        panic!("it is looked for")
+    };
+    assert_eq!((sought.key, sought.attempt), (key(), 1));
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn a_manifest_work_that_a_restored_its_brings_back_finds_the_record() {
     let mut cluster = Cluster::new();
     cluster.record(with(record(1, "Finished"), stamp));
     cluster.work(work(1));
+    assert!(matches!(cluster.decide(), Some(AgentAction::AmendRecord { .. })));
+    cluster.record(record(1, "Finished"));
     assert_eq!(cluster.conditions(), ["Applied=True Finished"]);
 }
 

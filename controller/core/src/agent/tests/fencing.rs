@@ -45,10 +45,7 @@ fn after_an_unanswered_creation_it_is_looked_for_and_not_created_for_a_proof() {
     let mut cluster = Cluster::of(fenced(work(1)));
     cluster.fail(&Failure::Unreachable("no answer".to_owned()));
     cluster.work(fenced(asked_back(1)));
-    assert_eq!(
-        cluster.decide(),
-        Some(AgentAction::Look(WorkflowKey::new("argo", "w")))
-    );
+    assert_eq!(cluster.decide(), Some(AgentAction::Look(sought())));
     cluster.learn(AgentInput::ObjectGone(origin()));
     assert_eq!(cluster.conditions(), ["Withdrawn=True NeverCreated"]);
 }

@@ -13,7 +13,7 @@ fn an_attempt_that_was_never_created_is_promised_never_to_be() {
         panic!("conditions are written")
     };
     // Another process of this agent may have created it since the list was taken.
-    assert_eq!(denied, Some(WorkflowKey::new("argo", "w")));
+    assert_eq!(denied, Some(sought()));
     cluster.work(with(
         asked_back(1),
         json!({ "status": { "conditions": conditions } }),

@@ -1,0 +1,104 @@
+//! A cluster that was rebuilt under its name, or a mailbox that was made anew, starts nothing that has started before; what never started
+//! runs there.
+
+use anyhow::Result;
+use argosy_api::{ManagedCluster, ManifestWork, Workflow, names};
+use argosy_tests::lab::{
+    Scene, argo,
+    objects::{phase, says},
+    scene::{conditions, work_name},
+    waiting::{until, until_gone},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::json;
+
+/// Deletes a ManifestWork that waits for an agent which is not there.
+async fn lose(works: &Api<ManifestWork>, name: &str) -> Result<()> {
+    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    works.patch(name, &PatchParams::default(), &free).await?;
+    works.delete(name, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_has_started_is_not_started_from_a_mailbox_that_was_made_anew() -> Result<()> {
+    let scene = Scene::new("rebuilt-mailbox").await?;
+    let member = scene.pull().await?;
+    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    member.argo().start("hello").await?;
+    let is_running = |workflow: &Workflow| phase(workflow) == "Running";
+    until(&scene.workflows(), "hello", "it is shown as running", is_running).await?;
+    // Agent, object and mailbox are lost; what is left is the Workflow.
+    member.agent()?.kill()?;
+    argo::edit(&member.workflows(), "hello", |object| {
+        object.metadata.finalizers = None;
+    })
+    .await?;
+    member
+        .workflows()
+        .delete("hello", &DeleteParams::default())
+        .await?;
+    let name = work_name(&workflow);
+    let former = member.works().get(&name).await?;
+    member.reports().delete(&name, &DeleteParams::default()).await?;
+    lose(&member.works(), &name).await?;
+    let sent = until(&member.works(), &name, "it is sent again", |work| {
+        work.metadata.uid != former.metadata.uid
+    })
+    .await?;
+    assert_eq!(sent.annotations()[names::STARTED_ANNOTATION], "true");
+    member.agent()?.start_again().await?;
+    let is_over = |workflow: &Workflow| phase(workflow) == "Error";
+    until(
+        &scene.workflows(),
+        "hello",
+        "its run is shown as deleted",
+        is_over,
+    )
+    .await?;
+    scene.round_trip("sentinel", &member).await?;
+    assert!(member.workflows().get_opt("hello").await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_sent_to_a_former_cluster_of_the_name_waits_and_what_nobody_could_start_runs() -> Result<()>
+{
+    let scene = Scene::new("rebuilt-cluster").await?;
+    let mut member = scene.join_pull("pull", 15).await?;
+    scene.round_trip("sentinel", &member).await?;
+    member.agent()?.kill()?;
+    // Nobody knows yet that the cluster is no more.
+    let sent = scene.submit("sent", &member).await?;
+    let work = until(&member.works(), &work_name(&sent), "it is sent", |_| true).await?;
+    let former = work.annotations()[names::CLUSTER_ID_ANNOTATION].clone();
+    assert!(!former.is_empty());
+    let is_away = |cluster: &ManagedCluster| {
+        let told = conditions(cluster);
+        told.get("ManagedClusterConditionAvailable")
+            .is_some_and(|(status, _)| status != "True")
+    };
+    until(&scene.clusters(), &member.cluster, "it is away", is_away).await?;
+    let queued = scene.submit("queued", &member).await?;
+    let work = until(&member.works(), &work_name(&queued), "it is sent", |_| true).await?;
+    assert_eq!(work.annotations()[names::CLUSTER_ID_ANNOTATION], "");
+    let rebuilt = &scene.stage.servers.wecs[1];
+    member.kubeconfig = rebuilt.kubeconfig().to_owned();
+    member.wec = rebuilt.client().await?;
+    scene.start_agent(&mut member, 15).await?;
+    until(&member.workflows(), "queued", "it is started there", |_| true).await?;
+    let work = member.works().get(&work_name(&queued)).await?;
+    assert_ne!(work.annotations()[names::CLUSTER_ID_ANNOTATION], former);
+    until(&scene.workflows(), "sent", "it says why it waits", |workflow| {
+        says(workflow, "Dispatched", "False", "OtherCluster")
+    })
+    .await?;
+    scene.round_trip("another", &member).await?;
+    assert!(member.workflows().get_opt("sent").await?.is_none());
+    scene.workflows().delete("sent", &DeleteParams::default()).await?;
+    until_gone(&scene.workflows(), "sent", "it can be deleted").await?;
+    Ok(())
+}
