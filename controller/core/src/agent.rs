@@ -124,7 +124,7 @@ pub struct Agent {
     /// The runs.
     objects: Table<Object>,
     /// What bears the labels of a run, and is not the object that this agent created.
-    copies: HashMap<OriginUid, Vec<Box<Object>>>,
+    copies: HashMap<OriginUid, Vec<Object>>,
     records: Table<Record>,
     /// Objects that were seen to go without a record: somebody took the finalizer off. Never made again.
     vanished: HashMap<OriginUid, Sought>,

@@ -81,7 +81,8 @@ async fn introduce(member: &Member, id: &str) {
         match write_id(member, id).await {
             Ok(()) => return,
             Err(failure @ (Failure::Refused(_) | Failure::NotFound { .. } | Failure::Unserved(_))) => {
-                return tracing::warn!(error = %failure, "cannot tell the hub which cluster this is");
+                tracing::warn!(error = %failure, "cannot tell the hub which cluster this is");
+                return;
             }
             Err(failure) => tracing::debug!(error = %failure, "cannot tell the hub which cluster this is"),
         }

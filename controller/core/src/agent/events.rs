@@ -177,20 +177,21 @@ impl Agent {
         let is_place = |known: &Object| known.uid == object.uid || known.key == object.key;
         let is_newer = |known: &Object| is_newer(Some(&object.resource_version), &known.resource_version);
         let copies = self.copies.get_mut(&origin).into_iter().flatten();
-        let mut known = self.objects.get_mut(&origin).into_iter().chain(copies);
+        let run = self.objects.get_mut(&origin).map(Box::as_mut);
+        let mut known = run.into_iter().chain(copies);
         match known.find(|known| is_place(known)) {
             Some(known) if !is_newer(known) => return Dirty::new(),
-            Some(known) if known.uid == object.uid => *known = object,
+            Some(known) if known.uid == object.uid => *known = *object,
             known => {
                 let former = known.map(|known| known.uid.clone());
-                self.replace(&origin, former.as_deref(), object);
+                self.replace(&origin, former.as_deref(), *object);
             }
         }
         [origin].into()
     }
 
     /// An object is there that was not, perhaps in the place of one that must have gone unseen.
-    fn replace(&mut self, origin: &OriginUid, former: Option<&str>, object: Box<Object>) {
+    fn replace(&mut self, origin: &OriginUid, former: Option<&str>, object: Object) {
         let run = self.objects.get(origin).map(|run| run.uid.as_str());
         if former.is_some() && run == former {
             self.forget_object(origin.clone());

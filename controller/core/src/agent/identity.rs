@@ -111,14 +111,15 @@ impl Agent {
             return;
         }
         let mut all = self.copies.remove(origin).unwrap_or_default();
-        all.extend(self.objects.remove(origin));
+        all.extend(self.objects.remove(origin).map(|object| *object));
         let runs = all.iter().enumerate();
         let run = runs
             .filter(|(_, object)| self.is_run(origin, object))
             .max_by_key(|(_, object)| (object.attempt, &object.uid))
             .map(|(at, _)| at);
         if let Some(at) = run {
-            self.objects.insert(origin.clone(), all.swap_remove(at));
+            let run = Box::new(all.swap_remove(at));
+            self.objects.insert(origin.clone(), run);
         }
         if !all.is_empty() {
             self.copies.insert(origin.clone(), all);

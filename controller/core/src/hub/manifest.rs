@@ -53,6 +53,18 @@ impl Hub {
             (names::ORIGIN_UID_LABEL, view.uid.as_str()),
             (names::ORIGIN_WDS_LABEL, &self.config.wds_name),
         ]));
+        metadata.annotations = Some(self.notes(key, view, claim, is_withdrawal));
+        work
+    }
+
+    /// What its agent has to know of the attempt besides the object.
+    fn notes(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+        is_withdrawal: bool,
+    ) -> BTreeMap<String, String> {
         let attempt = claim.attempt.to_string();
         let mut annotations = strings([
             (names::ORIGIN_NAMESPACE_ANNOTATION, &*key.namespace),
@@ -80,8 +92,7 @@ impl Hub {
         if is_withdrawal {
             annotations.insert(names::WITHDRAW_ANNOTATION.to_owned(), attempt);
         }
-        metadata.annotations = Some(annotations);
-        work
+        annotations
     }
 
     /// What in the templates of a Workflow cannot be expanded for its cluster.

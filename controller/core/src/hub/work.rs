@@ -146,7 +146,10 @@ impl Work {
             is_released,
             lost_after: lost::told(&work.metadata),
             has_annotations: work.metadata.annotations.is_some(),
-            awaits_cluster: (work.metadata.annotations.as_ref())
+            awaits_cluster: work
+                .metadata
+                .annotations
+                .as_ref()
                 .and_then(|annotations| annotations.get(names::CLUSTER_ID_ANNOTATION))
                 .is_some_and(String::is_empty),
             is_withdrawn: is_true(types::WITHDRAWN),

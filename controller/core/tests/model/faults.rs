@@ -13,7 +13,7 @@ use crate::{
 
 impl World {
     /// Whether the ManifestWork says that the object was created.
-    pub(crate) fn is_noted(&self, cluster: usize, object: &Value) -> bool {
+    fn is_noted(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let work = self.servers.its.get(Kind::Work, CLUSTERS[cluster], &name);
         let work = work.unwrap_or_default();

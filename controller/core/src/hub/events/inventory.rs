@@ -67,7 +67,7 @@ impl Hub {
             let has_news = |known: &Cluster| {
                 known.differs_in_reachability(&cluster)
                     || known.standing() != cluster.standing()
-                    || known.id != cluster.id
+                    || known.starter() != cluster.starter()
                     || (&known.labels, &known.annotations) != (&cluster.labels, &cluster.annotations)
             };
             if known.is_none_or(has_news) {
