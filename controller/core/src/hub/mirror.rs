@@ -221,7 +221,9 @@ impl Hub {
         };
         conditions.push(if ended {
             dispatched(claim)
-        } else if self.is_leaving(view, claim) {
+        } else if self.is_leaving(view, claim)
+            && obstacle.is_none_or(|(why, _)| why.as_str() != reason::OTHER_CLUSTER)
+        {
             WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &moving(view, claim))
         } else if let Some(failure) = &view.send_failure {
             WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &failure.message)

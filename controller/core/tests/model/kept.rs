@@ -407,6 +407,18 @@ fn an_agent_that_starts_beside_another_denies_nothing_that_the_other_has_created
 }
 
 #[test]
+fn a_workflow_that_was_sent_before_its_cluster_was_heard_of_starts_there() {
+    run(
+        false,
+        &[
+            Cut(0, Space::Its),
+            CatchUp(0, None),
+            User(0, Create("cluster1", SUSPENDED)),
+        ],
+    );
+}
+
+#[test]
 fn a_step_resumed_in_a_copy_that_is_taken_back_was_resumed_too_early() {
     run(
         true,

@@ -7,9 +7,11 @@ use argosy_api::{names, workflow};
 use serde_json::Value;
 
 use crate::{
+    actor::Fault,
     api_server::{Kind, text},
+    checks,
     ledger::{claimed_attempt, is_ours, phase},
-    script::Space,
+    script::{SUSPENDED, Space, Step, UserStep},
     servers::{CLUSTERS, Servers, annotation, label, lease},
     world::World,
 };
@@ -100,4 +102,24 @@ pub(crate) fn check_records(servers: &Servers) {
             );
         }
     }
+}
+
+#[test]
+fn what_was_sent_while_its_cluster_was_away_runs_on_the_one_that_takes_its_name() {
+    let mut world = World::new(true);
+    let create = Step::User(0, UserStep::Create("cluster1", SUSPENDED));
+    let catch_up = |who| Step::CatchUp(who, Fault::None);
+    for step in [
+        catch_up(1),
+        Step::Lose(0, 7),
+        catch_up(0),
+        create,
+        catch_up(0),
+        Step::Rebuild(0),
+    ] {
+        world.step(&step);
+    }
+    world.settle();
+    assert_eq!(world.servers.ledger.starts.len(), 1);
+    checks::at_rest(&world);
 }
