@@ -77,6 +77,8 @@ pub(super) struct WorkflowView {
     pub(super) ask_failure: RunFailure,
     /// A run could not be created since the record was written last.
     pub(super) has_failed_to_create: bool,
+    /// It was seen with Pod nodes while nothing held it, whatever its status says now.
+    pub(super) has_run_here: bool,
     /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
     pub(super) lease_read: Option<MicroTime>,
 }
@@ -162,7 +164,9 @@ impl WorkflowView {
         let record = Record::of(&object.metadata);
         let passed_on = passed_on(&object.metadata);
         let metadata = object.metadata;
+        let status = Status::new(object.status.as_ref());
         Self {
+            has_run_here: status.has_pod_nodes && claim.is_none() && !is_held,
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             is_templated: is_templated(metadata.annotations.as_ref()),
@@ -179,7 +183,7 @@ impl WorkflowView {
             overtaken: verbs.overtaken,
             initial_status,
             last_attempt,
-            status: Status::new(object.status.as_ref()),
+            status,
             placement: Arc::default(),
             wrote: None,
             settled: Cell::new(None),
@@ -201,6 +205,7 @@ impl WorkflowView {
         if known.uid != self.uid {
             return;
         }
+        self.has_run_here |= known.has_run_here;
         self.wrote = known.wrote;
         self.settled.set(known.settled.get());
         self.unsure_of.clone_from(&known.unsure_of);
@@ -211,9 +216,21 @@ impl WorkflowView {
         // Whoever takes it off the object does not make anything run again.
         self.record.remember(&known.record);
         self.has_failed_to_create = known.has_failed_to_create && self.record == known.record;
+        self.stay_run_of(known);
         if known.claim == self.claim {
             self.send_failure.clone_from(&known.send_failure);
             self.lease_read.clone_from(&known.lease_read);
+        }
+    }
+
+    /// A claim that has no UID yet says of which Workflow this is a run only while that owns it. It stays a run when it is left behind.
+    fn stay_run_of(&mut self, known: &Self) {
+        let (Some(claim), Some(before)) = (&mut self.claim, &known.claim) else {
+            return;
+        };
+        if claim.run_of.is_none() && claim.born_as.is_some() && claim.born_as == before.born_as {
+            claim.run_of.clone_from(&before.run_of);
+            self.run_of = before.run_of.clone().map(|uid| Parent { uid, key: None });
         }
     }
 

@@ -43,7 +43,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 10;
+const TESTS: u32 = 12;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -73,7 +73,7 @@ fn end(told: &str) -> ! {
 }
 
 /// Scripts in all, where `ARGOSY_MODEL_SCRIPTS` says nothing. `scripts/test.sh --all` draws as many as it takes to find every mutation.
-const SCRIPTS: u32 = 1_540;
+const SCRIPTS: u32 = 1_848;
 
 /// Runs its share of the scripts, drawn from `ARGOSY_MODEL_SEED`, by default the same ones each time.
 fn explore(is_guarded: bool, theme: Theme) {
@@ -173,6 +173,28 @@ fn guarded_no_workflow_runs_twice_and_none_is_stuck_where_clusters_are_removed()
         true,
         Theme {
             removing: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn unguarded_nobody_but_argosy_says_where_a_workflow_runs() {
+    explore(
+        false,
+        Theme {
+            forging: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_nobody_but_argosy_says_where_a_workflow_runs() {
+    explore(
+        true,
+        Theme {
+            forging: true,
             ..Theme::default()
         },
     );
