@@ -13,12 +13,8 @@ use kube::{Api, Client, api::DeleteParams};
 use tokio::sync::watch;
 
 use super::{
-    CREATE_POLICY, HOLD_POLICY, SECRET, Settings, Snapshots, WEBHOOK,
-    configuration::configuration,
-    credentials::Issued,
-    guard,
-    keep::{Registered, keep as keep_one},
-    ourselves,
+    CREATE_POLICY, HOLD_POLICY, SECRET, Settings, Snapshots, WEBHOOK, configuration::configuration,
+    credentials::Issued, guard, keep::keep as keep_one, ourselves,
 };
 use crate::outcome::{call, found};
 
@@ -49,16 +45,12 @@ pub(super) async fn keep(settings: &Settings, wds: &Client, snapshots: Snapshots
     let bind = |name| move |_: &Arc<Wanted>| guard::binding(name);
     tokio::select! {
         () = follow(snapshots, issued, sender) => {}
-        () = keep_one(api::<MutatingWebhookConfiguration>(wds), WEBHOOK, wanted.clone(), webhook) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), hold) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), create) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
+        () = keep_one(wds.clone(), WEBHOOK, wanted.clone(), webhook) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), hold) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), create) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
     }
-}
-
-fn api<K: Registered>(wds: &Client) -> Api<K> {
-    Api::all(wds.clone())
 }
 
 /// Joins policies and credentials; nothing is wanted before both are there.
@@ -90,9 +82,9 @@ async fn follow(mut snapshots: Snapshots, mut issued: Issued, sender: watch::Sen
 
 /// Takes everything that was registered away, and the Secret in `namespace`. Returns how many objects were there.
 pub async fn unregister(wds: &Client, namespace: &str) -> Result<usize, Failure> {
-    let webhooks: Api<MutatingWebhookConfiguration> = api(wds);
-    let policies: Api<ValidatingAdmissionPolicy> = api(wds);
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = api(wds);
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(wds.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(wds.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(wds.clone());
     let mut deleted = usize::from(delete(&webhooks, WEBHOOK).await?);
     for policy in [HOLD_POLICY, CREATE_POLICY] {
         deleted += usize::from(delete(&bindings, policy).await?);

@@ -35,6 +35,7 @@ mod observing;
 mod ocm;
 mod once;
 mod pinned;
+mod poison;
 mod policies;
 mod refusals;
 mod registration;
