@@ -53,19 +53,22 @@ fn depth(text: &str) -> usize {
 }
 
 /// The fields of a text that is a map. Of two with one name, the last counts, as for an API server.
-struct Fields<'a>(BTreeMap<String, &'a RawValue>);
+#[derive(Default)]
+struct Fields<'a> {
+    named: BTreeMap<String, &'a RawValue>,
+    /// Some name is no text, such as half a surrogate.
+    has_nameless: bool,
+}
 
 impl<'a> Fields<'a> {
     /// What is no map has none, and is dropped as a whole.
     fn of(path: &str, text: &'a str, dropped: &mut Dropped) -> BTreeMap<String, &'a RawValue> {
-        let fields = serde_json::from_str(text);
-        fields.map_or_else(
-            |_| {
-                dropped.add(path);
-                BTreeMap::new()
-            },
-            |Self(fields)| fields,
-        )
+        let fields = serde_json::from_str(text).ok();
+        let is_whole = fields.as_ref().is_some_and(|fields: &Self| !fields.has_nameless);
+        if !is_whole {
+            dropped.add(path);
+        }
+        fields.unwrap_or_default().named
     }
 }
 
@@ -81,14 +84,16 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = BTreeMap::new();
+                let mut fields = Fields::default();
                 while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-                    // A name that is no text, such as half a surrogate, names nothing.
-                    if let Ok(name) = serde_json::from_str(name.get()) {
-                        fields.insert(name, value);
+                    match serde_json::from_str(name.get()) {
+                        Ok(name) => {
+                            fields.named.insert(name, value);
+                        }
+                        Err(_) => fields.has_nameless = true,
                     }
                 }
-                Ok(Fields(fields))
+                Ok(fields)
             }
         }
 

@@ -1,8 +1,9 @@
 //! The kinds that are read: how deep an object of each may be, and what one is of which nothing can be read.
 
 use argosy_api::{
-    AppliedManifestWork, Binding, BindingPolicy, CombinedStatus, CustomTransform, ManagedCluster,
-    ManifestWork, StatusCollector, StatusCollectorSpec, WorkStatus, Workflow,
+    AppliedManifestWork, AppliedManifestWorkSpec, Binding, BindingPolicy, BindingPolicySpec, BindingSpec,
+    CombinedStatus, CustomTransform, CustomTransformSpec, ManagedCluster, ManagedClusterSpec, ManifestWork,
+    ManifestWorkSpec, StatusCollector, StatusCollectorSpec, WorkStatus, Workflow,
     status_collector::DEFAULT_LIMIT,
 };
 use k8s_openapi::{
@@ -52,20 +53,20 @@ macro_rules! readable {
 }
 
 readable! {
-    AppliedManifestWork: Self::new("", Default::default());
-    Binding: Self::new("", Default::default());
-    BindingPolicy: Self::new("", Default::default());
+    AppliedManifestWork: Self::new("", AppliedManifestWorkSpec::default());
+    Binding: Self::new("", BindingSpec::default());
+    BindingPolicy: Self::new("", BindingPolicySpec::default());
     CertificateSigningRequest: Self::default();
     // The object of another kind may lie in it.
     CombinedStatus: Self::default(), 124;
     ConfigMap: Self::default();
     CustomResourceDefinition: Self::default();
-    CustomTransform: Self::new("", Default::default());
+    CustomTransform: Self::new("", CustomTransformSpec::default());
     Deployment: Self::default();
     Lease: Self::default();
-    ManagedCluster: Self::new("", Default::default());
+    ManagedCluster: Self::new("", ManagedClusterSpec::default());
     // Another object lies four levels deep in it.
-    ManifestWork: Self::new("", Default::default()), 118;
+    ManifestWork: Self::new("", ManifestWorkSpec::default()), 118;
     MutatingWebhookConfiguration: Self::default();
     Namespace: Self::default();
     Node: Self::default();

@@ -65,8 +65,9 @@ fn whatever_is_in_a_part_only_that_part_is_dropped() {
         );
         let (run, flaw) = read::<Workflow>(&text);
         let flaw = flaw.unwrap_or_else(|| panic!("{shown} has no flaw"));
+        assert!(flaw.starts_with("spec.x"), "{shown}: {flaw}");
         assert!(
-            flaw.starts_with("spec.x, status.nodes.n cannot be read: "),
+            flaw.contains(", status.nodes.n cannot be read: "),
             "{shown}: {flaw}"
         );
         assert!(flaw.len() < 300, "{flaw}");
@@ -80,7 +81,7 @@ fn whatever_is_in_a_part_only_that_part_is_dropped() {
             )
         );
         assert_eq!(run.labels()["c"], "d");
-        assert_eq!(run.spec, serde_json::json!({ "entrypoint": "main" }));
+        assert_eq!(run.spec["entrypoint"], "main");
         assert_eq!(argosy_api::workflow::phase(run.status.as_ref()), "Running");
     }
 }

@@ -7,7 +7,7 @@ use argosy_tests::lab::{
     Member, Scene, Stage,
     binaries::{argosy, release, release_control},
     mailbox,
-    objects::{create, says},
+    objects::{create, phase, says},
     poison::{self, Writer, nested, outlines},
     waiting::{until, until_gone},
 };
@@ -34,6 +34,25 @@ fn writer(client: &Client, path: String, form: String) -> Writer {
         path,
         form,
     }
+}
+
+/// Labels of a Workflow that a policy sends to `member`, as JSON.
+fn selected(member: &Member) -> String {
+    format!(
+        r#"{{"{}":"{}"}}"#,
+        names::KUBESTELLAR_CLUSTER_LABEL,
+        member.cluster
+    )
+}
+
+/// Labels of what looks like the agent's own on the cluster.
+fn marked(member: &Member) -> String {
+    format!(
+        r#"{{"{}":"x","{}":"{}"}}"#,
+        names::ORIGIN_UID_LABEL,
+        names::CLUSTER_LABEL,
+        member.cluster
+    )
 }
 
 /// A tenant of `client`'s API server: Workflows with these labels, as JSON.
@@ -220,33 +239,54 @@ async fn send_map(scene: &Scene, member: &Member, name: &str) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn whatever_anybody_writes_everything_else_goes_on() -> Result<()> {
-    let (scene, member) = scene("poison").await?;
+/// Each writer writes what nobody can read.
+async fn poison_everything(scene: &Scene, member: &Member, group: &str) -> Result<()> {
     let (control, wec, namespace) = (&scene.control, &member.wec, scene.namespace.as_str());
-    let group = "poison.example";
-    define_things([control, wec], group).await?;
-    let policy = select_things(&scene, &member, group).await?;
-    scene.dispatch("before", &member).await?;
-    let selected = format!(
-        r#"{{"{}":"{}"}}"#,
-        names::KUBESTELLAR_CLUSTER_LABEL,
-        member.cluster
-    );
-    write(&tenant(control, namespace, &selected), "wds").await?;
+    write(&tenant(control, namespace, &selected(member)), "wds").await?;
     write(&member_of_the_fleet(control, &member.cluster), "its").await?;
-    let ours = format!(
-        r#"{{"{}":"x","{}":"{}"}}"#,
-        names::ORIGIN_UID_LABEL,
-        names::CLUSTER_LABEL,
-        member.cluster
-    );
-    write(&tenant(wec, namespace, &ours), "wec").await?;
+    write(&tenant(wec, namespace, &marked(member)), "wec").await?;
     write(&author(control, namespace), "author").await?;
     write(&others(control, group, namespace, r#"{"app":"things"}"#), "other").await?;
     let applied = format!(r#"{{"{}":"{}"}}"#, names::CLUSTER_LABEL, member.cluster);
-    write(&others(wec, group, namespace, &applied), "applied").await?;
+    write(&others(wec, group, namespace, &applied), "applied").await
+}
 
+/// What cannot be sent says so, where it can.
+async fn is_said(scene: &Scene, member: &Member, policy: &str) -> Result<()> {
+    let runs = outlines::<Workflow>(&scene.control, &scene.namespace);
+    for name in ["wds0-0", "wds0-1"] {
+        until(&runs, name, "it says why it is not sent", |run| {
+            poison::says(run, "NotDispatchable", "True", "Unreadable")
+        })
+        .await?;
+    }
+    let works = outlines::<ManifestWork>(&scene.control, &member.cluster);
+    for name in ["its4-0", "its4-1"] {
+        until(&works, name, "its agent says it", |work| {
+            poison::says(work, "Applied", "False", "Unreadable")
+        })
+        .await?;
+    }
+    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let is_unsent = |error: &String| error.contains("is not sent: ") && error.contains("levels");
+    until(&policies, policy, "the policy says it", |policy| {
+        policy
+            .status
+            .as_ref()
+            .is_some_and(|status| status.errors.iter().any(is_unsent))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_anybody_writes_everything_else_goes_on() -> Result<()> {
+    let (scene, member) = scene("poison").await?;
+    let group = "poison.example";
+    define_things([&scene.control, &member.wec], group).await?;
+    let policy = select_things(&scene, &member, group).await?;
+    scene.dispatch("before", &member).await?;
+    poison_everything(&scene, &member, group).await?;
     // While they are watched, and where they are listed first of all.
     for name in ["watched", "listed", "again"] {
         scene.round_trip(name, &member).await?;
@@ -256,44 +296,12 @@ async fn whatever_anybody_writes_everything_else_goes_on() -> Result<()> {
     }
     member.argo().finish("before", "Succeeded").await?;
     until(&scene.workflows(), "before", "its end is shown", |workflow| {
-        argosy_tests::lab::objects::phase(workflow) == "Succeeded"
+        phase(workflow) == "Succeeded"
     })
     .await?;
-
-    // What cannot be sent says so, where it can.
-    let outlines_of_runs = outlines::<Workflow>(control, namespace);
-    for name in ["wds0-0", "wds0-1", "wds0-2"] {
-        until(&outlines_of_runs, name, "it says why it is not sent", |run| {
-            poison::says(run, "NotDispatchable", "True", "Unreadable")
-        })
-        .await?;
-    }
-    for name in ["its4-0", "its4-1"] {
-        until(
-            &outlines::<ManifestWork>(control, &member.cluster),
-            name,
-            "its agent says it",
-            |work| poison::says(work, "Applied", "False", "Unreadable"),
-        )
-        .await?;
-    }
-    until(
-        &Api::all(control.clone()),
-        &policy,
-        "the policy says it",
-        |policy: &BindingPolicy| {
-            let errors = policy.status.iter().flat_map(|status| &status.errors);
-            errors
-                .into_iter()
-                .any(|error| error.contains("is not sent: ") && error.contains("levels"))
-        },
-    )
-    .await?;
-    let listed = argosy(
-        scene.stage.control.kubeconfig(),
-        &["get", "workflows", "-n", namespace],
-    )
-    .await?;
+    is_said(&scene, &member, &policy).await?;
+    let arguments = ["get", "workflows", "-n", &scene.namespace];
+    let listed = argosy(scene.stage.control.kubeconfig(), &arguments).await?;
     assert!(listed.output.contains("again"), "{listed:?}");
     Ok(())
 }
@@ -301,12 +309,7 @@ async fn whatever_anybody_writes_everything_else_goes_on() -> Result<()> {
 #[tokio::test]
 async fn a_workflow_that_is_too_deep_to_travel_is_not_sent_and_says_so() -> Result<()> {
     let (scene, member) = scene("poison-travel").await?;
-    let selected = format!(
-        r#"{{"{}":"{}"}}"#,
-        names::KUBESTELLAR_CLUSTER_LABEL,
-        member.cluster
-    );
-    let tenant = tenant(&scene.control, &scene.namespace, &selected);
+    let tenant = tenant(&scene.control, &scene.namespace, &selected(&member));
     // Two levels are around it.
     for levels in [97, 98, 99, 105, 119, 120, 121, 122, 123, 124, 125, 126] {
         ensure!(
@@ -371,22 +374,12 @@ async fn a_report_of_a_run_that_cannot_be_read_is_said_and_holds_up_no_other() -
 async fn what_cannot_be_read_is_released_like_anything_else() -> Result<()> {
     let (scene, member) = scene("poison-release").await?;
     scene.dispatch("good", &member).await?;
-    let held = format!(
-        r#"{{"{}":"x","{}":"{}"}},"finalizers":["{}"]"#,
-        names::ORIGIN_UID_LABEL,
-        names::CLUSTER_LABEL,
-        member.cluster,
-        names::AGENT_FINALIZER
-    );
-    let selected = format!(
-        r#"{{"{}":"{}"}},"finalizers":["{}"]"#,
-        names::KUBESTELLAR_CLUSTER_LABEL,
-        member.cluster,
-        names::CONTROLLER_FINALIZER
-    );
+    let held = |labels: String, finalizer: &str| format!(r#"{labels},"finalizers":["{finalizer}"]"#);
+    let on_wec = held(marked(&member), names::AGENT_FINALIZER);
+    let on_wds = held(selected(&member), names::CONTROLLER_FINALIZER);
     scene.stage.controller.kill()?;
     member.agent()?.kill()?;
-    for (client, labels) in [(&member.wec, &held), (&scene.control, &selected)] {
+    for (client, labels) in [(&member.wec, &on_wec), (&scene.control, &on_wds)] {
         let tenant = &tenant(client, &scene.namespace, labels)[0];
         ensure!(tenant.put("bad", &nested(200), false).await?);
         ensure!(tenant.put("late", "1", true).await?);
