@@ -183,7 +183,10 @@ fn read_metadata(text: &str, dropped: &mut Dropped) -> ObjectMeta {
         let value = match parse(field.get()) {
             Some(value) if is_metadata(&name, &value) => Some(value),
             // That it is going is told, whatever the time.
-            _ if name == "deletionTimestamp" => Some(Value::from("1970-01-01T00:00:00Z")),
+            _ if name == "deletionTimestamp" => {
+                dropped.add(&path);
+                Some(Value::from("1970-01-01T00:00:00Z"))
+            }
             _ if name == "managedFields" => Some(managed_fields(field.get())),
             _ if BY_ENTRY.contains(&name.as_str()) => {
                 dropped.add(&path);

@@ -246,18 +246,12 @@ fn a_bound_holds_before_anything_is_parsed() {
     let expected = "spec.x cannot be read: it is nested in 111 levels, and 110 is the most";
     assert_eq!(flaw.as_deref(), Some(expected));
     assert_eq!(run.spec, serde_json::json!({}));
-    let long = format!(
-        r#"{{"metadata":{{"name":"a"}},"spec":{{"x":"{}"}}}}"#,
-        "y".repeat(9_000_000)
-    );
     let wide = format!(
         r#"{{"metadata":{{"name":"a"}},"spec":[{}0]}}"#,
-        "0,".repeat(4_500_000)
+        "0,".repeat(4_200_000)
     );
-    for text in [long, wide] {
-        let (_, flaw) = read::<Workflow>(&text);
-        assert!(flaw.unwrap().contains("bytes, and 8388608 is the most"));
-    }
+    let (_, flaw) = read::<Workflow>(&wide);
+    assert!(flaw.unwrap().contains("bytes, and 8388608 is the most"));
     // Brackets in a text are no levels.
     let text = format!(r#"{{"metadata":{{}},"spec":{{"x":"\"{}"}}}}"#, "[".repeat(300));
     assert_eq!(read::<Workflow>(&text).1, None);
