@@ -91,7 +91,7 @@ fn draw(rng: &mut Rng) -> String {
         0 | 1 => nested(rng.usize(90..300)),
         2 => {
             let levels = rng.usize(90..300);
-            format!(r#"{}1{}"#, r#"{"a":"#.repeat(levels), "}".repeat(levels))
+            format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
         }
         3 => format!("[{}0]", "0,".repeat(rng.usize(1..20_000))),
         4 => {
@@ -100,7 +100,7 @@ fn draw(rng: &mut Rng) -> String {
                 .collect();
             format!("{{{}}}", fields.join(","))
         }
-        5 => format!(r#"{{{}:{},{}:{}}}"#, key(rng), leaf(rng), key(rng), leaf(rng)),
+        5 => format!("{{{}:{},{}:{}}}", key(rng), leaf(rng), key(rng), leaf(rng)),
         6 => r#"{"a":1,"a":[2],"a":{"b":3}}"#.to_owned(),
         7 => format!(
             r#"{{"suspend":{},"phase":{},"conditions":{},"nodes":{}}}"#,

@@ -150,8 +150,8 @@ impl WorkflowView {
         let flaw = unreadable
             .or_else(|| flaw::too_deep("spec", &object.spec, 1))
             .or_else(|| {
-                let status = initial_status.values();
-                status.filter_map(|part| flaw::too_deep("status", part, 2)).next()
+                let mut status = initial_status.values();
+                status.find_map(|part| flaw::too_deep("status", part, 2))
             });
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
