@@ -111,12 +111,12 @@ fn one_such_object_fails_neither_a_list_nor_a_watch() {
             bad.join(",")
         );
         let list: ObjectList<Tolerant<K>> = serde_json::from_str(&list).unwrap();
-        let last = list.items.last().unwrap();
-        assert_eq!((last.name_any(), last.flaw()), ("good".to_owned(), None));
+        let sound = list.items.last().unwrap();
+        assert_eq!((sound.name_any(), sound.flaw()), ("good".to_owned(), None));
         for bad in bad {
             let event = format!(r#"{{"type":"MODIFIED","object":{bad}}}"#);
             let event: Result<WatchEvent<Tolerant<K>>, _> = serde_json::from_str(&event);
-            assert!(matches!(event, Ok(WatchEvent::Modified(_))), "{:.60}", bad);
+            assert!(matches!(event, Ok(WatchEvent::Modified(_))), "{bad:.60}");
         }
     }
     check::<Workflow>("");
