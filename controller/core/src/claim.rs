@@ -106,11 +106,11 @@ impl Wire {
         if is_own {
             return Some(wire);
         }
-        (is_born && is_held() && is_kept()).then(|| wire.as_at_birth(metadata))
+        (is_born && is_held() && is_kept()).then(|| wire.believed_at_birth(metadata))
     }
 
     /// What of a claim without UID is believed: as much as the webhook and the creation of a run write.
-    fn as_at_birth(self, metadata: &ObjectMeta) -> Self {
+    fn believed_at_birth(self, metadata: &ObjectMeta) -> Self {
         let is_owner = |uid: &String| {
             let mut owners = metadata.owner_references.iter().flatten();
             owners.any(|owner| owner.uid == *uid)

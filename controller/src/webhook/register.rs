@@ -18,7 +18,7 @@ use super::{
     configuration::configuration,
     credentials::Issued,
     guard,
-    keep::{Registered, keep as keep_one},
+    keep::keep as keep_one,
     ourselves::{self, Ourselves},
 };
 use crate::outcome::{call, found};
@@ -50,17 +50,17 @@ pub(super) async fn keep(settings: &Settings, wds: &Client, snapshots: Snapshots
     let bind = |name| move |_: &Arc<Wanted>| guard::binding(name);
     tokio::select! {
         () = follow(snapshots, issued, sender) => {}
-        () = keep_one(api::<MutatingWebhookConfiguration>(wds), WEBHOOK, wanted.clone(), webhook) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), hold) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), create) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
+        () = keep_one(wds.clone(), WEBHOOK, wanted.clone(), webhook) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), hold) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), create) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
     }
 }
 
 /// Keeps the policy that lets nobody else write what only Argosy writes until `stop`.
 pub async fn guard_marks(wds: Client, stop: CancellationToken) {
-    stop.run_until_cancelled(keep_marks(&wds)).await;
+    Box::pin(stop.run_until_cancelled(keep_marks(&wds))).await;
 }
 
 async fn keep_marks(wds: &Client) {
@@ -70,13 +70,9 @@ async fn keep_marks(wds: &Client) {
     let marks = |(): &()| guard::marks(&ourselves);
     let bind = |(): &()| guard::binding(MARKS_POLICY);
     tokio::select! {
-        () = keep_one(api(wds), MARKS_POLICY, wanted.clone(), marks) => {}
-        () = keep_one(api(wds), MARKS_POLICY, wanted, bind) => {}
+        () = keep_one(wds.clone(), MARKS_POLICY, wanted.clone(), marks) => {}
+        () = keep_one(wds.clone(), MARKS_POLICY, wanted, bind) => {}
     }
-}
-
-fn api<K: Registered>(wds: &Client) -> Api<K> {
-    Api::all(wds.clone())
 }
 
 /// Joins policies and credentials; nothing is wanted before both are there.
@@ -124,8 +120,8 @@ pub fn marks_yaml(namespace: &str) -> anyhow::Result<String> {
 }
 
 async fn delete_policies(wds: &Client, names: &[&str]) -> Result<usize, Failure> {
-    let policies: Api<ValidatingAdmissionPolicy> = api(wds);
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = api(wds);
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(wds.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(wds.clone());
     let mut deleted = 0;
     for name in names {
         deleted += usize::from(delete(&bindings, name).await?);
@@ -136,7 +132,7 @@ async fn delete_policies(wds: &Client, names: &[&str]) -> Result<usize, Failure>
 
 /// The same for the webhook, and for the policies that guard what it does.
 async fn unregister_webhook(wds: &Client, namespace: &str) -> Result<usize, Failure> {
-    let webhooks: Api<MutatingWebhookConfiguration> = api(wds);
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(wds.clone());
     let mut deleted = usize::from(delete(&webhooks, WEBHOOK).await?);
     deleted += delete_policies(wds, &[HOLD_POLICY, CREATE_POLICY]).await?;
     let secrets: Api<Secret> = Api::namespaced(wds.clone(), namespace);

@@ -36,6 +36,7 @@ mod observing;
 mod ocm;
 mod once;
 mod pinned;
+mod poison;
 mod policies;
 mod refusals;
 mod registration;

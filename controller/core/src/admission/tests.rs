@@ -337,3 +337,15 @@ fn the_selection_names_what_the_policies_select() {
         assert!(selection.contains(part), "{part} is not in {selection}");
     }
 }
+
+#[test]
+fn what_is_too_deep_to_be_sent_is_held_and_not_claimed() {
+    let mut deep = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    let claim = |created: &Workflow| Claim::of(&created.metadata).is_some();
+    deep["spec"]["x"] = (0..98).fold(json!(1), |inner, _| json!([inner]));
+    assert!(claim(&after(None, &deep)));
+    deep["spec"]["x"] = json!([deep["spec"]["x"]]);
+    let created = after(None, &deep);
+    assert!(!claim(&created));
+    assert_eq!(created.labels()[names::ARGO_COMPLETED_LABEL], "true");
+}

@@ -179,6 +179,9 @@ impl Agent {
 
     /// What stands in the way of creating the object.
     fn obstacle(&self, origin: &OriginUid, work: &Work) -> Option<(&'static str, String)> {
+        if let Some(flaw) = &work.flaw {
+            return Some((reason::UNREADABLE, flaw.clone()));
+        }
         if work.manifest.is_none() {
             let message = "this agent carries out ManifestWorks with one Argo Workflow each".to_owned();
             return Some((reason::UNSUPPORTED_MANIFEST, message));

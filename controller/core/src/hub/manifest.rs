@@ -103,10 +103,13 @@ impl Hub {
 
     /// The object to be created, and what in its templates cannot be expanded.
     fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> (Value, Vec<String>) {
-        let mut object = bare(key);
-        object["metadata"]["labels"] = json!(view.labels.to_map());
-        object["metadata"]["annotations"] = json!(view.annotations.to_map());
-        object["spec"] = view.spec.value();
+        let metadata = json!({
+            "name": &*key.name,
+            "namespace": &*key.namespace,
+            "labels": view.labels.to_map(),
+            "annotations": view.annotations.to_map(),
+        });
+        let mut object = object(metadata, view.spec.value());
         self.transforms
             .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
         let mut errors = Vec::new();
@@ -128,12 +131,26 @@ impl Hub {
 
 /// The object of that key, of which nothing else is said.
 fn bare(key: &WorkflowKey) -> Value {
-    json!({
-        "apiVersion": format!("{}/{}", workflow::GROUP, workflow::VERSION),
-        "kind": workflow::KIND,
-        "metadata": { "name": &*key.name, "namespace": &*key.namespace },
-        "spec": {},
-    })
+    object(
+        json!({ "name": &*key.name, "namespace": &*key.namespace }),
+        json!({}),
+    )
+}
+
+fn object(metadata: Value, spec: Value) -> Value {
+    let version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
+    let fields = [
+        ("apiVersion", Value::String(version)),
+        ("kind", Value::from(workflow::KIND)),
+        ("metadata", metadata),
+        ("spec", spec),
+    ];
+    Value::Object(
+        fields
+            .map(|(field, value)| (field.to_owned(), value))
+            .into_iter()
+            .collect(),
+    )
 }
 
 /// Says on an object which attempt of which Workflow it is.

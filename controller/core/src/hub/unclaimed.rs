@@ -172,6 +172,14 @@ pub(crate) fn why_not_dispatchable(run: &Workflow) -> Option<WorkflowCondition> 
 }
 
 fn not_dispatchable(view: &WorkflowView) -> Option<WorkflowCondition> {
+    if let Some(flaw) = &view.flaw {
+        return Some(WorkflowCondition::new(
+            types::NOT_DISPATCHABLE,
+            true,
+            reason::UNREADABLE,
+            flaw,
+        ));
+    }
     let (why, message) = if view.is_final() || view.has_run_here {
         (
             reason::ALREADY_STARTED,

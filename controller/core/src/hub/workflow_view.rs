@@ -14,6 +14,7 @@ use crate::{
     claim::{Claim, is_held_from_birth},
     control::{Control, Verbs, passed_on},
     digest::Digest,
+    flaw,
     held::{initial_status, is_hold, keeps_suspend},
     packed::Packed,
     pairs::Pairs,
@@ -33,6 +34,8 @@ pub(super) struct WorkflowView {
     pub(super) finalizers: Vec<String>,
     pub(super) is_deleting: bool,
     pub(super) spec: Packed,
+    /// Why it cannot be sent whole, if it cannot: a part of it could not be read, or is too deep to travel.
+    pub(super) flaw: Option<Box<str>>,
     /// What is in it is expanded for its cluster.
     pub(super) is_templated: bool,
     /// `spec.suspend`, whatever it is.
@@ -133,7 +136,8 @@ impl WorkflowView {
     }
 
     /// The view of an object.
-    pub(super) fn new(object: Workflow) -> Self {
+    pub(super) fn new(mut object: Workflow) -> Self {
+        let unreadable = flaw::take(&mut object.metadata);
         let claim = Claim::of(&object.metadata);
         let last_attempt = Claim::last_attempt(&object.metadata);
         // A copy that has run here looks held in the end, too.
@@ -145,6 +149,12 @@ impl WorkflowView {
         } else {
             Map::new()
         };
+        let flaw = unreadable
+            .or_else(|| flaw::too_deep("spec", &object.spec, 1))
+            .or_else(|| {
+                let mut status = initial_status.values();
+                status.find_map(|part| flaw::too_deep("status", part, 2))
+            });
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
         let verbs = Verbs::of(&object.metadata);
@@ -175,6 +185,7 @@ impl WorkflowView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
             spec: Packed::new(&object.spec),
+            flaw: flaw.map(Into::into),
             suspend: object.spec.get("suspend").cloned(),
             claim,
             is_held,
