@@ -13,7 +13,7 @@ MUTATIONS=$CHECKOUT/controller/core/mutations
 # shellcheck source=lib/cargo.sh
 source "$CHECKOUT/scripts/lib/cargo.sh"
 export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/mutations
-export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-15400} ARGOSY_MODEL_FAIL_FAST=1 PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
+export ARGOSY_MODEL_SCRIPTS=${ARGOSY_MODEL_SCRIPTS:-20020} ARGOSY_MODEL_FAIL_FAST=1 PROPTEST_MAX_SHRINK_ITERS=0 RUST_BACKTRACE=0
 
 main() {
   local names name began survived=() only_fit=

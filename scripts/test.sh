@@ -37,7 +37,7 @@ unset ARGOSY_BINARIES ARGOSY_TOOLCHAIN
 # without, Argosy is built for the fleet.
 WORKSPACE=(--locked --workspace --features argosy/otel)
 # Scripts that the model draws with --all: as many as it takes to find every mutation.
-MODEL_SCRIPTS=15400
+MODEL_SCRIPTS=20020
 PACKAGES_NEEDED+=(patch:patch shellcheck:shellcheck chromium:chromium chromedriver:chromium-driver /usr/share/postgresql-common:postgresql)
 
 main() {

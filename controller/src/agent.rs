@@ -135,8 +135,8 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let mailbox = member.cluster.as_str();
     let ours = || selecting(names::ORIGIN_UID_LABEL);
-    let restored: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(until_restored(restored).in_current_span());
+    let restored = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(until_restored::<ManifestWork>(restored).in_current_span());
     let works: Api<Seen<ManifestWork, SeenWork>> = Api::namespaced(member.its.clone(), mailbox);
     let works = follow_seen(works, ours(), sender.clone(), Seen::into_view, AgentInput::Work);
     tasks.spawn(works.in_current_span());
@@ -168,8 +168,8 @@ fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut Joi
         missing,
     );
     tasks.spawn(objects.in_current_span());
-    let restored: Api<AppliedManifestWork> = Api::all(member.wec.clone());
-    tasks.spawn(until_restored(restored).in_current_span());
+    let restored = Api::all(member.wec.clone());
+    tasks.spawn(until_restored::<AppliedManifestWork>(restored).in_current_span());
     let records: Api<Seen<AppliedManifestWork, SeenRecord>> = Api::all(member.wec.clone());
     let records = follow_seen(
         records,

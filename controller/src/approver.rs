@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     engine::{self, Execute},
     metrics::Metrics,
-    outcome::{call, creating, json_patch, patching},
+    outcome::{call, creating, json_patch, patching, read as read_object},
     supervise::supervise,
     tolerant::Tolerant,
     watch::{follow_seen, selecting},
@@ -72,9 +72,10 @@ impl Execute<Approvals> for Executor {
     async fn execute(&self, key: &ClusterName, action: &ApprovalAction) -> Result<ApprovalInput, Failure> {
         match action {
             ApprovalAction::Record(patch) => {
-                let api: Api<ManagedCluster> = Api::all(self.its.clone());
+                let api: Api<Tolerant<ManagedCluster>> = Api::all(self.its.clone());
                 let patch = json_patch(patch)?;
-                let cluster = call(api.patch(key.as_str(), &patching(names::CONTROLLER), &patch)).await?;
+                let cluster =
+                    read_object(api.patch(key.as_str(), &patching(names::CONTROLLER), &patch)).await?;
                 tracing::info!(cluster = %key, "the agent's certificate is recorded");
                 Ok(ApprovalInput::Cluster(Change::Apply(Box::new(cluster))))
             }

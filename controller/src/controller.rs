@@ -71,6 +71,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         stop: stop.clone(),
     };
     let limbs = vec![
+        duty.limb("marks", webhook::guard_marks(wds.clone(), stop.clone())),
         duty.limb(
             downsync::PART,
             downsync::run(spaces.clone(), readiness.clone(), stop.clone()),

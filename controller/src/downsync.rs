@@ -12,8 +12,7 @@ use argosy_core::{
     downsync::{Downsync, DownsyncConfig, DownsyncInput},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -25,8 +24,8 @@ use crate::{
     engine,
     hub::Spaces,
     supervise::{OrphanLog, supervise},
-    tolerant::Tolerant,
-    watch::{follow, follow_seen, selecting},
+    tolerant::{Readable, Tolerant},
+    watch::{follow, selecting},
 };
 
 /// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
@@ -79,36 +78,16 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
 }
 
 fn watch_all<K>(
-    api: Api<K>,
+    api: Api<Tolerant<K>>,
     selector: &str,
     sender: &mpsc::Sender<DownsyncInput>,
     tasks: &mut JoinSet<()>,
     input: fn(Change<K>) -> DownsyncInput,
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Readable + Clone + Debug + Send + Sync + 'static,
     K::DynamicType: Default,
 {
     tasks.spawn(follow(api, selecting(selector), sender.clone(), input, |_| None));
-}
-
-/// The same of a kind that members of the fleet write.
-fn watch_members<K>(
-    its: &Client,
-    selector: &str,
-    sender: &mpsc::Sender<DownsyncInput>,
-    tasks: &mut JoinSet<()>,
-    input: fn(Change<K>) -> DownsyncInput,
-) where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    let api: Api<Tolerant<K>> = Api::all(its.clone());
-    tasks.spawn(follow_seen(
-        api,
-        selecting(selector),
-        sender.clone(),
-        Tolerant::into_object,
-        input,
-    ));
 }
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
@@ -127,9 +106,10 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
         names::ORIGIN_WDS_LABEL,
         spaces.wds_name
     );
-    let properties: Api<ConfigMap> = Api::namespaced(spaces.its.clone(), names::PROPERTIES_NAMESPACE);
+    let its = &spaces.its;
+    let properties: Api<Tolerant<ConfigMap>> = Api::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
     watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
-    watch_members(&spaces.its, "", sender, tasks, DownsyncInput::Cluster);
-    watch_members(&spaces.its, &own, sender, tasks, DownsyncInput::Work);
-    watch_members(&spaces.its, &own, sender, tasks, DownsyncInput::Report);
+    watch_all(Api::all(its.clone()), "", sender, tasks, DownsyncInput::Cluster);
+    watch_all(Api::all(its.clone()), &own, sender, tasks, DownsyncInput::Work);
+    watch_all(Api::all(its.clone()), &own, sender, tasks, DownsyncInput::Report);
 }

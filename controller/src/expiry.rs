@@ -5,7 +5,6 @@ use argosy_core::{
     Change, Failure,
     expiry::{Expire, Expiry, ExpiryInput, ExpiryKey},
 };
-use either::Either;
 use kube::{Api, Client};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -13,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     engine::{self, Execute},
     metrics::Metrics,
-    outcome::{call, deleting_version, found},
+    outcome::{deleting_version, left},
     supervise::supervise,
+    tolerant::Tolerant,
     watch::{follow, selecting},
 };
 
@@ -31,7 +31,7 @@ pub async fn run(its: Client, metrics: Metrics, stop: CancellationToken) {
         names::OBJECT_UID_LABEL,
         names::REPLICA_SET_LABEL
     );
-    let works: Api<ManifestWork> = Api::all(its.clone());
+    let works: Api<Tolerant<ManifestWork>> = Api::all(its.clone());
     watches.spawn(follow(
         works,
         selecting(&of_others),
@@ -55,11 +55,10 @@ impl Execute<Expiry> for Executor {
     }
 
     async fn execute(&self, key: &ExpiryKey, action: &Expire) -> Result<ExpiryInput, Failure> {
-        let works: Api<ManifestWork> = Api::namespaced(self.its.clone(), key.cluster.as_str());
+        let works: Api<Tolerant<ManifestWork>> = Api::namespaced(self.its.clone(), key.cluster.as_str());
         let params = deleting_version(&action.uid, &action.resource_version);
-        let deleted = call(works.delete(key.work.as_str(), &params)).await;
-        Ok(match found(deleted)? {
-            Some(Either::Left(work)) if work.metadata.deletion_timestamp.is_some() => {
+        Ok(match left(works.delete(key.work.as_str(), &params)).await? {
+            Some(work) if work.metadata.deletion_timestamp.is_some() => {
                 ExpiryInput::Work(Change::Apply(Box::new(work)))
             }
             _ => ExpiryInput::Gone(key.clone()),

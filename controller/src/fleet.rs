@@ -23,6 +23,7 @@ use crate::{
     client, engine,
     leader::gate::Gate,
     metrics::{Metrics, Space},
+    tolerant::Tolerant,
     watch::{follow, selecting},
 };
 
@@ -63,7 +64,7 @@ struct Hosted {
 /// Hosts agents until `stop`.
 pub async fn run(host: Host, stop: CancellationToken) {
     let (sender, mut changes) = mpsc::channel(16);
-    let secrets: Api<Secret> = Api::namespaced(host.local.clone(), &host.namespace);
+    let secrets: Api<Tolerant<Secret>> = Api::namespaced(host.local.clone(), &host.namespace);
     let (mut watches, mut tasks) = (JoinSet::new(), JoinSet::new());
     watches.spawn(follow(
         secrets,

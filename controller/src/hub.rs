@@ -77,8 +77,8 @@ pub async fn run(
         |_| None,
     ));
     drop(sender);
-    watches.spawn(until_restored(Api::<BindingPolicy>::all(spaces.wds.clone())));
-    watches.spawn(until_restored(Api::<ManagedCluster>::all(spaces.its.clone())));
+    watches.spawn(until_restored::<BindingPolicy>(Api::all(spaces.wds.clone())));
+    watches.spawn(until_restored::<ManagedCluster>(Api::all(spaces.its.clone())));
     let mut index = Hub::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
         is_guarded: spaces.is_guarded,
@@ -179,14 +179,14 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
     ));
     let reports = selecting(names::ORIGIN_UID_LABEL);
     watches.spawn(follow_seen(
-        Api::<Seen<Tolerant<ManifestWork>, SeenWork>>::all(its()),
+        Api::<Seen<ManifestWork, SeenWork>>::all(its()),
         works,
         sender.clone(),
         Seen::into_view,
         HubInput::Work,
     ));
     watches.spawn(follow_seen(
-        Api::<Seen<Tolerant<WorkStatus>, SeenReport>>::all(its()),
+        Api::<Seen<WorkStatus, SeenReport>>::all(its()),
         reports,
         sender.clone(),
         Seen::into_view,
@@ -197,7 +197,7 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
 /// The clusters, and what is known of each.
 fn watch_inventory(its: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
     let its = || its.clone();
-    let properties: Api<ConfigMap> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
+    let properties: Api<Tolerant<ConfigMap>> = Api::namespaced(its(), names::PROPERTIES_NAMESPACE);
     watches.spawn(follow(
         properties,
         selecting(""),
@@ -220,19 +220,4 @@ fn watch_inventory(its: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut 
         Tolerant::into_object,
         HubInput::Lease,
     ));
-}
-
-impl From<Tolerant<ManifestWork>> for SeenWork {
-    fn from(work: Tolerant<ManifestWork>) -> Self {
-        work.into_object().into()
-    }
-}
-
-impl From<Tolerant<WorkStatus>> for SeenReport {
-    fn from(report: Tolerant<WorkStatus>) -> Self {
-        match report.into_parts() {
-            (report, None) => report.into(),
-            (report, Some(flaw)) => Self::unreadable(report, flaw),
-        }
-    }
 }

@@ -37,6 +37,7 @@ use crate::{
     args::LeaderElectArgs,
     metrics::Metrics,
     outcome::{call, creating},
+    tolerant::Tolerant,
     watch::{follow, selecting},
 };
 
@@ -98,6 +99,7 @@ pub struct Election(Option<Contest>);
 
 struct Contest {
     api: Api<Lease>,
+    watched: Api<Tolerant<Lease>>,
     post: Post,
     candidate: Candidate,
     began: Instant,
@@ -139,6 +141,7 @@ pub fn stand(
     readiness.expect(&[UNDECIDED]);
     let contest = Contest {
         api: Api::namespaced(client.clone(), &post.namespace),
+        watched: Api::namespaced(client.clone(), &post.namespace),
         candidate: Candidate::new(&identity, &post.namespace, &post.lease, terms),
         post,
         began: Instant::now(),
@@ -185,7 +188,7 @@ impl Contest {
         let (sender, mut news) = mpsc::channel(16);
         let selection = selecting("").fields(&format!("metadata.name={}", self.post.lease));
         let mut watching = pin!(follow(
-            self.api.clone(),
+            self.watched.clone(),
             selection,
             sender,
             |change| change,

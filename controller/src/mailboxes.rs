@@ -4,10 +4,12 @@
 
 use argosy_api::{ManifestWork, names};
 use argosy_core::{ClusterName, Failure, OriginUid, patch::JsonPatch};
-use either::Either;
 use kube::{Api, Client};
 
-use crate::outcome::{call, deleting, deleting_version, found, json_patch, patching};
+use crate::{
+    outcome::{deleting, deleting_version, found, json_patch, left, patching, read},
+    tolerant::Tolerant,
+};
 
 /// The mailboxes of all clusters.
 #[derive(Clone)]
@@ -22,7 +24,7 @@ impl Mailboxes {
     }
 
     /// The ManifestWorks of a cluster.
-    pub fn works(&self, cluster: &ClusterName) -> Api<ManifestWork> {
+    pub fn works(&self, cluster: &ClusterName) -> Api<Tolerant<ManifestWork>> {
         Api::namespaced(self.its.clone(), cluster.as_str())
     }
 
@@ -34,7 +36,7 @@ impl Mailboxes {
         patch: &JsonPatch,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        let patched = call(api.patch(&name, &patching(names::CONTROLLER), &json_patch(patch)?)).await;
+        let patched = read(api.patch(&name, &patching(names::CONTROLLER), &json_patch(patch)?)).await;
         found(patched)
     }
 
@@ -46,8 +48,7 @@ impl Mailboxes {
         uid: &str,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        let deleted = found(call(api.delete(&name, &deleting(uid))).await)?;
-        let left = deleted.and_then(Either::left);
+        let left = left(api.delete(&name, &deleting(uid))).await?;
         Ok(left.filter(|work| work.metadata.deletion_timestamp.is_some()))
     }
 
@@ -61,8 +62,7 @@ impl Mailboxes {
         resource_version: &str,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        let deleted = found(call(api.delete(&name, &deleting_version(uid, resource_version))).await)?;
-        let left = deleted.and_then(Either::left);
+        let left = left(api.delete(&name, &deleting_version(uid, resource_version))).await?;
         Ok(left.filter(|work| work.metadata.finalizers.is_some()))
     }
 }

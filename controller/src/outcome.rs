@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use argosy_core::{Failure, patch::JsonPatch};
+use either::Either;
 use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    core::Status,
+    core::{ObjectList, Status},
 };
 use serde::Serialize;
 use serde_json::json;
+
+use crate::tolerant::{Readable, Tolerant};
 
 /// The longest that one request may take. A link that swallows packets must not hold a key for longer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -23,6 +26,29 @@ pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T
             REQUEST_TIMEOUT.as_secs()
         ))),
     }
+}
+
+/// The object that comes back, as much of it as can be read.
+pub async fn read<K: Readable>(
+    request: impl Future<Output = kube::Result<Tolerant<K>>>,
+) -> Result<K, Failure> {
+    call(request).await.map(Tolerant::into_object)
+}
+
+/// The objects of a list, as much of each as can be read.
+pub async fn list<K: Readable + Clone>(
+    request: impl Future<Output = kube::Result<ObjectList<Tolerant<K>>>>,
+) -> Result<Vec<K>, Failure> {
+    let list = call(request).await?;
+    Ok(list.items.into_iter().map(Tolerant::into_object).collect())
+}
+
+/// The object as it is after the request to delete it; `None` where it is not there any more.
+pub async fn left<K: Readable>(
+    request: impl Future<Output = kube::Result<Either<Tolerant<K>, Status>>>,
+) -> Result<Option<K>, Failure> {
+    let deleted = found(call(request).await)?;
+    Ok(deleted.and_then(Either::left).map(Tolerant::into_object))
 }
 
 /// `None` where the object is not there, although its kind is served.

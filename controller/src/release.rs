@@ -11,7 +11,8 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    outcome::{call, found, json_patch, patching},
+    outcome::{found, json_patch, list, patching, read},
+    tolerant::Tolerant,
     webhook::{is_refusal_of_guard, unregister},
 };
 
@@ -30,13 +31,13 @@ pub async fn release_wec(wec: &Client, cluster: &ClusterName) -> Result<usize, F
 }
 
 async fn release_records(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
-    let records: Api<AppliedManifestWork> = Api::all(wec.clone());
+    let records: Api<Tolerant<AppliedManifestWork>> = Api::all(wec.clone());
     let own = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    let Some(list) = found(call(records.list(&ListParams::default().labels(&own))).await)? else {
+    let Some(all) = found(list(records.list(&ListParams::default().labels(&own))).await)? else {
         return Ok(0);
     };
     let mut released = 0;
-    for record in list {
+    for record in all {
         let is_kept = |finalizer: &&String| *finalizer != names::APPLIED_MANIFEST_WORK_FINALIZER;
         let others: Vec<_> = record.finalizers().iter().filter(is_kept).cloned().collect();
         if others.len() == record.finalizers().len() {
@@ -45,7 +46,7 @@ async fn release_records(wec: &Client, cluster: &ClusterName) -> Result<usize, F
         let uid = record.uid().unwrap_or_default();
         let version = record.resource_version().unwrap_or_default();
         let patch = json_patch(&JsonPatch::guarded(&uid, &version).set("/metadata/finalizers", others))?;
-        match found(call(records.patch(&record.name_any(), &patching(names::AGENT), &patch)).await) {
+        match found(read(records.patch(&record.name_any(), &patching(names::AGENT), &patch)).await) {
             // It was written meanwhile; whoever releases looks again until nothing is left.
             Ok(_) | Err(Failure::Conflict) => released += 1,
             Err(failure) => return Err(failure),
@@ -72,12 +73,12 @@ async fn release_all(
     finalizer: &str,
     manager: &str,
 ) -> Result<usize, Failure> {
-    let all: Api<Workflow> = Api::all(client.clone());
-    let Some(list) = found(call(all.list(&ListParams::default().labels(labels))).await)? else {
+    let api: Api<Tolerant<Workflow>> = Api::all(client.clone());
+    let Some(all) = found(list(api.list(&ListParams::default().labels(labels))).await)? else {
         return Ok(0);
     };
     let mut released = 0;
-    for workflow in list {
+    for workflow in all {
         released += usize::from(release(client, &workflow, finalizer, manager).await?);
     }
     Ok(released)
@@ -91,7 +92,8 @@ async fn release(
     finalizer: &str,
     manager: &str,
 ) -> Result<bool, Failure> {
-    let api: Api<Workflow> = Api::namespaced(client.clone(), &workflow.namespace().unwrap_or_default());
+    let api: Api<Tolerant<Workflow>> =
+        Api::namespaced(client.clone(), &workflow.namespace().unwrap_or_default());
     let name = workflow.name_any();
     let deadline = Instant::now() + UNREGISTERED_WITHIN;
     let mut known = Some(workflow.clone());
@@ -99,7 +101,7 @@ async fn release(
         let Some(patch) = without(&workflow, finalizer) else {
             return Ok(false);
         };
-        match found(call(api.patch(&name, &patching(manager), &json_patch(&patch)?)).await) {
+        match found(read(api.patch(&name, &patching(manager), &json_patch(&patch)?)).await) {
             Err(Failure::Conflict) => {}
             Err(Failure::Refused(message)) if is_refusal_of_guard(&message) && Instant::now() < deadline => {
                 sleep(AGAIN).await;
@@ -115,7 +117,7 @@ async fn release(
             }
             Ok(_) => return Ok(true),
         }
-        known = found(call(api.get(&name)).await)?;
+        known = found(read(api.get(&name)).await)?;
     }
     Ok(false)
 }

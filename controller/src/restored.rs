@@ -8,19 +8,18 @@
 use std::{fmt::Debug, time::Duration};
 
 use argosy_core::Failure;
-use kube::{Api, Resource, api::ListParams};
-use serde::de::DeserializeOwned;
+use kube::{Api, Resource, api::ListParams, core::PartialObjectMeta};
 use tokio::time::sleep;
 
-use crate::outcome::call;
+use crate::{outcome::call, tolerant::Tolerant};
 
 /// How often the number is looked at.
 pub const EVERY: Duration = Duration::from_secs(3);
 
 /// Ends when the API server's number for `api` is lower than it was.
-pub async fn until_restored<K>(api: Api<K>)
+pub async fn until_restored<K>(api: Api<Tolerant<PartialObjectMeta<K>>>)
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource + Clone + Debug,
     K::DynamicType: Default,
 {
     let mut newest = 0;
@@ -45,11 +44,11 @@ where
 }
 
 /// The number of the last write of all (KEP-2340: a list without a version is as new as the store).
-async fn version<K>(api: &Api<K>) -> Result<Option<u64>, Failure>
+async fn version<K>(api: &Api<Tolerant<PartialObjectMeta<K>>>) -> Result<Option<u64>, Failure>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource + Clone + Debug,
 {
-    let list = call(api.list_metadata(&ListParams::default().limit(1))).await?;
+    let list = call(api.list(&ListParams::default().limit(1))).await?;
     Ok(list
         .metadata
         .resource_version

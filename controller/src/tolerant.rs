@@ -1,122 +1,96 @@
-//! Objects that a member of the fleet may write, read one by one: a malformed one is taken without what cannot be read of it, and
-//! neither fails the list that it is in nor stops the watch.
+//! Objects that others write, each read by itself: what cannot be read of one is its own flaw, and neither fails the list that it is in
+//! nor stops the watch.
 //!
-//! An API server checks types, but not all that it takes can be read here: the year 10000, a number that is too large, or anything, where an
-//! older definition describes no fields. Not here: what follows from a part that is missing, which the index says.
+//! An API server checks types, but not all that it takes can be read here: the year 10000, a number that is too large, lists in lists in
+//! lists, or anything, where a definition describes no fields. An object is taken as text, is measured, and only then read; where
+//! that fails, its parts are read by themselves (`parts`). Not here: what follows from a part that is missing, which the
+//! indexes say by the mark of `argosy_core::flaw`.
+
+mod parts;
+mod readable;
 
 use std::{borrow::Cow, fmt::Debug};
 
+use argosy_core::flaw;
 use kube::{Resource, core::ObjectMeta};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error};
-use serde_json::{Map, Value, value::RawValue};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
 
-/// An object, and what was wrong with it.
+pub use readable::Readable;
+
+/// An object, or as much of it as could be read, and what was wrong with it.
 #[derive(Clone, Debug)]
 pub struct Tolerant<K> {
     object: K,
     flaw: Option<String>,
 }
 
-/// What of the metadata is kept where the rest cannot be read. An API server sets or checks these.
-const METADATA: [&str; 8] = [
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "labels",
-    "annotations",
-    "finalizers",
-];
+/// What is read whatever somebody has written. Only that may be followed by a watch.
+pub trait Unfailing: Resource + DeserializeOwned {}
 
-impl<K: Resource> Tolerant<K>
-where
-    K::DynamicType: Default,
-{
-    /// The object, or what of it could be read. Says in the log that this is not all.
+impl<K: Readable> Unfailing for Tolerant<K> {}
+
+impl<K: Readable> Tolerant<K> {
+    /// The object, marked where it is not whole. Says in the log what is wrong with it.
     pub fn into_object(self) -> K {
-        self.into_parts().0
-    }
-
-    /// The same, and why that is not all, if it is not.
-    pub fn into_parts(self) -> (K, Option<String>) {
-        if let Some(flaw) = &self.flaw {
-            let metadata = self.object.meta();
+        let Self { mut object, flaw } = self;
+        if let Some(flaw) = &flaw {
+            let metadata = object.meta();
             tracing::warn!(
-                kind = %K::kind(&K::DynamicType::default()),
-                cluster = metadata.namespace.as_ref().or(metadata.name.as_ref()),
+                kind = %object.title(),
+                namespace = metadata.namespace,
                 name = metadata.name,
                 error = flaw,
                 "an object cannot be read, and is taken without what is wrong with it"
             );
         }
-        (self.object, self.flaw)
+        flaw::mark(object.meta_mut(), flaw);
+        object
+    }
+
+    /// What could not be read.
+    pub fn flaw(&self) -> Option<&str> {
+        self.flaw.as_deref()
     }
 }
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Tolerant<K> {
+impl<'de, K: Readable> Deserialize<'de> for Tolerant<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // As text, so that what is well-formed is parsed once, and not by way of a tree.
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let error = match serde_json::from_str(text.get()) {
-            Ok(object) => return Ok(Self { object, flaw: None }),
-            Err(error) => error,
+        let flaw = match parts::excess(text.get(), K::LEVELS) {
+            Some(excess) => excess,
+            None => match serde_json::from_str(text.get()) {
+                Ok(object) => return Ok(Self { object, flaw: None }),
+                Err(error) => error.to_string(),
+            },
         };
-        let value: Value = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-        let read = [
-            without_status(&value),
-            outline(&value, value.get("spec").cloned()),
-            outline(&value, Some(Value::Object(Map::new()))),
-            outline(&value, None),
-        ]
-        .iter()
-        .find_map(|part| K::deserialize(part).ok());
-        let object = read.ok_or_else(|| D::Error::custom(&error))?;
-        Ok(Self {
-            object,
-            flaw: Some(error.to_string()),
-        })
+        let (object, dropped) = parts::read(text.get());
+        // Times of managed fields decide nothing.
+        let flaw = (!dropped.is_empty()).then(|| format!("{} cannot be read: {flaw}", dropped.join(", ")));
+        Ok(Self { object, flaw })
     }
 }
 
-fn without_status(value: &Value) -> Value {
-    let mut rest = value.clone();
-    if let Some(fields) = rest.as_object_mut() {
-        fields.remove("status");
+impl<K: Serialize> Serialize for Tolerant<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.object.serialize(serializer)
     }
-    rest
 }
 
-/// Its metadata, and `spec` if there is any.
-fn outline(value: &Value, spec: Option<Value>) -> Value {
-    let known = value.get("metadata").and_then(Value::as_object);
-    let mut metadata: Map<String, Value> = METADATA
-        .iter()
-        .filter_map(|field| Some(((*field).to_owned(), known?.get(*field)?.clone())))
-        .collect();
-    // That it is going is told, whatever the time.
-    if let Some(time) = known.and_then(|known| known.get("deletionTimestamp")) {
-        let is_readable = time
-            .as_str()
-            .is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok());
-        let epoch = Value::from("1970-01-01T00:00:00Z");
-        metadata.insert(
-            "deletionTimestamp".to_owned(),
-            if is_readable { time.clone() } else { epoch },
-        );
+impl<K> From<K> for Tolerant<K> {
+    fn from(object: K) -> Self {
+        Self { object, flaw: None }
     }
-    let mut fields: Map<String, Value> = ["apiVersion", "kind"]
-        .iter()
-        .filter_map(|field| Some(((*field).to_owned(), value.get(*field)?.clone())))
-        .collect();
-    fields.insert("metadata".to_owned(), Value::Object(metadata));
-    fields.extend(spec.map(|spec| ("spec".to_owned(), spec)));
-    Value::Object(fields)
 }
 
 impl<K: Resource> Resource for Tolerant<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
+
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
 
     fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
         K::kind(dynamic)
@@ -144,76 +118,4 @@ impl<K: Resource> Resource for Tolerant<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use argosy_api::{ManagedCluster, ManifestWork, WorkStatus};
-    use k8s_openapi::api::coordination::v1::Lease;
-    use kube::{ResourceExt, core::ObjectList};
-    use serde_json::json;
-
-    use super::*;
-
-    fn read<K: Resource<DynamicType = ()> + DeserializeOwned>(value: Value) -> (K, Option<String>) {
-        serde_json::from_value::<Tolerant<K>>(value).unwrap().into_parts()
-    }
-
-    #[test]
-    fn what_is_well_formed_is_read_whole() {
-        let (report, flaw) = read::<WorkStatus>(json!({
-            "metadata": { "name": "a" }, "status": { "phase": "Running" }, "reported": { "attempt": 2 },
-        }));
-        assert_eq!(flaw, None);
-        assert_eq!(report.reported.unwrap().attempt, 2);
-    }
-
-    #[test]
-    fn one_malformed_object_fails_no_list() {
-        let list = json!({
-            "apiVersion": "v1", "kind": "List", "metadata": {},
-            "items": [
-                { "metadata": { "name": "a" }, "reported": { "attempt": "many" } },
-                { "metadata": { "name": "b" }, "reported": { "attempt": 1 } },
-            ],
-        });
-        let text = list.to_string();
-        let list: ObjectList<Tolerant<WorkStatus>> = serde_json::from_str(&text).unwrap();
-        let flaws: Vec<bool> = list.items.iter().map(|item| item.flaw.is_some()).collect();
-        assert_eq!(flaws, [true, false]);
-        assert_eq!(list.items[0].name_any(), "a");
-    }
-
-    #[test]
-    fn what_an_administrator_has_written_outlives_a_malformed_status() {
-        let (cluster, flaw) = read::<ManagedCluster>(json!({
-            "metadata": { "name": "a" }, "spec": { "hubAcceptsClient": true },
-            "status": { "conditions": [{ "type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "10000-01-01T00:00:00Z" }] },
-        }));
-        assert!(flaw.is_some());
-        assert!(cluster.spec.hub_accepts_client);
-        assert_eq!(cluster.status, None);
-    }
-
-    #[test]
-    fn a_lease_of_the_year_ten_thousand_is_a_lease_that_nobody_renews() {
-        let (lease, flaw) = read::<Lease>(json!({
-            "metadata": { "name": "a", "namespace": "b", "managedFields": [{ "time": "10000-01-01T00:00:00Z" }] },
-            "spec": { "renewTime": "10000-01-01T00:00:00.000000Z" },
-        }));
-        assert!(flaw.is_some());
-        assert_eq!(
-            (lease.name_any(), lease.namespace()),
-            ("a".to_owned(), Some("b".to_owned()))
-        );
-        assert_eq!(lease.spec.and_then(|spec| spec.renew_time), None);
-    }
-
-    #[test]
-    fn what_is_going_is_going_whatever_else_is_wrong_with_it() {
-        let (work, flaw) = read::<ManifestWork>(json!({
-            "metadata": { "name": "a", "deletionTimestamp": "10000-01-01T00:00:00Z", "finalizers": ["f"] },
-            "spec": {}, "status": [],
-        }));
-        assert!(flaw.is_some());
-        assert!(work.metadata.deletion_timestamp.is_some());
-        assert_eq!(work.metadata.finalizers, Some(vec!["f".to_owned()]));
-    }
-}
+mod tests;

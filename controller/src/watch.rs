@@ -1,4 +1,5 @@
-//! Watches: the only place that sees the watch protocol. An index sees changes, and a re-list as one reset.
+//! Watches: the only place that sees the watch protocol. An index sees changes, and a re-list as one reset. Nothing is followed that
+//! somebody could make unreadable (`Unfailing`): one object would end, or hold back, the watch of all.
 
 mod seen;
 
@@ -20,10 +21,13 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::{metrics::WatchCount, outcome::with_sources};
+use crate::{
+    metrics::WatchCount,
+    outcome::with_sources,
+    tolerant::{Readable, Tolerant, Unfailing},
+};
 
 pub use seen::Seen;
 
@@ -65,46 +69,46 @@ pub fn refusal(error: &watcher::Error) -> Option<String> {
 /// Follows `api` for ever and sends what `input` makes of each change. `on_error` may turn an error into an input.
 /// Ends when nobody receives any more, and when the API server lists an older version of an object than it has told of before.
 pub async fn follow<K, I>(
-    api: Api<K>,
+    api: Api<Tolerant<K>>,
     config: watcher::Config,
     inputs: mpsc::Sender<I>,
     input: impl Fn(Change<K>) -> I,
     on_error: impl Fn(&watcher::Error) -> Option<I>,
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Readable + Clone + Debug + Send + 'static,
     K::DynamicType: Default,
 {
     let kind = K::kind(&K::DynamicType::default()).into_owned();
-    follow_kind(kind, api, config, inputs, |object| object, input, on_error).await;
+    follow_kind(kind, api, config, inputs, Tolerant::into_object, input, on_error).await;
 }
 
 /// As [`follow`], and `see` takes of each object what is needed as soon as its page is listed. Of long lists of large objects even a page
 /// takes far more memory than what is kept of it: see [`Seen`].
-pub async fn follow_seen<K, V, I>(
-    api: Api<K>,
+pub async fn follow_seen<T, V, I>(
+    api: Api<T>,
     config: watcher::Config,
     inputs: mpsc::Sender<I>,
-    see: impl Fn(K) -> V,
+    see: impl Fn(T) -> V,
     input: impl Fn(Change<V>) -> I,
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    K::DynamicType: Default,
+    T: Unfailing + Clone + Debug + Send + 'static,
+    T::DynamicType: Default,
 {
-    let kind = K::kind(&K::DynamicType::default()).into_owned();
+    let kind = T::kind(&T::DynamicType::default()).into_owned();
     follow_kind(kind, api, config, inputs, see, input, |_| None).await;
 }
 
 /// As [`follow_seen`], where the kind is known only while it runs. It is a label of metrics, so it must not name an object.
-pub async fn follow_kind<K, V, I>(
+pub async fn follow_kind<T, V, I>(
     kind: String,
-    api: Api<K>,
+    api: Api<T>,
     config: watcher::Config,
     inputs: mpsc::Sender<I>,
-    see: impl Fn(K) -> V,
+    see: impl Fn(T) -> V,
     input: impl Fn(Change<V>) -> I,
     on_error: impl Fn(&watcher::Error) -> Option<I>,
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Unfailing + Clone + Debug + Send + 'static,
 {
     let count = WatchCount::of(&kind);
     let events = watcher(api, config).backoff(reconnect_policy());

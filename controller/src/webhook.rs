@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{admin::Readiness, leader::Leadership, metrics::Reviews};
 
-pub use register::{is_refusal_of_guard, unregister, withdraw};
+pub use register::{guard_marks, is_refusal_of_guard, marks_yaml, unregister, withdraw};
 
 pub(crate) use credentials::bundle_in;
 
@@ -39,6 +39,10 @@ pub const HOLD_POLICY: &str = "argosy-hold";
 
 /// Name of the ValidatingAdmissionPolicy that lets no selected Workflow be created unheld, and of its binding.
 pub const CREATE_POLICY: &str = "argosy-create";
+
+/// Name of the ValidatingAdmissionPolicy that lets nobody else write what only Argosy writes, and of its binding. It is there without
+/// a webhook as well.
+pub const MARKS_POLICY: &str = "argosy-marks";
 
 /// Name of the Secret with the webhook's certificates, in the controller's namespace.
 pub const SECRET: &str = "argosy-webhook";

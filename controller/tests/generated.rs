@@ -6,7 +6,10 @@ mod reference;
 
 use std::path::Path;
 
-use argosy::cli::{CrdsArgs, crds_yaml};
+use argosy::{
+    cli::{CrdsArgs, crds_yaml},
+    webhook::marks_yaml,
+};
 
 #[track_caller]
 #[expect(
@@ -62,6 +65,17 @@ fn the_charts_hold_the_definitions_that_the_types_generate() {
         let path = format!("charts/argosy-crds/templates/{name}.yaml");
         is_up_to_date(&path, &template(condition, &definitions));
     }
+}
+
+#[test]
+fn the_chart_holds_the_policy_that_guards_what_only_argosy_writes() {
+    let policy = marks_yaml("{{ .Release.Namespace }}").unwrap();
+    let policy = policy.replace(
+        "  labels:\n    app.kubernetes.io/part-of: argosy\n",
+        "  labels: {{- include \"argosy.labels\" . | nindent 4 }}\n",
+    );
+    let head = "{{- /* Generated from the code, as the controller keeps it: UPDATE=1 cargo test -p argosy --test generated */}}";
+    is_up_to_date("charts/argosy/templates/marks.yaml", &format!("{head}\n{policy}"));
 }
 
 #[test]

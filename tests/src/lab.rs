@@ -13,6 +13,7 @@ pub mod folder;
 pub mod mailbox;
 pub mod objects;
 pub mod ocm;
+pub mod poison;
 pub mod process;
 pub mod proxy;
 pub mod s3;

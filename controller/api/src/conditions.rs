@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub mod workflow {
     /// The Workflow is claimed for a cluster and its ManifestWork is there.
     pub const DISPATCHED: &str = "Dispatched";
-    /// The Workflow is selected but may have run here already, so it is not sent.
+    /// The Workflow is selected but may have run here already, or cannot be read whole, so it is not sent.
     pub const NOT_DISPATCHABLE: &str = "NotDispatchable";
     /// More than one cluster could take the Workflow, so it is not sent.
     pub const AMBIGUOUS: &str = "Ambiguous";
@@ -174,6 +174,8 @@ pub mod reason {
     pub const APPLYING: &str = "Applying";
     /// Some objects cannot be brought to their clusters.
     pub const FAILING: &str = "Failing";
+    /// Something of the object cannot be read, or is nested too deep to be sent on.
+    pub const UNREADABLE: &str = "Unreadable";
     /// Nothing matches.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// The artifact repository is not configured.

@@ -1,7 +1,9 @@
 //! The claim: the one cluster and attempt that a WDS Workflow stands for.
 //!
 //! It names the UID it was made for, because `argo resubmit` and `kubectl get -o yaml | kubectl create` copy
-//! annotations onto new objects; a copied claim is none.
+//! annotations onto new objects; a copied claim is none. The claim of an object that has yet to get its UID names the object.
+//! Its user could have written that one, so it says where the object is to go, and a placement corrects it; that a run has begun
+//! is believed only of a claim with the UID, which the admission policy `argosy-marks` lets nobody but Argosy write.
 
 use argosy_api::names;
 use jiff::SignedDuration;
@@ -51,7 +53,6 @@ pub struct Claim {
 struct Wire {
     cluster: String,
     attempt: u64,
-    uid: String,
     /// Of the object, where it has no UID yet and is not to get a generated name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
@@ -75,6 +76,8 @@ struct Wire {
     run_of: Option<String>,
     #[serde(rename = "givenUp", default, skip_serializing_if = "is_false")]
     given_up: bool,
+    /// Stands at the end of the text, where the admission policy `argosy-marks` looks for it.
+    uid: String,
 }
 
 #[expect(
@@ -91,7 +94,8 @@ impl Wire {
     fn of(metadata: &ObjectMeta) -> Option<Self> {
         let text = metadata.annotations.as_ref()?.get(names::CLAIM_ANNOTATION)?;
         let wire: Self = serde_json::from_str(text).ok()?;
-        let is_own = Some(wire.uid.as_str()) == metadata.uid.as_deref();
+        // An object that is about to be created has none.
+        let is_own = !wire.uid.is_empty() && Some(wire.uid.as_str()) == metadata.uid.as_deref();
         let is_held = || metadata.labels.as_ref().is_some_and(has_hold_label);
         let is_kept = || {
             let mut finalizers = metadata.finalizers.iter().flatten();
@@ -99,7 +103,29 @@ impl Wire {
         };
         let is_born =
             wire.uid.is_empty() && (wire.name.is_empty() || Some(&wire.name) == metadata.name.as_ref());
-        (is_own || (is_born && is_held() && is_kept())).then_some(wire)
+        if is_own {
+            return Some(wire);
+        }
+        (is_born && is_held() && is_kept()).then(|| wire.believed_at_birth(metadata))
+    }
+
+    /// What of a claim without UID is believed: as much as the webhook and the creation of a run write.
+    fn believed_at_birth(self, metadata: &ObjectMeta) -> Self {
+        let is_owner = |uid: &String| {
+            let mut owners = metadata.owner_references.iter().flatten();
+            owners.any(|owner| owner.uid == *uid)
+        };
+        Self {
+            attempt: self.attempt.min(1),
+            run_of: self.run_of.filter(is_owner),
+            cluster: self.cluster,
+            name: self.name,
+            status: self.status,
+            guarded: self.guarded,
+            held: self.held,
+            lost_after: self.lost_after,
+            ..Self::default()
+        }
     }
 
     fn to_text(&self) -> String {
@@ -164,9 +190,12 @@ impl Claim {
 
     /// The annotation's value for the object with `uid`.
     pub fn to_annotation(&self, uid: &str) -> String {
-        let uid = if self.born_as.is_some() { "" } else { uid };
+        // What is believed only with the UID is not written without it.
+        let is_more = self.has_started || self.is_retry || self.is_given_up || self.lost.is_some();
+        let born_as = self.born_as.as_ref().filter(|_| !is_more);
+        let uid = if born_as.is_some() { "" } else { uid };
         let wire = Wire {
-            name: self.born_as.clone().unwrap_or_default(),
+            name: born_as.cloned().unwrap_or_default(),
             cluster: self.cluster.to_string(),
             attempt: self.attempt,
             uid: uid.to_owned(),
@@ -206,7 +235,8 @@ impl Claim {
 /// Whether the webhook has held an object without a claim since its creation, so that it cannot have run.
 pub fn is_held_from_birth(metadata: &ObjectMeta) -> bool {
     let is_held = metadata.labels.as_ref().is_some_and(has_hold_label);
-    is_held && Wire::of(metadata).is_some_and(|wire| wire.held && wire.cluster.is_empty())
+    is_held
+        && Wire::of(metadata).is_some_and(|wire| wire.held && wire.uid.is_empty() && wire.cluster.is_empty())
 }
 
 /// The attempt that an object of the ITS or a WEC belongs to; 0 where none is written.
@@ -221,6 +251,8 @@ pub fn attempt_of(metadata: &ObjectMeta) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
     use super::*;
 
     fn metadata(uid: &str, claim: &str) -> ObjectMeta {
@@ -251,6 +283,63 @@ mod tests {
     fn a_claim_copied_onto_another_object_is_none() {
         let claim = Claim::new(&"cluster1".into(), 3);
         assert_eq!(Claim::of(&metadata("u2", &claim.to_annotation("u1"))), None);
+    }
+
+    /// An object that was created with this claim, held and with our finalizer.
+    fn born(claim: &str, owner: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some("w".to_owned()),
+            labels: Some([(names::ARGO_COMPLETED_LABEL.to_owned(), "true".to_owned())].into()),
+            finalizers: Some(vec![names::CONTROLLER_FINALIZER.to_owned()]),
+            owner_references: owner.map(|uid| {
+                vec![OwnerReference {
+                    uid: uid.to_owned(),
+                    ..OwnerReference::default()
+                }]
+            }),
+            ..metadata("u1", claim)
+        }
+    }
+
+    #[test]
+    fn of_a_claim_without_uid_only_what_the_webhook_writes_is_believed() {
+        let forged = r#"{"cluster":"c1","attempt":7,"uid":"","status":true,"started":true,"guarded":true,"retry":true,"lost":"c2","runOf":"u9","givenUp":true}"#;
+        let believed = Claim {
+            wants_status: true,
+            is_guarded: true,
+            born_as: Some(String::new()),
+            ..Claim::new(&"c1".into(), 1)
+        };
+        assert_eq!(Claim::of(&born(forged, None)), Some(believed.clone()));
+        assert_eq!(Claim::of(&born(forged, Some("u8"))), Some(believed.clone()));
+        let run = Claim {
+            run_of: Some("u9".into()),
+            ..believed
+        };
+        assert_eq!(Claim::of(&born(forged, Some("u9"))), Some(run));
+    }
+
+    #[test]
+    fn a_claim_that_says_more_than_at_birth_bears_the_uid() {
+        let claim = Claim {
+            born_as: Some("w".to_owned()),
+            ..Claim::new(&"c1".into(), 1)
+        };
+        assert!(claim.to_annotation("u1").contains(r#""uid":"""#));
+        let given_up = Claim {
+            is_given_up: true,
+            ..claim
+        };
+        let read = Claim::of(&metadata("u1", &given_up.to_annotation("u1"))).unwrap();
+        assert!(read.is_given_up && read.born_as.is_none(), "{read:?}");
+    }
+
+    #[test]
+    fn an_object_is_held_from_birth_by_a_claim_without_uid_only() {
+        let held = |uid: &str| format!(r#"{{"cluster":"","attempt":0,"uid":"{uid}","held":true}}"#);
+        assert!(is_held_from_birth(&born(&held(""), None)));
+        assert!(!is_held_from_birth(&born(&held("u1"), None)));
+        assert!(!is_held_from_birth(&metadata("u1", &held(""))));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod election;
 pub mod expiry;
 mod expression;
 pub mod facts;
+pub mod flaw;
 mod held;
 pub mod hub;
 pub mod ids;

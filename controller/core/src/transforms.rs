@@ -9,6 +9,8 @@ use argosy_transforms::{Compiled, Transform, kinds};
 use kube::ResourceExt;
 use serde_json::Value;
 
+use crate::flaw;
+
 /// All CustomTransforms, by name.
 #[derive(Debug, Default)]
 pub struct Transforms {
@@ -22,6 +24,8 @@ struct Entry {
     group: String,
     resource: String,
     compiled: Compiled,
+    /// What of it could not be read.
+    flaw: Option<String>,
     status: Option<CustomTransformStatus>,
 }
 
@@ -51,13 +55,14 @@ impl Entry {
 
 impl Transforms {
     /// Learns a transform and returns what its change concerns.
-    pub fn apply(&mut self, transform: CustomTransform) -> Touched {
+    pub fn apply(&mut self, mut transform: CustomTransform) -> Touched {
         let name = transform.name_any();
         let resource_version = transform.resource_version().unwrap_or_default();
         let mut names = self.siblings(&name);
         let entry = Entry {
             generation: transform.metadata.generation.unwrap_or_default(),
             resource_version,
+            flaw: flaw::take(&mut transform.metadata),
             compiled: Transform::compile(&transform.spec.remove),
             group: transform.spec.api_group,
             resource: transform.spec.resource,
@@ -116,9 +121,10 @@ impl Transforms {
                 siblings.join(", ")
             ));
         }
+        let errors = entry.compiled.errors.iter().map(ToString::to_string);
         let wanted = CustomTransformStatus {
             observed_generation: entry.generation,
-            errors: entry.compiled.errors.iter().map(ToString::to_string).collect(),
+            errors: entry.flaw.iter().cloned().chain(errors).collect(),
             warnings,
         };
         (entry.status.as_ref() != Some(&wanted)).then_some(wanted)

@@ -23,6 +23,7 @@ use crate::{
     admin::Readiness,
     engine,
     supervise::{OrphanLog, supervise},
+    tolerant::Tolerant,
     watch::{follow, follow_seen, selecting},
     x509::hexadecimal,
 };
@@ -75,7 +76,7 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut
     let mailbox = member.cluster.as_str();
     // Those of Workflows are the other index's.
     let not_of_runs = format!("!{}", names::ORIGIN_UID_LABEL);
-    let works: Api<ManifestWork> = Api::namespaced(member.its.clone(), mailbox);
+    let works: Api<Tolerant<ManifestWork>> = Api::namespaced(member.its.clone(), mailbox);
     tasks.spawn(
         follow(
             works,
@@ -86,19 +87,19 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut
         )
         .in_current_span(),
     );
-    let told: Api<PartialObjectMeta<WorkStatus>> = Api::namespaced(member.its.clone(), mailbox);
+    let told: Api<Tolerant<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
     tasks.spawn(
         follow_seen(
             told,
             selecting(names::OBJECT_UID_LABEL),
             sender.clone(),
-            with_metadata,
+            |told: Tolerant<_>| with_metadata(told.into_object()),
             ApplyInput::Told,
         )
         .in_current_span(),
     );
     let own = format!("{}={},{not_of_runs}", names::CLUSTER_LABEL, member.cluster);
-    let records: Api<AppliedManifestWork> = Api::all(member.wec.clone());
+    let records: Api<Tolerant<AppliedManifestWork>> = Api::all(member.wec.clone());
     tasks.spawn(
         follow(
             records,

@@ -10,7 +10,6 @@ use argosy_core::{
     lost::Fence,
     patch::JsonPatch,
 };
-use either::Either;
 use jiff::SignedDuration;
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -26,7 +25,8 @@ use serde_json::json;
 use super::{Member, heartbeat::LastRenewal, reports::Reports, templates};
 use crate::{
     engine::Execute,
-    outcome::{call, creating, deleting, found, json_patch, patching},
+    outcome::{creating, deleting, found, json_patch, left, list, patching, read},
+    tolerant::Tolerant,
 };
 
 /// Carries out the agent's actions.
@@ -34,9 +34,10 @@ use crate::{
 pub(super) struct Executor {
     cluster: String,
     wec: Client,
-    works: Api<ManifestWork>,
+    works: Api<Tolerant<ManifestWork>>,
+    metadata: Api<Tolerant<PartialObjectMeta<ManifestWork>>>,
     reports: Reports,
-    records: Api<AppliedManifestWork>,
+    records: Api<Tolerant<AppliedManifestWork>>,
     last_renewal: LastRenewal,
     at_once: usize,
 }
@@ -49,6 +50,7 @@ impl Executor {
             cluster: member.cluster.to_string(),
             wec: member.wec.clone(),
             works: Api::namespaced(member.its.clone(), mailbox),
+            metadata: Api::namespaced(member.its.clone(), mailbox),
             reports: Reports::new(member),
             records: Api::all(member.wec.clone()),
             last_renewal,
@@ -56,7 +58,7 @@ impl Executor {
         }
     }
 
-    fn workflows(&self, namespace: &str) -> Api<Workflow> {
+    fn workflows(&self, namespace: &str) -> Api<Tolerant<Workflow>> {
         Api::namespaced(self.wec.clone(), namespace)
     }
 
@@ -78,7 +80,7 @@ impl Executor {
                 })?;
         }
         let api = self.workflows(&object.namespace().unwrap_or_default());
-        match call(api.create(&creating(names::AGENT), object)).await {
+        match read(api.create(&creating(names::AGENT), &object.clone().into())).await {
             Err(Failure::Foreign(_)) => self.adopt(origin, &api, object).await,
             created => Ok(AgentInput::object(Change::Apply(Box::new(created?)))),
         }
@@ -88,7 +90,7 @@ impl Executor {
     async fn check_fence(&self, origin: &OriginUid, fence: &Fence) -> Result<(), Failure> {
         let renewed = *self.last_renewal.borrow();
         let name = names::work_name(origin.as_str());
-        let there = found(call(self.works.get_metadata(&name)).await)?;
+        let there = found(read(self.metadata.get(&name)).await)?;
         let version = there
             .as_ref()
             .and_then(|work| work.metadata.resource_version.as_deref());
@@ -99,11 +101,11 @@ impl Executor {
     async fn adopt(
         &self,
         origin: &OriginUid,
-        api: &Api<Workflow>,
+        api: &Api<Tolerant<Workflow>>,
         wanted: &Workflow,
     ) -> Result<AgentInput, Failure> {
         let sought = Sought::of(wanted);
-        let Some(there) = found(call(api.get(&sought.key.name)).await)? else {
+        let Some(there) = found(read(api.get(&sought.key.name)).await)? else {
             return Err(Failure::Conflict);
         };
         if sought.is(&there.metadata, origin, &self.cluster) {
@@ -118,7 +120,7 @@ impl Executor {
     /// What there is under the name, if it is the one that is sought.
     async fn look(&self, origin: &OriginUid, sought: &Sought) -> Result<AgentInput, Failure> {
         let api = self.workflows(&sought.key.namespace);
-        let there = found(call(api.get(&sought.key.name)).await)?;
+        let there = found(read(api.get(&sought.key.name)).await)?;
         let it = there.filter(|there| sought.is(&there.metadata, origin, &self.cluster));
         Ok(match it {
             Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
@@ -128,8 +130,8 @@ impl Executor {
 
     async fn delete(&self, origin: OriginUid, key: &WorkflowKey, uid: &str) -> Result<AgentInput, Failure> {
         let api = self.workflows(&key.namespace);
-        Ok(match found(call(api.delete(&key.name, &deleting(uid))).await)? {
-            Some(Either::Left(object)) if object.metadata.deletion_timestamp.is_some() => {
+        Ok(match left(api.delete(&key.name, &deleting(uid))).await? {
+            Some(object) if object.metadata.deletion_timestamp.is_some() => {
                 AgentInput::object(Change::Apply(Box::new(object)))
             }
             _ => AgentInput::ObjectGone(origin),
@@ -148,7 +150,7 @@ impl Executor {
         let patch = json_patch(patch)?;
         let api = self.workflows(&key.namespace);
         Ok(
-            match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
+            match found(read(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
                 Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
                 None => AgentInput::ObjectGone(origin),
             },
@@ -160,15 +162,15 @@ impl Executor {
         if nodes.is_empty() {
             return Ok(());
         }
-        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.wec.clone(), &key.namespace);
+        let api: Api<Tolerant<PartialObjectMeta<Pod>>> = Api::namespaced(self.wec.clone(), &key.namespace);
         let of_workflow =
             ListParams::default().labels(&format!("{}={}", names::ARGO_WORKFLOW_LABEL, key.name));
-        let pods = found(call(api.list_metadata(&of_workflow)).await)?;
+        let pods = found(list(api.list(&of_workflow)).await)?;
         for pod in pods.into_iter().flatten() {
             let node = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION);
             if node.is_some_and(|node| nodes.contains(node)) {
                 let uid = pod.uid().unwrap_or_default();
-                found(call(api.delete(&pod.name_any(), &deleting(&uid))).await)?;
+                left(api.delete(&pod.name_any(), &deleting(&uid))).await?;
             }
         }
         Ok(())
@@ -183,7 +185,7 @@ impl Executor {
         let patch = json_patch(patch)?;
         let api = self.workflows(&key.namespace);
         Ok(
-            match found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
+            match found(read(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
                 Some(object) if !is_gone(&object.metadata) => {
                     AgentInput::object(Change::Apply(Box::new(object)))
                 }
@@ -196,14 +198,19 @@ impl Executor {
     async fn disown(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<AgentInput, Failure> {
         let patch = json_patch(patch)?;
         let api = self.workflows(&key.namespace);
-        let patched = found(call(api.patch(&key.name, &patching(names::AGENT), &patch)).await)?;
+        let patched = found(read(api.patch(&key.name, &patching(names::AGENT), &patch)).await)?;
         let copy = patched.ok_or(Failure::Conflict)?;
         Ok(AgentInput::object(Change::Apply(Box::new(copy))))
     }
 
     async fn record(&self, record: &AppliedManifestWork) -> Result<AgentInput, Failure> {
-        let written = match call(self.records.create(&creating(names::AGENT), record)).await {
-            Err(Failure::Foreign(_)) => call(self.records.get(&record.name_any())).await,
+        let written = match read(
+            self.records
+                .create(&creating(names::AGENT), &record.clone().into()),
+        )
+        .await
+        {
+            Err(Failure::Foreign(_)) => read(self.records.get(&record.name_any())).await,
             other => other,
         }?;
         Ok(AgentInput::record(Change::Apply(Box::new(written))))
@@ -213,7 +220,7 @@ impl Executor {
         let name = names::work_name(origin.as_str());
         let patch = json_patch(patch)?;
         Ok(
-            match found(call(self.records.patch(&name, &patching(names::AGENT), &patch)).await)? {
+            match found(read(self.records.patch(&name, &patching(names::AGENT), &patch)).await)? {
                 Some(record) => AgentInput::record(Change::Apply(Box::new(record))),
                 None => AgentInput::RecordGone(origin.clone()),
             },
@@ -222,7 +229,7 @@ impl Executor {
 
     async fn drop_record(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
         let name = names::work_name(origin.as_str());
-        found(call(self.records.delete(&name, &DeleteParams::background())).await)?;
+        left(self.records.delete(&name, &DeleteParams::background())).await?;
         Ok(AgentInput::RecordGone(origin.clone()))
     }
 
@@ -246,7 +253,7 @@ impl Executor {
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": resource_version }, "status": { "conditions": conditions },
         }));
-        let patched = call(self.works.patch_status(&name, &patching(names::AGENT), &patch)).await;
+        let patched = read(self.works.patch_status(&name, &patching(names::AGENT), &patch)).await;
         Ok(match found(patched)? {
             Some(work) => AgentInput::work(Change::Apply(Box::new(work))),
             None => AgentInput::WorkGone(origin.clone()),
@@ -257,7 +264,7 @@ impl Executor {
         let name = names::work_name(origin.as_str());
         let patch = json_patch(patch)?;
         Ok(
-            match found(call(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
+            match found(read(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
                 Some(work) if !is_gone(&work.metadata) => AgentInput::work(Change::Apply(Box::new(work))),
                 _ => AgentInput::WorkGone(origin.clone()),
             },

@@ -35,7 +35,11 @@ use tokio::{
 
 use self::facts::Teller;
 use super::Member;
-use crate::{artifacts, outcome::call, outcome::patching};
+use crate::{
+    artifacts,
+    outcome::{call, patching, read},
+    tolerant::Tolerant,
+};
 
 /// How often the artifact repository is looked at while it is fine.
 const CHECK_EVERY: Duration = Duration::from_mins(5);
@@ -139,7 +143,7 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
 }
 
 async fn write_lease(member: &Member) -> Result<(), Failure> {
-    let api: Api<Lease> = Api::namespaced(member.its.clone(), member.cluster.as_str());
+    let api: Api<Tolerant<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
@@ -263,9 +267,9 @@ async fn write_status(
     repository: &Checked,
     facts: Option<(&Facts, &Claims)>,
 ) -> Result<(), Failure> {
-    let api: Api<ManagedCluster> = Api::all(member.its.clone());
+    let api: Api<Tolerant<ManagedCluster>> = Api::all(member.its.clone());
     for _ in 0..ATTEMPTS {
-        let cluster = call(api.get(member.cluster.as_str())).await?;
+        let cluster = read(api.get(member.cluster.as_str())).await?;
         pass_on(replaced_before(&cluster), &member.wish);
         let known = cluster.status.unwrap_or_default();
         let status = described(known.clone(), argo, repository, facts, Timestamp::now());

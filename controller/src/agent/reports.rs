@@ -10,14 +10,17 @@ use kube::{
 use serde_json::json;
 
 use super::{Member, with_metadata};
-use crate::outcome::{call, creating, found, patching};
+use crate::{
+    outcome::{creating, found, left, patching, read},
+    tolerant::Tolerant,
+};
 
 /// The mailbox's WorkStatuses.
 #[derive(Clone)]
 pub(super) struct Reports {
     /// Answers to writes are asked for as metadata, which is all that is needed of them.
-    told: Api<PartialObjectMeta<WorkStatus>>,
-    statuses: Api<WorkStatus>,
+    told: Api<Tolerant<PartialObjectMeta<WorkStatus>>>,
+    statuses: Api<Tolerant<WorkStatus>>,
 }
 
 impl Reports {
@@ -41,7 +44,7 @@ impl Reports {
         }
         let mut new = status.clone();
         new.metadata.resource_version = None;
-        match call(self.statuses.create(&creating(names::AGENT), &new)).await {
+        match read(self.statuses.create(&creating(names::AGENT), &new.into())).await {
             Err(Failure::Foreign(_)) => self.replace_unseen(status).await,
             created => created,
         }
@@ -49,7 +52,7 @@ impl Reports {
 
     /// There is one that no watch has told of yet.
     async fn replace_unseen(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
-        let there = found(call(self.told.get(&status.name_any())).await)?;
+        let there = found(read(self.told.get(&status.name_any())).await)?;
         let version = there.as_ref().and_then(ResourceExt::resource_version);
         match version {
             Some(version) => self.replace(status, &version).await,
@@ -67,7 +70,7 @@ impl Reports {
         ]))
         .map(Patch::Json)
         .map_err(|error| Failure::Refused(format!("the report cannot be written: {error}")))?;
-        let told = call(
+        let told = read(
             self.told
                 .patch(&status.name_any(), &patching(names::AGENT), &patch),
         )
@@ -77,6 +80,8 @@ impl Reports {
 
     /// Deletes the WorkStatus `name`.
     pub(super) async fn untell(&self, name: &str) -> Result<(), Failure> {
-        found(call(self.statuses.delete(name, &DeleteParams::background())).await).map(|_| ())
+        left(self.statuses.delete(name, &DeleteParams::background()))
+            .await
+            .map(|_| ())
     }
 }

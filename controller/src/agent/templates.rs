@@ -14,7 +14,10 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
 };
 
-use crate::outcome::{call, found};
+use crate::{
+    outcome::{found, read},
+    tolerant::Tolerant,
+};
 
 /// How many templates are looked up for one Workflow; the rest is left to Argo.
 const MOST: usize = 200;
@@ -33,7 +36,7 @@ pub(super) async fn check(wec: &Client, cluster: &str, object: &Workflow) -> Res
         if known.len() == MOST || !known.insert(key.clone()) {
             continue;
         }
-        match found(call(api(wec, &namespace, &key).get(&key.name)).await) {
+        match found(read(api(wec, &namespace, &key).get(&key.name)).await) {
             // Of a template that is used in part, Argo looks at that part only.
             Ok(Some(template)) if whole.as_ref() == Some(&key) => {
                 open.extend(template.data.get("spec").map(referred).into_iter().flatten());
@@ -70,7 +73,7 @@ fn carries_templates(object: &Workflow) -> bool {
 /// Where Argo keeps templates in a status.
 const STORED: [&str; 2] = ["storedTemplates", "storedWorkflowTemplateSpec"];
 
-fn api(wec: &Client, namespace: &str, key: &TemplateKey) -> Api<DynamicObject> {
+fn api(wec: &Client, namespace: &str, key: &TemplateKey) -> Api<Tolerant<DynamicObject>> {
     let kind =
         |kind: &str| ApiResource::from_gvk(&GroupVersionKind::gvk(workflow::GROUP, workflow::VERSION, kind));
     if key.is_cluster_scoped {

@@ -20,7 +20,10 @@ use kube::{
 use serde_json::json;
 
 use super::{Problem, Repository, check};
-use crate::outcome::{call, patching};
+use crate::{
+    outcome::{call, list, patching},
+    tolerant::Tolerant,
+};
 
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
@@ -68,8 +71,8 @@ impl Watchdog {
     }
 
     async fn compare(&self, own: &Result<Repository, Problem>) -> Result<(), Failure> {
-        let api: Api<ManagedCluster> = Api::all(self.its.clone());
-        for cluster in call(api.list(&ListParams::default())).await? {
+        let api: Api<Tolerant<ManagedCluster>> = Api::all(self.its.clone());
+        for cluster in list(api.list(&ListParams::default())).await? {
             let mut conditions = cluster.status.clone().unwrap_or_default().conditions;
             let Some(verdict) = shared(own, &cluster, Timestamp::now()) else {
                 continue;

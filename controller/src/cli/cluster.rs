@@ -28,7 +28,8 @@ use tokio::time::{Instant, sleep};
 use super::spaces::{Clients, Spaces};
 use crate::{
     args::duration,
-    outcome::{call, found, patching},
+    outcome::{self, found, patching, read},
+    tolerant::Tolerant,
 };
 
 /// What to do with a cluster.
@@ -102,7 +103,7 @@ pub(super) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
 }
 
 impl Clients {
-    fn clusters(&self) -> Api<ManagedCluster> {
+    fn clusters(&self) -> Api<Tolerant<ManagedCluster>> {
         Api::all(self.its.clone())
     }
 
@@ -115,7 +116,7 @@ impl Clients {
     }
 
     async fn known_cluster(&self, name: &str) -> anyhow::Result<Option<ManagedCluster>> {
-        found(call(self.clusters().get(name)).await)
+        found(read(self.clusters().get(name)).await)
             .map_err(|failure| anyhow!("cannot read ManagedCluster {name}: {failure}"))
     }
 
@@ -145,7 +146,7 @@ impl Clients {
                     metadata.insert("resourceVersion".to_owned(), cluster.resource_version().into());
                 }
             }
-            match call(
+            match read(
                 self.clusters()
                     .patch(name, &patching(COMMAND), &Patch::Merge(&patch)),
             )
@@ -161,15 +162,14 @@ impl Clients {
 
     /// The Workflows that are claimed for a cluster and have not ended, as far as is known.
     async fn unfinished(&self, cluster: &str) -> anyhow::Result<Vec<Claimed>> {
-        let all: Api<Workflow> = Api::all(self.wds.clone());
+        let all: Api<Tolerant<Workflow>> = Api::all(self.wds.clone());
         let selected = ListParams::default().labels(&format!("{}={cluster}", names::CLUSTER_LABEL));
-        let list = call(all.list(&selected)).await;
+        let list = outcome::list(all.list(&selected)).await;
         let list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
         let live = list
-            .items
-            .iter()
+            .into_iter()
             .filter(|one| !workflow::is_final(workflow::phase(one.status.as_ref())));
-        Ok(live.filter_map(Claimed::of).collect())
+        Ok(live.filter_map(|one| Claimed::of(&one)).collect())
     }
 }
 

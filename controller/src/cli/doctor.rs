@@ -33,7 +33,7 @@ use super::{
     get::clusters::{Hosted, hosted_clusters},
     spaces::{Clients, Spaces},
 };
-use crate::{args::duration, outcome::call};
+use crate::{args::duration, outcome::list, tolerant::Tolerant};
 
 /// What to look at.
 #[derive(Debug, Args)]
@@ -123,9 +123,9 @@ async fn examine(args: &DoctorArgs) -> anyhow::Result<u8> {
 
 /// The clusters to look at, and what is to be said of them as a whole.
 async fn members(its: &Client, wanted: Option<&str>) -> (Vec<ManagedCluster>, Judgement) {
-    let api: Api<ManagedCluster> = Api::all(its.clone());
-    let mut clusters = match call(api.list(&ListParams::default())).await {
-        Ok(list) => list.items,
+    let api: Api<Tolerant<ManagedCluster>> = Api::all(its.clone());
+    let mut clusters = match list(api.list(&ListParams::default())).await {
+        Ok(all) => all,
         Err(failure) => return (Vec::new(), Judgement::unasked("list ManagedClusters", &failure)),
     };
     let count = clusters.len();

@@ -15,18 +15,23 @@ use clap::{Args, Subcommand, ValueEnum};
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
 use kube::{
-    Api, Resource,
+    Api,
     api::ListParams,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
     },
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
 use self::table::Row;
 use super::spaces::inventory;
-use crate::{client, outcome::with_sources, watch::reconnect_policy};
+use crate::{
+    client,
+    outcome::with_sources,
+    tolerant::{Readable, Tolerant},
+    watch::reconnect_policy,
+};
 
 /// What to list.
 #[derive(Debug, Args)]
@@ -174,13 +179,13 @@ impl Common {
     /// Prints each that changes, for ever. `listed` says what is told of an object, if anything; `shown` was printed before.
     async fn follow<K, T>(
         &self,
-        api: Api<K>,
+        api: Api<Tolerant<K>>,
         config: watcher::Config,
         mut shown: Vec<T>,
         listed: impl AsyncFn(K) -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<()>
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+        K: Readable + Clone + Debug + Send + 'static,
         T: Row + Serialize + PartialEq,
     {
         let events = watcher(api, config).backoff(reconnect_policy());
@@ -194,7 +199,10 @@ impl Common {
                     continue;
                 }
             };
-            let Some(new) = listed(object).await?.filter(|new| !shown.contains(new)) else {
+            let Some(new) = listed(object.into_object())
+                .await?
+                .filter(|new| !shown.contains(new))
+            else {
                 continue;
             };
             self.print_change(&new)?;

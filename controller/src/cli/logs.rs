@@ -16,6 +16,7 @@ use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
+    core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
 
@@ -26,7 +27,8 @@ use self::{
 use crate::{
     artifacts::{self, Bucket},
     client,
-    outcome::{call, with_sources},
+    outcome::{list, read, with_sources},
+    tolerant::Tolerant,
     watch::reconnect_policy,
 };
 
@@ -87,8 +89,8 @@ fn is_closed(error: &anyhow::Error) -> bool {
 
 async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
     let client = client::connect_as_user(args.kubeconfig.as_deref()).await?;
-    let workflows: Api<Workflow> = Api::namespaced(client.clone(), &args.namespace);
-    let found = call(workflows.get(&args.workflow)).await;
+    let workflows: Api<Tolerant<Workflow>> = Api::namespaced(client.clone(), &args.namespace);
+    let found = read(workflows.get(&args.workflow)).await;
     let (namespace, name) = (&args.namespace, &args.workflow);
     let workflow = found.map_err(|failure| match failure {
         Failure::NotFound { .. } => anyhow!("there is no Workflow {namespace}/{name}"),
@@ -97,7 +99,7 @@ async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
     if Claim::of(&workflow.metadata).is_some_and(|claim| claim.is_for_every_cluster()) {
         bail!(
             "{namespace}/{name} runs on every cluster that matches, each run being a Workflow of its own: {}",
-            runs(&workflows, &workflow).await
+            runs(&client, &workflow).await
         );
     }
     let mut printer = Printer {
@@ -120,11 +122,13 @@ fn has_ended(workflow: &Workflow) -> bool {
 }
 
 /// The runs of a Workflow for every cluster. A courtesy within an error, so that it says nothing where they cannot be listed.
-async fn runs(workflows: &Api<Workflow>, workflow: &Workflow) -> String {
+async fn runs(client: &Client, workflow: &Workflow) -> String {
+    let namespace = workflow.namespace().unwrap_or_default();
+    let workflows: Api<Tolerant<PartialObjectMeta<Workflow>>> = Api::namespaced(client.clone(), &namespace);
     let labelled = ListParams::default().labels(names::RUN_OF_LABEL);
-    let list = call(workflows.list_metadata(&labelled)).await;
+    let listed = list(workflows.list(&labelled)).await;
     let is_own = |uid: &str| workflow.uid().as_deref() == Some(uid);
-    let runs = list.into_iter().flatten().filter(|run| {
+    let runs = listed.into_iter().flatten().filter(|run| {
         let claim = Claim::of(&run.metadata);
         claim.is_some_and(|claim| claim.run_of.is_some_and(|origin| is_own(origin.as_str())))
     });
@@ -213,12 +217,13 @@ impl Printer<'_> {
     }
 
     /// Prints what comes, until the run has ended.
-    async fn follow(mut self, workflows: Api<Workflow>) -> anyhow::Result<bool> {
+    async fn follow(mut self, workflows: Api<Tolerant<Workflow>>) -> anyhow::Result<bool> {
         let states = watcher::watch_object(workflows, &self.args.workflow).backoff(reconnect_policy());
         pin_mut!(states);
         while let Some(state) = states.next().await {
             match state {
                 Ok(Some(workflow)) => {
+                    let workflow = workflow.into_object();
                     self.print(&workflow).await?;
                     if has_ended(&workflow) {
                         self.say_what_is_missing(&workflow);

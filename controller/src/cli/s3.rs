@@ -8,8 +8,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 
 use crate::{
     artifacts::{self, watchdog::CONTROL_CLUSTER},
-    client,
-    outcome::call,
+    client, outcome,
+    tolerant::Tolerant,
 };
 
 /// Checks and prints; success only if all is well.
@@ -30,8 +30,8 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
     let own = artifacts::check(&client, namespace, CONTROL_CLUSTER).await;
     let own = own.map(|repository| format!("{repository} was written and read back"));
     say(CONTROL_CLUSTER, own.map_err(|problem| problem.to_string()));
-    let clusters: Api<ManagedCluster> = Api::all(client);
-    let list = call(clusters.list(&ListParams::default())).await;
+    let clusters: Api<Tolerant<ManagedCluster>> = Api::all(client);
+    let list = outcome::list(clusters.list(&ListParams::default())).await;
     for cluster in list
         .map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))?
     {

@@ -12,7 +12,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{client, outcome::call};
+use crate::{
+    client,
+    outcome::{call, read},
+    tolerant::Tolerant,
+};
 
 /// Suspends a run, or resumes one that was suspended.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
@@ -23,8 +27,8 @@ pub(super) async fn set(
     suspend: bool,
 ) -> anyhow::Result<()> {
     let client = client::connect_as_user(kubeconfig.as_deref()).await?;
-    let workflows: Api<Workflow> = Api::namespaced(client, namespace);
-    let found = call(workflows.get(name)).await;
+    let workflows: Api<Tolerant<Workflow>> = Api::namespaced(client, namespace);
+    let found = read(workflows.get(name)).await;
     let workflow = found.map_err(|failure| anyhow!("cannot read Workflow {namespace}/{name}: {failure}"))?;
     let verb = if suspend { "suspend" } else { "resume" };
     let Some(claim) = Claim::of(&workflow.metadata) else {

@@ -14,7 +14,10 @@ use super::{
     get::clusters::claimed,
     spaces::{Clients, Spaces},
 };
-use crate::outcome::{call, found};
+use crate::{
+    outcome::{self, call, found},
+    tolerant::Tolerant,
+};
 
 /// What this command was built as.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -149,12 +152,9 @@ async fn controller(wds: &Client, namespace: &str) -> anyhow::Result<Option<Stri
 }
 
 async fn list(its: &Client) -> anyhow::Result<Vec<ManagedCluster>> {
-    let api: Api<ManagedCluster> = Api::all(its.clone());
-    let list = call(api.list(&ListParams::default())).await;
-    let list = list.map_err(|failure| {
-        anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?")
-    })?;
-    Ok(list.items)
+    let api: Api<Tolerant<ManagedCluster>> = Api::all(its.clone());
+    let list = outcome::list(api.list(&ListParams::default())).await;
+    list.map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))
 }
 
 fn page(versions: &Versions, is_asked: bool) -> String {

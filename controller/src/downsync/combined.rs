@@ -12,7 +12,10 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::execute::objects;
-use crate::outcome::{call, creating, deleting, found, json_patch, patching};
+use crate::{
+    outcome::{call, creating, deleting, found, json_patch, left, patching, read},
+    tolerant::Tolerant,
+};
 
 /// Writes CombinedStatuses into the WDS.
 #[derive(Clone)]
@@ -26,7 +29,7 @@ impl Combined {
         Self { wds: wds.clone() }
     }
 
-    fn api(&self, namespace: &str) -> Api<CombinedStatus> {
+    fn api(&self, namespace: &str) -> Api<Tolerant<CombinedStatus>> {
         Api::namespaced(self.wds.clone(), namespace)
     }
 
@@ -60,7 +63,7 @@ impl Combined {
             return Ok(Some(Value::clone(content)));
         }
         let place = &combining.place;
-        let object = found(call(objects(&self.wds, place).get(&place.name)).await)?;
+        let object = found(read(objects(&self.wds, place).get(&place.name)).await)?;
         let object = object.filter(|object| object.uid().as_deref() == Some(place.uid.as_str()));
         Ok(object.map(|object| {
             let mut content = json!(object);
@@ -74,13 +77,13 @@ impl Combined {
     async fn create(&self, status: &CombinedStatus, digest: Digest) -> Result<DownsyncInput, Failure> {
         let namespace = status.namespace().unwrap_or_default();
         let api = self.api(&namespace);
-        let created = match call(api.create(&creating(names::CONTROLLER), status)).await {
+        let created = match read(api.create(&creating(names::CONTROLLER), &status.clone().into())).await {
             Err(Failure::NotFound { namespace: true, .. }) if namespace == names::REPORT_NAMESPACE => {
                 self.create_report_namespace().await?;
-                call(api.create(&creating(names::CONTROLLER), status)).await
+                read(api.create(&creating(names::CONTROLLER), &status.clone().into())).await
             }
             Err(Failure::Foreign(_)) => {
-                let there = call(api.get(&status.name_any())).await?;
+                let there = read(api.get(&status.name_any())).await?;
                 return Ok(DownsyncInput::Combined(Change::Apply(Box::new(there))));
             }
             created => created,
@@ -118,7 +121,7 @@ impl Combined {
             );
         let api = self.api(metadata.namespace.as_deref().unwrap_or_default());
         let (name, body) = (status.name_any(), json_patch(&patch)?);
-        found(call(api.patch(&name, &patching(names::CONTROLLER), &body)).await)
+        found(read(api.patch(&name, &patching(names::CONTROLLER), &body)).await)
     }
 
     /// Deletes a CombinedStatus that nobody wants any more.
@@ -128,7 +131,7 @@ impl Combined {
         name: &str,
         uid: &str,
     ) -> Result<DownsyncInput, Failure> {
-        found(call(self.api(namespace).delete(name, &deleting(uid))).await)?;
+        left(self.api(namespace).delete(name, &deleting(uid))).await?;
         Ok(DownsyncInput::CombinedGone(name.to_owned()))
     }
 }

@@ -20,7 +20,8 @@ use crate::{
     engine::Execute,
     hub::Spaces,
     mailboxes::Mailboxes,
-    outcome::{call, creating, found, json_patch, patching, whole_status},
+    outcome::{creating, found, json_patch, patching, read, whole_status},
+    tolerant::Tolerant,
 };
 
 /// Carries out the actions.
@@ -50,7 +51,7 @@ impl Executor {
     }
 
     async fn read(&self, place: &Place) -> Result<DownsyncInput, Failure> {
-        let object = found(call(objects(&self.wds, place).get(&place.name)).await)?;
+        let object = found(read(objects(&self.wds, place).get(&place.name)).await)?;
         Ok(Self::seen(place, object))
     }
 
@@ -66,9 +67,9 @@ impl Executor {
             json_patch(patch)?,
         );
         let written = if is_status {
-            call(api.patch_status(&place.name, &parameters, &body)).await
+            read(api.patch_status(&place.name, &parameters, &body)).await
         } else {
-            call(api.patch(&place.name, &parameters, &body)).await
+            read(api.patch(&place.name, &parameters, &body)).await
         };
         let written = found(written)?;
         Ok(match (written, status_in(patch)) {
@@ -87,9 +88,9 @@ impl Executor {
         digest: Digest,
     ) -> Result<DownsyncInput, Failure> {
         let api = self.mailboxes.works(cluster);
-        match call(api.create(&creating(names::CONTROLLER), work)).await {
+        match read(api.create(&creating(names::CONTROLLER), &work.clone().into())).await {
             Err(Failure::Foreign(message)) => {
-                let there = found(call(api.get(&work.name_any())).await)?.ok_or(Failure::Conflict)?;
+                let there = found(read(api.get(&work.name_any())).await)?.ok_or(Failure::Conflict)?;
                 let label = |work: &ManifestWork| work.labels().get(names::OBJECT_UID_LABEL).cloned();
                 if label(&there) == label(work) {
                     Ok(DownsyncInput::Work(Change::Apply(Box::new(there))))
@@ -135,17 +136,17 @@ impl Executor {
     }
 
     async fn create_binding(&self, binding: &Binding) -> Result<DownsyncInput, Failure> {
-        let api: Api<Binding> = Api::all(self.wds.clone());
-        let there = match call(api.create(&creating(names::CONTROLLER), binding)).await {
-            Err(Failure::Foreign(_)) => call(api.get(&binding.name_any())).await,
+        let api: Api<Tolerant<Binding>> = Api::all(self.wds.clone());
+        let there = match read(api.create(&creating(names::CONTROLLER), &binding.clone().into())).await {
+            Err(Failure::Foreign(_)) => read(api.get(&binding.name_any())).await,
             created => created,
         };
         Ok(DownsyncInput::Binding(Change::Apply(Box::new(there?))))
     }
 
     async fn change_binding(&self, name: &str, patch: &JsonPatch) -> Result<DownsyncInput, Failure> {
-        let api: Api<Binding> = Api::all(self.wds.clone());
-        let written = call(api.patch(name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
+        let api: Api<Tolerant<Binding>> = Api::all(self.wds.clone());
+        let written = read(api.patch(name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
         Ok(DownsyncInput::Binding(Change::Apply(Box::new(written))))
     }
 }
@@ -158,7 +159,7 @@ fn seen_work(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWor
 }
 
 /// Where objects of the place's kind and namespace are.
-pub(super) fn objects(wds: &Client, place: &Place) -> Api<DynamicObject> {
+pub(super) fn objects(wds: &Client, place: &Place) -> Api<Tolerant<DynamicObject>> {
     let resource = discovery::resource(&place.kind);
     if place.kind.is_namespaced {
         Api::namespaced_with(wds.clone(), &place.namespace, &resource)
@@ -211,15 +212,15 @@ impl Execute<Downsync> for Executor {
                 is_status,
             } => self.patch_object(place, patch, *is_status).await,
             DownsyncAction::PolicyStatus { name, status } => {
-                let api: Api<BindingPolicy> = Api::all(self.wds.clone());
+                let api: Api<Tolerant<BindingPolicy>> = Api::all(self.wds.clone());
                 let parameters = patching(names::CONTROLLER);
-                let written = call(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
+                let written = read(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
                 Ok(DownsyncInput::Policy(Change::Apply(Box::new(written))))
             }
             DownsyncAction::CollectorStatus { name, status } => {
-                let api: Api<StatusCollector> = Api::all(self.wds.clone());
+                let api: Api<Tolerant<StatusCollector>> = Api::all(self.wds.clone());
                 let parameters = patching(names::CONTROLLER);
-                let written = call(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
+                let written = read(api.patch_status(name, &parameters, &whole_status(status)?)).await?;
                 Ok(DownsyncInput::Collector(Change::Apply(Box::new(written))))
             }
             DownsyncAction::Combine(combining) => self.combined.write(combining).await,

@@ -3,7 +3,7 @@
 //! What the WDS serves is asked at the start, when a CustomResourceDefinition changes, and from time to time, because kinds of
 //! aggregated API servers announce themselves nowhere else.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use argosy_api::{WorkStatus, names};
 use argosy_core::{
@@ -18,10 +18,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{DynamicObject, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher::watcher},
 };
-use serde::de::DeserializeOwned;
 use tokio::{
     sync::{Notify, mpsc, watch},
     task::{AbortHandle, JoinSet},
@@ -31,6 +30,7 @@ use tokio::{
 use crate::{
     discovery,
     outcome::call,
+    tolerant::Tolerant,
     watch::{follow, follow_kind, reconnect_policy, refusal, selecting},
 };
 
@@ -140,7 +140,7 @@ impl Watches {
                 told.map_err(|_| ())
             }
             (true, true) => {
-                let reports: Api<WorkStatus> = Api::all(self.its.clone());
+                let reports: Api<Tolerant<WorkStatus>> = Api::all(self.its.clone());
                 let config = selecting(names::ORIGIN_UID_LABEL);
                 let inputs = self.inputs.clone();
                 let following = follow(reports, config, inputs, DownsyncInput::RunReport, |_| None);
@@ -154,36 +154,39 @@ impl Watches {
     fn begin(&mut self, name: &KindName, wanted: &WantedKind) -> AbortHandle {
         let (kind, config) = (Arc::clone(&wanted.kind), selecting(&wanted.label));
         let (inputs, title) = (self.inputs.clone(), name.to_string());
-        let resource = discovery::resource(&kind);
+        let (wds, resource) = (self.wds.clone(), discovery::resource(&kind));
         let name = name.clone();
         if is_counted_only(&kind) {
-            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.wds.clone(), &resource);
+            let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
+                Api::all_with(self.wds.clone(), &resource);
             return self.tasks.spawn(async move {
-                until_readable(&api, &name, &inputs).await;
+                until_readable(&wds, &resource, &name, &inputs).await;
                 let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
-                let see = |object| outline(object, &kind);
+                let see = |object: Tolerant<_>| outline(object.into_object(), &kind);
                 let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
                 follow_kind(title, api, config, inputs, see, input, refused).await;
             });
         }
-        let api: Api<DynamicObject> = Api::all_with(self.wds.clone(), &resource);
+        let api: Api<Tolerant<DynamicObject>> = Api::all_with(self.wds.clone(), &resource);
         self.tasks.spawn(async move {
-            until_readable(&api, &name, &inputs).await;
+            until_readable(&wds, &resource, &name, &inputs).await;
             let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
             let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
-            follow_kind(title, api, config, inputs, |object| object, input, refused).await;
+            follow_kind(title, api, config, inputs, Tolerant::into_object, input, refused).await;
         })
     }
 }
 
 /// Waits while the kind may not be listed. A policy without a list of kinds selects many that no role of the controller names, and nobody
 /// is helped by an attempt every few seconds.
-async fn until_readable<K>(api: &Api<K>, name: &KindName, inputs: &mpsc::Sender<DownsyncInput>)
-where
-    K: Clone + DeserializeOwned + Debug,
-{
-    while let Err(Failure::Refused(message)) = call(api.list_metadata(&ListParams::default().limit(1))).await
-    {
+async fn until_readable(
+    wds: &Client,
+    resource: &ApiResource,
+    name: &KindName,
+    inputs: &mpsc::Sender<DownsyncInput>,
+) {
+    let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> = Api::all_with(wds.clone(), resource);
+    while let Err(Failure::Refused(message)) = call(api.list(&ListParams::default().limit(1))).await {
         tracing::debug!(kind = %name, error = message, "may not be read");
         if inputs
             .send(DownsyncInput::Unreadable(name.clone(), message))
@@ -211,7 +214,7 @@ fn outline(object: PartialObjectMeta<DynamicObject>, kind: &Kind) -> DynamicObje
 
 /// Notices that definitions change.
 async fn follow_definitions(wds: Client, changed: Arc<Notify>) {
-    let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(wds);
+    let definitions: Api<Tolerant<PartialObjectMeta<CustomResourceDefinition>>> = Api::all(wds);
     let events = watcher(definitions, selecting("")).backoff(reconnect_policy());
     pin_mut!(events);
     while let Some(event) = events.next().await {

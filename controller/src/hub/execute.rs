@@ -10,7 +10,6 @@ use argosy_core::{
     patch::JsonPatch,
     runs::is_run_of,
 };
-use either::Either;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
 use serde::Serialize;
@@ -20,7 +19,8 @@ use super::Spaces;
 use crate::{
     engine::Execute,
     mailboxes::Mailboxes,
-    outcome::{call, creating, deleting_version, found, json_patch, patching, whole_status},
+    outcome::{creating, deleting_version, found, json_patch, left, patching, read, whole_status},
+    tolerant::Tolerant,
 };
 
 /// Carries out the controller's actions.
@@ -42,8 +42,8 @@ impl Executor {
     }
 
     async fn patch_workflow(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<HubInput, Failure> {
-        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
-        let object = call(api.patch(&key.name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
+        let api: Api<Tolerant<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
+        let object = read(api.patch(&key.name, &patching(names::CONTROLLER), &json_patch(patch)?)).await?;
         Ok(HubInput::Wrote {
             patch: patch.clone(),
             object: Box::new(object),
@@ -53,10 +53,10 @@ impl Executor {
     /// The name is derived from the Workflow's UID, so one that exists is the one that an earlier try created.
     async fn create_work(&self, cluster: &ClusterName, work: &ManifestWork) -> Result<HubInput, Failure> {
         let api = self.mailboxes.works(cluster);
-        let created = match call(api.create(&creating(names::CONTROLLER), work)).await {
+        let created = match read(api.create(&creating(names::CONTROLLER), &work.clone().into())).await {
             Err(Failure::Foreign(_)) => {
                 let name = work.metadata.name.as_deref().unwrap_or_default();
-                call(api.get(name)).await.map_err(|failure| match failure {
+                read(api.get(name)).await.map_err(|failure| match failure {
                     Failure::NotFound { .. } => Failure::Conflict,
                     other => other,
                 })
@@ -69,11 +69,11 @@ impl Executor {
     /// The name is derived from Workflow and cluster, so one that exists is what an earlier try created, or somebody else's.
     async fn create_run(&self, parent: &OriginUid, run: &Workflow) -> Result<HubInput, Failure> {
         let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), namespace);
-        let created = match call(api.create(&creating(names::CONTROLLER), run)).await {
+        let api: Api<Tolerant<Workflow>> = Api::namespaced(self.wds.clone(), namespace);
+        let created = match read(api.create(&creating(names::CONTROLLER), &run.clone().into())).await {
             Err(Failure::Foreign(message)) => {
                 let name = run.metadata.name.as_deref().unwrap_or_default();
-                let there = found(call(api.get(name)).await)?.ok_or(Failure::Conflict)?;
+                let there = found(read(api.get(name)).await)?.ok_or(Failure::Conflict)?;
                 if !is_run_of(&there, parent) {
                     return Err(Failure::Foreign(message));
                 }
@@ -90,10 +90,9 @@ impl Executor {
         uid: &OriginUid,
         resource_version: &str,
     ) -> Result<HubInput, Failure> {
-        let api: Api<Workflow> = Api::namespaced(self.wds.clone(), &key.namespace);
+        let api: Api<Tolerant<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
         let parameters = deleting_version(uid.as_str(), resource_version);
-        let deleted = found(call(api.delete(&key.name, &parameters)).await)?;
-        let left = deleted.and_then(Either::left);
+        let left = left(api.delete(&key.name, &parameters)).await?;
         let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
         Ok(match left.filter(is_held) {
             Some(run) => HubInput::workflow(Change::Apply(Box::new(run))),
@@ -127,15 +126,15 @@ impl Executor {
                 "the Lease of {cluster} is not read for {key}"
             )));
         };
-        let api: Api<Lease> = Api::namespaced(self.its.clone(), cluster.as_str());
-        let lease = call(api.get(names::CLUSTER_LEASE)).await?;
+        let api: Api<Tolerant<Lease>> = Api::namespaced(self.its.clone(), cluster.as_str());
+        let lease = read(api.get(names::CLUSTER_LEASE)).await?;
         Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))
     }
 
     async fn transform_status(&self, name: &str, status: &impl Serialize) -> Result<HubInput, Failure> {
-        let api: Api<CustomTransform> = Api::all(self.wds.clone());
+        let api: Api<Tolerant<CustomTransform>> = Api::all(self.wds.clone());
         let written =
-            call(api.patch_status(name, &patching(names::CONTROLLER), &whole_status(status)?)).await?;
+            read(api.patch_status(name, &patching(names::CONTROLLER), &whole_status(status)?)).await?;
         Ok(HubInput::Transform(Change::Apply(Box::new(written))))
     }
 
@@ -145,12 +144,12 @@ impl Executor {
         conditions: &impl Serialize,
         resource_version: &str,
     ) -> Result<HubInput, Failure> {
-        let api: Api<ManagedCluster> = Api::all(self.its.clone());
+        let api: Api<Tolerant<ManagedCluster>> = Api::all(self.its.clone());
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": resource_version },
             "status": { "conditions": conditions },
         }));
-        let written = call(api.patch_status(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
+        let written = read(api.patch_status(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
         Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
     }
 
@@ -160,12 +159,12 @@ impl Executor {
         taints: &impl Serialize,
         resource_version: &str,
     ) -> Result<HubInput, Failure> {
-        let api: Api<ManagedCluster> = Api::all(self.its.clone());
+        let api: Api<Tolerant<ManagedCluster>> = Api::all(self.its.clone());
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": resource_version },
             "spec": { "taints": taints },
         }));
-        let written = call(api.patch(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
+        let written = read(api.patch(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
         Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
     }
 }

@@ -10,7 +10,10 @@ use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::L
 use kube::{Api, Client, core::Selector, runtime::watcher};
 use serde_json::Value;
 
-use crate::outcome::{call, found};
+use crate::{
+    outcome::{self, found},
+    tolerant::Tolerant,
+};
 
 /// Name of the ConfigMap (`docs/workflow-controller-configmap.md` of Argo).
 const NAME: &str = "workflow-controller-configmap";
@@ -22,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LIMITS: [&str; 2] = ["parallelism", "namespaceParallelism"];
 
 /// The ConfigMap's API in the namespace of Argo.
-pub(super) fn api(wds: &Client, namespace: &str) -> Api<ConfigMap> {
+pub(super) fn api(wds: &Client, namespace: &str) -> Api<Tolerant<ConfigMap>> {
     Api::namespaced(wds.clone(), namespace)
 }
 
@@ -33,9 +36,9 @@ pub(super) fn selected(config: watcher::Config) -> watcher::Config {
 
 /// How it is configured now. Waits for an API server that is away: the end of a run that is shown before this is known would not
 /// enter the archive.
-pub(super) async fn read(api: &Api<ConfigMap>) -> LocalArgo {
+pub(super) async fn read(api: &Api<Tolerant<ConfigMap>>) -> LocalArgo {
     loop {
-        match found(call(api.get(NAME)).await) {
+        match found(outcome::read(api.get(NAME)).await) {
             Ok(config) => return config.as_ref().map(understand).unwrap_or_default(),
             Err(Failure::Unreachable(_)) => tokio::time::sleep(AGAIN).await,
             Err(failure) => {

@@ -4,7 +4,9 @@
 use std::{borrow::Cow, fmt::Debug, marker::PhantomData};
 
 use kube::{Resource, core::ObjectMeta};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
+
+use crate::tolerant::{Readable, Tolerant, Unfailing};
 
 /// What is kept of an object of kind `K`, and enough of its metadata to follow it: namespace, name, UID and version.
 #[derive(Clone, Debug)]
@@ -23,11 +25,11 @@ impl<K, V> Seen<K, V> {
 
 impl<'de, K, V> Deserialize<'de> for Seen<K, V>
 where
-    K: Resource + DeserializeOwned,
+    K: Readable,
     V: From<K>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = K::deserialize(deserializer)?;
+        let object = Tolerant::<K>::deserialize(deserializer)?.into_object();
         let whole = object.meta();
         let metadata = ObjectMeta {
             namespace: whole.namespace.clone(),
@@ -43,6 +45,8 @@ where
         })
     }
 }
+
+impl<K: Readable, V: From<K>> Unfailing for Seen<K, V> {}
 
 impl<K: Resource, V> Resource for Seen<K, V> {
     type DynamicType = K::DynamicType;

@@ -56,7 +56,13 @@ async fn in_secret(settings: &Settings, wds: &Client, issued: watch::Sender<Opti
     let api: Api<Secret> = Api::namespaced(wds.clone(), &settings.namespace);
     let (sender, mut changes) = mpsc::channel(4);
     let selection = selecting("").fields(&format!("metadata.name={SECRET}"));
-    let mut watching = Box::pin(follow(api.clone(), selection, sender, |change| change, |_| None));
+    let mut watching = Box::pin(follow(
+        Api::namespaced(wds.clone(), &settings.namespace),
+        selection,
+        sender,
+        |change| change,
+        |_| None,
+    ));
     let mut live = None;
     let mut is_listed = false;
     let mut pause = LONGEST_SLEEP;

@@ -1,7 +1,7 @@
 //! The admission policies, which the API server evaluates by itself: what may not happen while no webhook answers.
 //!
-//! They look at nothing but claimed Workflows and creations that a policy selects, and no expression fails on a field that is
-//! not there: with failurePolicy Fail, an expression that fails would stand in the way of objects that are not ours.
+//! They look at nothing but Workflows that bear marks of ours and creations that a policy selects, and no expression fails on a field
+//! that is not there: with failurePolicy Fail, an expression that fails would stand in the way of objects that are not ours.
 
 use argosy_api::{names, workflow};
 use k8s_openapi::{
@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    CREATE_POLICY, HOLD_POLICY,
+    CREATE_POLICY, HOLD_POLICY, MARKS_POLICY,
     configuration::{condition, metadata, strings},
     ourselves::{Ourselves, literal},
 };
@@ -41,6 +41,104 @@ pub(super) fn hold(ourselves: &Ourselves, argo_account: &str) -> ValidatingAdmis
     }
     policy
 }
+
+/// Lets nobody but Argosy say where a Workflow runs, and keeps one held that is held from its birth. A creation may bear what was copied
+/// from another object; that names the UID of the other, and is not believed.
+pub(super) fn marks(ourselves: &Ourselves) -> ValidatingAdmissionPolicy {
+    let bears = |object: &str, mark: &str| {
+        format!(
+            "({object} != null && has({object}.metadata.annotations) && '{mark}' in {object}.metadata.annotations)"
+        )
+    };
+    let of_object = MARKS.iter().map(|mark| bears("object", mark));
+    let of_either: Vec<String> = of_object
+        .chain([bears("oldObject", names::CLAIM_ANNOTATION)])
+        .collect();
+    let conditions = vec![
+        condition("not-ours", ourselves.is_not_asking()),
+        condition("bears-marks", of_either.join(" || ")),
+    ];
+    let mut policy = policy(
+        MARKS_POLICY,
+        &["CREATE", "UPDATE"],
+        LabelSelector::default(),
+        conditions,
+    );
+    if let Some(spec) = &mut policy.spec {
+        spec.variables = Some(variables());
+        spec.validations = Some(mark_validations());
+    }
+    policy
+}
+
+/// What only Argosy writes on a Workflow, and the webhook never in an update.
+const MARKS: [&str; 3] = [
+    names::CLAIM_ANNOTATION,
+    names::RUNS_ON_ANNOTATION,
+    names::PASSED_ON_ANNOTATION,
+];
+
+fn mark_validations() -> Vec<Validation> {
+    let unchanged = MARKS.map(|mark| {
+        format!(
+            "(!('{mark}' in variables.annotations) || ('{mark}' in variables.oldAnnotations && \
+             variables.annotations['{mark}'] == variables.oldAnnotations['{mark}']))"
+        )
+    });
+    let claim = names::CLAIM_ANNOTATION;
+    let is_held = |of: &str| {
+        let (labels, finalizers) = match of {
+            "old" => ("oldLabels", "oldFinalizers"),
+            _ => ("labels", "finalizers"),
+        };
+        format!(
+            "('{completed}' in variables.{labels} && variables.{labels}['{completed}'] == 'true' && \
+             '{finalizer}' in variables.{finalizers})",
+            completed = names::ARGO_COMPLETED_LABEL,
+            finalizer = names::CONTROLLER_FINALIZER,
+        )
+    };
+    vec![
+        validation(
+            format!("request.operation == 'CREATE' || ({})", unchanged.join(" && ")),
+            &format!(
+                "only Argosy writes the annotations {}: take them out of what is written here. A Workflow runs on the clusters \
+                 that BindingPolicies select for it",
+                MARKS.join(", ")
+            ),
+        ),
+        validation(
+            format!(
+                "request.operation != 'CREATE' || !('{claim}' in variables.annotations) || {} || \
+                 variables.annotations['{claim}'].matches('{OF_ANOTHER}')",
+                is_held("new")
+            ),
+            &format!(
+                "only Argosy writes the annotation {claim}: take it out of what is created here, or try again when \
+                 argosy-controller runs, whose webhook takes it off"
+            ),
+        ),
+        validation(
+            format!(
+                "request.operation == 'CREATE' || !('{claim}' in variables.oldAnnotations) || \
+                 variables.oldAnnotations['{claim}'].matches('{OF_ANOTHER}') || !{} || ({} && \
+                 '{claim}' in variables.annotations)",
+                is_held("old"),
+                is_held("new"),
+            ),
+            &format!(
+                "this Workflow is held for a cluster: its label {}: \"true\", its finalizer {} and its annotation {claim} keep it from \
+                 running here. Take off the label that its BindingPolicy selects, and Argosy hands it back",
+                names::ARGO_COMPLETED_LABEL,
+                names::CONTROLLER_FINALIZER,
+            ),
+        ),
+    ]
+}
+
+/// RE2: a claim that names a UID, which no object has that is about to be created. The end of the text is the last field of the claim itself,
+/// not of anything in it, and a claim with two UIDs is none.
+const OF_ANOTHER: &str = r#","uid":"[^"]+"[}]$"#;
 
 /// Lets no Workflow that `exact_selection` selects be created unheld. The condition leaves out what only a validation may read,
 /// the namespace.

@@ -6,8 +6,8 @@ use std::{fmt::Debug, time::Duration};
 use argosy_api::names;
 use argosy_core::{Change, Failure};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope};
-use serde::{Serialize, de::DeserializeOwned};
+use kube::{Api, Client, Resource, ResourceExt, core::ClusterResourceScope};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
@@ -16,15 +16,16 @@ use tokio::{
 
 use crate::{
     outcome::{call, creating},
+    tolerant::Readable,
     watch::{follow, selecting},
 };
 
 /// A kind that can be registered.
 pub(super) trait Registered:
     Resource<DynamicType = (), Scope = ClusterResourceScope>
+    + Readable
     + Clone
     + Debug
-    + DeserializeOwned
     + Serialize
     + Send
     + Sync
@@ -34,9 +35,9 @@ pub(super) trait Registered:
 
 impl<K> Registered for K where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Readable
         + Clone
         + Debug
-        + DeserializeOwned
         + Serialize
         + Send
         + Sync
@@ -46,15 +47,21 @@ impl<K> Registered for K where
 
 /// Keeps the object called `name` as `build` makes it of what is wanted. Ends when nothing will be wanted any more.
 pub(super) async fn keep<K: Registered, W: Clone>(
-    api: Api<K>,
+    wds: Client,
     name: &'static str,
     mut wanted: watch::Receiver<Option<W>>,
     build: impl Fn(&W) -> K,
 ) {
     let (sender, mut changes) = mpsc::channel(4);
     let selection = selecting("").fields(&format!("metadata.name={name}"));
-    let mut watching = Box::pin(follow(api.clone(), selection, sender, |change| change, |_| None));
-    let mut keeper = Keeper::new(api, name);
+    let mut watching = Box::pin(follow(
+        Api::all(wds.clone()),
+        selection,
+        sender,
+        |change| change,
+        |_| None,
+    ));
+    let mut keeper = Keeper::new(Api::all(wds), name);
     let mut retry = None;
     loop {
         tokio::select! {

@@ -11,14 +11,15 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::DeleteParams};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    CREATE_POLICY, HOLD_POLICY, SECRET, Settings, Snapshots, WEBHOOK,
+    CREATE_POLICY, HOLD_POLICY, MARKS_POLICY, SECRET, Settings, Snapshots, WEBHOOK,
     configuration::configuration,
     credentials::Issued,
     guard,
-    keep::{Registered, keep as keep_one},
-    ourselves,
+    keep::keep as keep_one,
+    ourselves::{self, Ourselves},
 };
 use crate::outcome::{call, found};
 
@@ -49,16 +50,29 @@ pub(super) async fn keep(settings: &Settings, wds: &Client, snapshots: Snapshots
     let bind = |name| move |_: &Arc<Wanted>| guard::binding(name);
     tokio::select! {
         () = follow(snapshots, issued, sender) => {}
-        () = keep_one(api::<MutatingWebhookConfiguration>(wds), WEBHOOK, wanted.clone(), webhook) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), hold) => {}
-        () = keep_one(api(wds), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), create) => {}
-        () = keep_one(api(wds), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
+        () = keep_one(wds.clone(), WEBHOOK, wanted.clone(), webhook) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), hold) => {}
+        () = keep_one(wds.clone(), HOLD_POLICY, wanted.clone(), bind(HOLD_POLICY)) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), create) => {}
+        () = keep_one(wds.clone(), CREATE_POLICY, wanted.clone(), bind(CREATE_POLICY)) => {}
     }
 }
 
-fn api<K: Registered>(wds: &Client) -> Api<K> {
-    Api::all(wds.clone())
+/// Keeps the policy that lets nobody else write what only Argosy writes until `stop`.
+pub async fn guard_marks(wds: Client, stop: CancellationToken) {
+    Box::pin(stop.run_until_cancelled(keep_marks(&wds))).await;
+}
+
+async fn keep_marks(wds: &Client) {
+    let ourselves = ourselves::ask(wds).await;
+    // Nothing that it is made of changes.
+    let (_sender, wanted) = watch::channel(Some(()));
+    let marks = |(): &()| guard::marks(&ourselves);
+    let bind = |(): &()| guard::binding(MARKS_POLICY);
+    tokio::select! {
+        () = keep_one(wds.clone(), MARKS_POLICY, wanted.clone(), marks) => {}
+        () = keep_one(wds.clone(), MARKS_POLICY, wanted, bind) => {}
+    }
 }
 
 /// Joins policies and credentials; nothing is wanted before both are there.
@@ -90,14 +104,37 @@ async fn follow(mut snapshots: Snapshots, mut issued: Issued, sender: watch::Sen
 
 /// Takes everything that was registered away, and the Secret in `namespace`. Returns how many objects were there.
 pub async fn unregister(wds: &Client, namespace: &str) -> Result<usize, Failure> {
-    let webhooks: Api<MutatingWebhookConfiguration> = api(wds);
-    let policies: Api<ValidatingAdmissionPolicy> = api(wds);
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = api(wds);
-    let mut deleted = usize::from(delete(&webhooks, WEBHOOK).await?);
-    for policy in [HOLD_POLICY, CREATE_POLICY] {
-        deleted += usize::from(delete(&bindings, policy).await?);
-        deleted += usize::from(delete(&policies, policy).await?);
+    let marks = delete_policies(wds, &[MARKS_POLICY]).await?;
+    Ok(marks + unregister_webhook(wds, namespace).await?)
+}
+
+/// The policy of [`guard_marks`] and its binding as YAML, where the accounts of `namespace` are Argosy's own. The chart has it, so that it
+/// is there before a controller is.
+pub fn marks_yaml(namespace: &str) -> anyhow::Result<String> {
+    let marks = guard::marks(&Ourselves::Namespace(namespace.to_owned()));
+    let documents = [
+        serde_saphyr::to_string(&marks)?,
+        serde_saphyr::to_string(&guard::binding(MARKS_POLICY))?,
+    ];
+    Ok(documents.join("---\n"))
+}
+
+async fn delete_policies(wds: &Client, names: &[&str]) -> Result<usize, Failure> {
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(wds.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(wds.clone());
+    let mut deleted = 0;
+    for name in names {
+        deleted += usize::from(delete(&bindings, name).await?);
+        deleted += usize::from(delete(&policies, name).await?);
     }
+    Ok(deleted)
+}
+
+/// The same for the webhook, and for the policies that guard what it does.
+async fn unregister_webhook(wds: &Client, namespace: &str) -> Result<usize, Failure> {
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(wds.clone());
+    let mut deleted = usize::from(delete(&webhooks, WEBHOOK).await?);
+    deleted += delete_policies(wds, &[HOLD_POLICY, CREATE_POLICY]).await?;
     let secrets: Api<Secret> = Api::namespaced(wds.clone(), namespace);
     delete(&secrets, SECRET).await?;
     Ok(deleted)
@@ -106,7 +143,7 @@ pub async fn unregister(wds: &Client, namespace: &str) -> Result<usize, Failure>
 /// Takes away what a controller with a webhook has left, so that nobody asks a webhook that is not there.
 pub async fn withdraw(wds: &Client, namespace: &str) {
     loop {
-        match unregister(wds, namespace).await {
+        match unregister_webhook(wds, namespace).await {
             Ok(0) => return,
             Ok(deleted) => {
                 tracing::info!(
@@ -140,7 +177,7 @@ where
 
 /// Whether the API server refused something because of one of our policies, as it says in the message.
 pub fn is_refusal_of_guard(message: &str) -> bool {
-    [HOLD_POLICY, CREATE_POLICY]
+    [HOLD_POLICY, CREATE_POLICY, MARKS_POLICY]
         .iter()
         .any(|policy| message.contains(&format!("ValidatingAdmissionPolicy '{policy}'")))
 }

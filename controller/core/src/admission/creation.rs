@@ -11,6 +11,7 @@ use crate::{
     WorkflowKey,
     birth::{Born, NEVER_COPIED, born, first_claim},
     claim::Claim,
+    flaw,
 };
 
 impl Admission {
@@ -27,8 +28,11 @@ impl Admission {
                 warnings: Vec::new(),
             };
         }
+        // What is too deep to be sent is held and told, not claimed.
+        let is_too_deep = flaw::too_deep("spec", &object.spec, 1).is_some();
         let claim = placement
             .choice()
+            .filter(|_| !is_too_deep)
             .map(|cluster| first_claim(&request.name, &cluster, &placement));
         Answer {
             patch: birth(object, claim.as_ref(), placement.wants_logs),

@@ -301,6 +301,31 @@ fn a_workflow_that_runs_here_is_left_as_it_is() {
 }
 
 #[test]
+fn marks_that_a_user_puts_on_a_workflow_that_is_not_held_are_left_out() {
+    let old = workflow(&json!({}));
+    let mut forged = old.clone();
+    let claim = r#"{"cluster":"cluster2","attempt":1,"uid":"u1","started":true}"#;
+    forged["metadata"]["uid"] = json!("u1");
+    forged["metadata"]["annotations"] = json!({
+        names::CLAIM_ANNOTATION: claim, names::RUNS_ON_ANNOTATION: "{}", names::PASSED_ON_ANNOTATION: "{}",
+        names::VERBS_ANNOTATION: "{}", "note": "mine",
+    });
+    let mended = after(Some(&old), &forged);
+    assert_eq!(
+        mended.annotations(),
+        &[("note".to_owned(), "mine".to_owned())].into()
+    );
+
+    // A copied one that stands there already is nobody's, and stays as it is.
+    let mut copied = old.clone();
+    copied["metadata"]["annotations"] = json!({ names::CLAIM_ANNOTATION: "{}" });
+    assert_eq!(
+        after(Some(&copied), &forged).annotations()[names::CLAIM_ANNOTATION],
+        "{}"
+    );
+}
+
+#[test]
 fn the_selection_names_what_the_policies_select() {
     assert_eq!(Admission::default().selection(), "false");
     let selection = admission().selection().to_owned();
@@ -311,4 +336,16 @@ fn the_selection_names_what_the_policies_select() {
     ] {
         assert!(selection.contains(part), "{part} is not in {selection}");
     }
+}
+
+#[test]
+fn what_is_too_deep_to_be_sent_is_held_and_not_claimed() {
+    let mut deep = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    let claim = |created: &Workflow| Claim::of(&created.metadata).is_some();
+    deep["spec"]["x"] = (0..98).fold(json!(1), |inner, _| json!([inner]));
+    assert!(claim(&after(None, &deep)));
+    deep["spec"]["x"] = json!([deep["spec"]["x"]]);
+    let created = after(None, &deep);
+    assert!(!claim(&created));
+    assert_eq!(created.labels()[names::ARGO_COMPLETED_LABEL], "true");
 }

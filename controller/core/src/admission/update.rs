@@ -24,7 +24,7 @@ const LARGEST: usize = 192 * 1024;
 pub(super) fn review(old: &Workflow, new: &Workflow) -> Answer {
     let claim = Claim::of(&old.metadata);
     if claim.is_none() && !is_held_from_birth(&old.metadata) {
-        return Answer::default();
+        return without_marks(old, new);
     }
     let mut answer = Answer::default();
     let can_be_read = verbs::can_be_read(old) && verbs::can_be_read(new);
@@ -63,6 +63,37 @@ pub(super) fn review(old: &Workflow, new: &Workflow) -> Answer {
         });
     }
     answer
+}
+
+/// Takes off an object that is neither claimed nor held what only Argosy writes, as far as it was not there before: with it the object
+/// would be claimed by whoever wrote it.
+fn without_marks(old: &Workflow, new: &Workflow) -> Answer {
+    let before = old.metadata.annotations.as_ref();
+    let is_new = |name: &str, value: &String| {
+        NEVER_COPIED.contains(&name) && before.and_then(|before| before.get(name)) != Some(value)
+    };
+    let asked = new.metadata.annotations.iter().flatten();
+    let marks: Vec<&str> = asked
+        .filter(|(name, value)| is_new(name, value))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if marks.is_empty() {
+        return Answer::default();
+    }
+    let mut wanted = new.metadata.annotations.clone().unwrap_or_default();
+    for mark in &marks {
+        match before.and_then(|before| before.get(*mark)) {
+            Some(value) => wanted.insert((*mark).to_owned(), value.clone()),
+            None => wanted.remove(*mark),
+        };
+    }
+    Answer {
+        warnings: vec![format!(
+            "argosy: only Argosy writes {}, so this was left out",
+            marks.join(", ")
+        )],
+        patch: vec![set("/metadata/annotations", json!(wanted))],
+    }
 }
 
 /// The verbs of the object with the new one, unless they would be too large.

@@ -4,6 +4,8 @@
 //! A change of nodes is put over the status as it is here and now. What it was meant for may be past: then it is reported as
 //! overtaken, and nothing is changed.
 
+use std::collections::BTreeMap;
+
 use argosy_api::names;
 use serde_json::{Value, json};
 
@@ -71,14 +73,16 @@ impl Agent {
     pub(super) fn reopen_record(&self, origin: &OriginUid, object: &Object) -> Option<AgentAction> {
         let record = self.records.get(origin)?;
         let is_over = record.outcome.is_some() && record.attempt >= object.attempt;
-        let mut annotations = json!({ names::ATTEMPT_ANNOTATION: record.attempt.to_string() });
-        if let Some(uid) = &record.run_uid {
-            annotations[names::RUN_UID_ANNOTATION] = json!(uid);
-        }
+        let attempt = (names::ATTEMPT_ANNOTATION, record.attempt.to_string());
+        let run = record
+            .run_uid
+            .iter()
+            .map(|uid| (names::RUN_UID_ANNOTATION, uid.to_string()));
+        let annotations: BTreeMap<_, _> = std::iter::once(attempt).chain(run).collect();
         (is_over && object.outcome().is_none()).then(|| AgentAction::AmendRecord {
             origin: origin.clone(),
             patch: JsonPatch::guarded(&record.uid, &record.resource_version)
-                .set("/metadata/annotations", annotations),
+                .set("/metadata/annotations", json!(annotations)),
         })
     }
 }

@@ -223,6 +223,9 @@ impl Agent {
             );
             return Some((reason::OTHER_CLUSTER, message));
         }
+        if let Some(flaw) = &work.flaw {
+            return Some((reason::UNREADABLE, flaw.clone()));
+        }
         if work.manifest.is_none() {
             let message = "this agent carries out ManifestWorks with one Argo Workflow each".to_owned();
             return Some((reason::UNSUPPORTED_MANIFEST, message));

@@ -11,7 +11,7 @@ use crate::{
     claim::attempt_of,
     control::{Applied, Control},
     digest::Digest,
-    lost,
+    flaw, lost,
     packed::Packed,
     pairs::Pairs,
 };
@@ -35,6 +35,8 @@ pub(super) struct Work {
     pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
     pub(super) conditions: Vec<Condition>,
+    /// What of it could not be read. Then there is no manifest, either.
+    pub(super) flaw: Option<String>,
     /// The one manifest, if it is a Workflow.
     pub(super) manifest: Option<Manifest>,
 }
@@ -122,13 +124,16 @@ pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a 
 
 impl Work {
     /// The view of an object.
-    pub(super) fn new(work: ManifestWork) -> Self {
+    pub(super) fn new(mut work: ManifestWork) -> Self {
+        let flaw = flaw::take(&mut work.metadata);
+        let is_whole = flaw.is_none();
         let manifest = work
             .spec
             .workload
             .manifests
             .into_iter()
             .next()
+            .filter(|_| is_whole)
             .and_then(|manifest| {
                 let workflow: Workflow = serde_json::from_value(manifest).ok()?;
                 let api_version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
@@ -149,6 +154,7 @@ impl Work {
             finalizers: work.metadata.finalizers.unwrap_or_default(),
             conditions: work.status.unwrap_or_default().conditions,
             manifest,
+            flaw,
         }
     }
 }
@@ -185,7 +191,9 @@ impl Manifest {
 
 impl Object {
     /// The view of an object.
-    pub(super) fn new(object: Workflow) -> Self {
+    pub(super) fn new(mut object: Workflow) -> Self {
+        // What could be read of it is reported.
+        flaw::take(&mut object.metadata);
         let attempt = attempt_of(&object.metadata);
         let applied = Applied::of(&object.metadata);
         let is_born_here = is_born_here(&object.metadata);
@@ -226,7 +234,8 @@ impl Object {
 
 impl Record {
     /// The view of an object.
-    pub(super) fn new(record: AppliedManifestWork) -> Self {
+    pub(super) fn new(mut record: AppliedManifestWork) -> Self {
+        flaw::take(&mut record.metadata);
         Self {
             attempt: attempt_of(&record.metadata),
             outcome: annotation(&record.metadata, names::OUTCOME_ANNOTATION).and_then(Outcome::parse),

@@ -6,6 +6,7 @@ use super::{
     Applier, ApplyAction,
     ending::{End, earlier, hold},
     item::Step,
+    status::say_unreadable,
     views::Work,
 };
 use crate::{Decision, WorkName};
@@ -17,7 +18,10 @@ impl Applier {
             None => Decision::rest(),
             Some(work) if work.is_deleting => self.decide_end(name, work, now),
             Some(work) if !work.is_held() => hold(work).into(),
-            Some(work) => self.decide_live(name, work, now),
+            Some(work) => match &work.flaw {
+                Some(flaw) => say_unreadable(work, flaw, now).into(),
+                None => self.decide_live(name, work, now),
+            },
         }
     }
 

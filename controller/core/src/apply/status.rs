@@ -206,6 +206,18 @@ fn set(conditions: &mut Vec<Condition>, mut condition: Condition, generation: i6
     set_condition(conditions, condition);
 }
 
+/// Says of a ManifestWork that it could not be read whole, unless that stands there.
+pub(super) fn say_unreadable(work: &Work, flaw: &str, now: Timestamp) -> Option<ApplyAction> {
+    let mut status = work.status.clone();
+    let message = format!("what is on the cluster stays as it is: {flaw}");
+    let unreadable = condition(types::APPLIED, false, reason::UNREADABLE, &message, now);
+    set(&mut status.conditions, unreadable, work.generation);
+    (status != work.status).then(|| ApplyAction::Status {
+        status: Box::new(status),
+        resource_version: work.resource_version.clone(),
+    })
+}
+
 fn available(is_there: bool, now: Timestamp) -> Condition {
     let (why, message) = if is_there {
         (reason::RESOURCE_AVAILABLE, "Resource is available")

@@ -14,7 +14,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::ids::{GroupVersion, ObjectKey, Resource};
-use crate::{agent::DIGEST_ANNOTATION, digest::Digest};
+use crate::{agent::DIGEST_ANNOTATION, digest::Digest, flaw};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(super) struct Work {
     pub(super) executor: Option<ExecutorAccount>,
     pub(super) status: ManifestWorkStatus,
     pub(super) configs: Vec<ManifestConfig>,
+    /// What of it could not be read. What is missing may be a manifest, so nothing is applied or deleted because of it.
+    pub(super) flaw: Option<String>,
 }
 
 /// One manifest.
@@ -102,7 +104,8 @@ fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 
 impl Work {
     /// The view of an object.
-    pub(super) fn new(work: ManifestWork) -> Self {
+    pub(super) fn new(mut work: ManifestWork) -> Self {
+        let flaw = flaw::take(&mut work.metadata);
         let metadata = work.metadata;
         let spec = work.spec;
         let manifests = spec.workload.manifests.into_iter().enumerate();
@@ -126,6 +129,7 @@ impl Work {
                 .map(|executor| executor.subject.and_then(|subject| subject.service_account))
                 .map(Option::unwrap_or_default),
             status: work.status.unwrap_or_default(),
+            flaw,
         }
     }
 
@@ -240,7 +244,8 @@ const OF_THE_CLUSTER: [&str; 8] = [
 
 impl Object {
     /// The view of an object.
-    pub(super) fn new(object: DynamicObject) -> Self {
+    pub(super) fn new(mut object: DynamicObject) -> Self {
+        flaw::take(&mut object.metadata);
         Self {
             uid: object.metadata.uid.clone().unwrap_or_default(),
             resource_version: object.metadata.resource_version.clone().unwrap_or_default(),

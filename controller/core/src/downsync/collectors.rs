@@ -21,6 +21,7 @@ use crate::{
     ClusterName, OriginUid,
     collect::{Collector, Row, Subject, combined_status},
     digest::Digest,
+    flaw,
 };
 
 /// A StatusCollector.
@@ -123,9 +124,13 @@ impl Combining {
 
 impl Entry {
     /// Compiles a collector.
-    pub(super) fn compile(collector: StatusCollector) -> Self {
+    pub(super) fn compile(mut collector: StatusCollector) -> Self {
+        let compiled = match flaw::take(&mut collector.metadata) {
+            Some(flaw) => Err(vec![flaw]),
+            None => Collector::compile(&collector).map(Arc::new),
+        };
         Self {
-            compiled: Collector::compile(&collector).map(Arc::new),
+            compiled,
             uid: collector.metadata.uid.unwrap_or_default(),
             resource_version: collector.metadata.resource_version.unwrap_or_default(),
             generation: collector.metadata.generation.unwrap_or_default(),

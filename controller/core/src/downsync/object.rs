@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::{DownsyncKey, kind::Kind};
-use crate::{digest::Digest, pairs::Pairs, placement::Modulation, properties::is_templated};
+use crate::{digest::Digest, flaw, pairs::Pairs, placement::Modulation, properties::is_templated};
 
 /// An object of the WDS.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Object {
     /// Of its status; `None` where it has none or an empty one.
     pub(super) status: Option<Digest>,
     pub(super) is_templated: bool,
+    /// Why it cannot be sent, if it cannot: a part of it could not be read, or is too deep to travel.
+    pub(super) flaw: Option<Box<str>>,
     pub(super) selection: Arc<Selection>,
     /// The status that we last wrote and what the API server made of it. Such a difference is not written again.
     pub(super) wrote: Option<(Digest, Option<Digest>)>,
@@ -58,8 +60,11 @@ impl Object {
     /// The view of an object, before anything is known of who selects it, and what of it could be sent.
     pub(super) fn new(kind: &Arc<Kind>, object: DynamicObject) -> (Self, Fields) {
         let DynamicObject {
-            metadata, mut data, ..
+            mut metadata,
+            mut data,
+            ..
         } = object;
+        let flaw = flaw::take(&mut metadata).map(Into::into);
         let status = data.as_object_mut().and_then(|fields| fields.remove("status"));
         let view = Self {
             kind: Arc::clone(kind),
@@ -70,6 +75,7 @@ impl Object {
             labels: metadata.labels.as_ref().into_iter().flatten().collect(),
             digest: None,
             content: None,
+            flaw,
             status: digest_of_status(status.as_ref()),
             selection: Arc::default(),
             wrote: None,
@@ -86,6 +92,12 @@ impl Object {
             return;
         }
         let content = fields.into_content(&self.kind);
+        if !is_run && self.flaw.is_none() {
+            self.flaw = flaw::too_deep("it", &content, 0).map(Into::into);
+        }
+        if self.flaw.is_some() {
+            return;
+        }
         self.digest = Some(Digest::of(&content));
         self.content = (!is_run).then(|| Arc::new(content));
     }

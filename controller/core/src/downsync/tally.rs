@@ -96,6 +96,9 @@ impl Downsync {
 
     fn count(&self, tally: &mut Tally, origin: &OriginUid, object: &Object, cluster: &ClusterName) {
         let address = (origin.clone(), cluster.clone());
+        if let Some(flaw) = &object.flaw {
+            return tally.fail(|| format!("{cluster}: {} is not sent: {flaw}", object.title()));
+        }
         if let Some(errors) = self.template_errors.get(&address) {
             return tally.fail(|| format!("{cluster}: {}: {}", object.title(), errors.join("; ")));
         }

@@ -43,7 +43,8 @@ impl Downsync {
             return None;
         }
         let is_unread = object.presence == Presence::Leaving;
-        if (object.content.is_none() && is_wanted) || is_unread {
+        let is_readable = object.content.is_none() && object.flaw.is_none();
+        if (is_readable && is_wanted) || is_unread {
             return Some(DownsyncAction::Read(place()));
         }
         if object.kind.is_run() {

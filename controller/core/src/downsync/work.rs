@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{events::unseen::Spot, kind::KindName};
-use crate::{ClusterName, OriginUid, digest::Digest, mailbox};
+use crate::{ClusterName, OriginUid, digest::Digest, flaw, mailbox};
 
 /// A ManifestWork.
 #[derive(Debug)]
@@ -114,11 +114,13 @@ impl Work {
 
 impl Report {
     /// The view of an object.
-    pub(super) fn new(status: WorkStatus, is_of_run: bool) -> Self {
+    pub(super) fn new(mut status: WorkStatus, is_of_run: bool) -> Self {
+        // Half a status would be shown as a whole one.
+        let is_whole = flaw::take(&mut status.metadata).is_none();
         Self {
             is_of_run,
             resource_version: status.metadata.resource_version.unwrap_or_default(),
-            status: status.status.map(Arc::new),
+            status: status.status.filter(|_| is_whole).map(Arc::new),
             changed_at: status
                 .reported
                 .and_then(|reported| reported.changed_at?.parse().ok()),

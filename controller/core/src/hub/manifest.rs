@@ -18,7 +18,8 @@ use crate::{WorkflowKey, claim::Claim};
 impl Hub {
     /// The ManifestWork of a claimed Workflow. It is born with the agent's finalizer, so that its deletion waits until
     /// the agent says that nothing of it is left. `is_withdrawal` makes it a question to the agent instead: promise
-    /// never to create this attempt.
+    /// never to create this attempt. The question names the object and says nothing of what it would run, because the claim that
+    /// is given up may be one that no policy has allowed.
     pub(super) fn manifest_work(
         &self,
         key: &WorkflowKey,
@@ -26,9 +27,15 @@ impl Hub {
         claim: &Claim,
         is_withdrawal: bool,
     ) -> ManifestWork {
+        let mut manifest = if is_withdrawal {
+            bare(key)
+        } else {
+            self.manifest(key, view, claim).0
+        };
+        mark(&mut manifest, view, claim);
         let spec = ManifestWorkSpec {
             workload: ManifestsTemplate {
-                manifests: vec![self.manifest(key, view, claim).0],
+                manifests: vec![manifest],
             },
             manifest_configs: vec![ManifestConfig {
                 resource_identifier: ResourceIdentifier {
@@ -114,17 +121,13 @@ impl Hub {
 
     /// The object to be created, and what in its templates cannot be expanded.
     fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> (Value, Vec<String>) {
-        let mut object = json!({
-            "apiVersion": format!("{}/{}", workflow::GROUP, workflow::VERSION),
-            "kind": workflow::KIND,
-            "metadata": {
-                "name": &*key.name,
-                "namespace": &*key.namespace,
-                "labels": view.labels.to_map(),
-                "annotations": view.annotations.to_map(),
-            },
-            "spec": view.spec.value(),
+        let metadata = json!({
+            "name": &*key.name,
+            "namespace": &*key.namespace,
+            "labels": view.labels.to_map(),
+            "annotations": view.annotations.to_map(),
         });
+        let mut object = object(metadata, view.spec.value());
         self.transforms
             .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
         let mut errors = Vec::new();
@@ -140,22 +143,43 @@ impl Hub {
         if let Some(fields) = object.as_object_mut().filter(|_| !view.initial_status.is_empty()) {
             fields.insert("status".to_owned(), Value::Object(view.initial_status.clone()));
         }
-        let attempt = claim.attempt.to_string();
-        add(
-            &mut object,
-            "labels",
-            &[
-                (names::CLUSTER_LABEL, claim.cluster.as_str()),
-                (names::ORIGIN_UID_LABEL, view.uid.as_str()),
-            ],
-        );
-        add(
-            &mut object,
-            "annotations",
-            &[(names::ATTEMPT_ANNOTATION, &attempt)],
-        );
         (object, errors)
     }
+}
+
+/// The object of that key, of which nothing else is said.
+fn bare(key: &WorkflowKey) -> Value {
+    object(
+        json!({ "name": &*key.name, "namespace": &*key.namespace }),
+        json!({}),
+    )
+}
+
+fn object(metadata: Value, spec: Value) -> Value {
+    let version = format!("{}/{}", workflow::GROUP, workflow::VERSION);
+    let fields = [
+        ("apiVersion", Value::String(version)),
+        ("kind", Value::from(workflow::KIND)),
+        ("metadata", metadata),
+        ("spec", spec),
+    ];
+    Value::Object(
+        fields
+            .map(|(field, value)| (field.to_owned(), value))
+            .into_iter()
+            .collect(),
+    )
+}
+
+/// Says on an object which attempt of which Workflow it is.
+fn mark(object: &mut Value, view: &WorkflowView, claim: &Claim) {
+    let attempt = claim.attempt.to_string();
+    let labels = [
+        (names::CLUSTER_LABEL, claim.cluster.as_str()),
+        (names::ORIGIN_UID_LABEL, view.uid.as_str()),
+    ];
+    add(object, "labels", &labels);
+    add(object, "annotations", &[(names::ATTEMPT_ANNOTATION, &attempt)]);
 }
 
 fn strings<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {

@@ -227,6 +227,8 @@ impl Hub {
             WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &moving(view, claim))
         } else if let Some(failure) = &view.send_failure {
             WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &failure.message)
+        } else if let Some(flaw) = view.flaw.as_ref().filter(|_| work.is_none()) {
+            WorkflowCondition::new(types::DISPATCHED, false, reason::UNREADABLE, flaw)
         } else if let Some(message) = unexpandable() {
             let message = format!("{}: {message}", claim.cluster);
             WorkflowCondition::new(types::DISPATCHED, false, reason::TEMPLATE_INVALID, &message)

@@ -195,11 +195,15 @@ impl Hub {
         runs.min_by_key(|(_, run)| run.ask_failure.times)
     }
 
-    /// Whether a Workflow may be sent as far as it is the run of another one: that one has it in its record, or has left it behind.
+    /// Whether a Workflow may be sent as far as it is the run of another one: that one has it in its record, or has left it behind. Without
+    /// a UID in its claim, the latter is its user's word, and counts where policies select it for the cluster.
     pub(super) fn is_cleared(&self, view: &WorkflowView, claim: &Claim) -> bool {
         let Some(of) = &view.run_of else { return true };
         match self.by_uid.get(&of.uid).and_then(|key| self.workflows.get(key)) {
             Some(parent) => !parent.is_deleting && is_noted(parent, &claim.cluster, view).is_some(),
+            None if claim.born_as.is_some() => {
+                of.key.is_none() && view.placement.clusters.contains(&claim.cluster)
+            }
             None => of.key.is_none(),
         }
     }

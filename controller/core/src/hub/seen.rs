@@ -58,17 +58,7 @@ impl From<WorkStatus> for SeenReport {
     fn from(object: WorkStatus) -> Self {
         Self {
             address: address(&object.metadata),
-            view: Box::new(Report::new(object, None)),
-        }
-    }
-}
-
-impl SeenReport {
-    /// Of an object that could be read in part only; `why` says what was wrong with it.
-    pub fn unreadable(object: WorkStatus, why: String) -> Self {
-        Self {
-            address: address(&object.metadata),
-            view: Box::new(Report::new(object, Some(why))),
+            view: Box::new(Report::new(object)),
         }
     }
 }

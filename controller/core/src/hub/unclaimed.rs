@@ -172,7 +172,15 @@ pub(crate) fn why_not_dispatchable(run: &Workflow) -> Option<WorkflowCondition> 
 }
 
 fn not_dispatchable(view: &WorkflowView) -> Option<WorkflowCondition> {
-    let (why, message) = if view.is_final() || (view.status.has_pod_nodes && !view.is_held) {
+    if let Some(flaw) = &view.flaw {
+        return Some(WorkflowCondition::new(
+            types::NOT_DISPATCHABLE,
+            true,
+            reason::UNREADABLE,
+            flaw,
+        ));
+    }
+    let (why, message) = if view.is_final() || view.has_run_here {
         (
             reason::ALREADY_STARTED,
             "it has run on the control cluster, and runs once; create it anew with spec.suspend: true",

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::validity;
 use crate::{
-    ClusterName, OriginUid, claim::attempt_of, digest::Digest, lost, mailbox, packed::Packed, pairs::Pairs,
+    ClusterName, OriginUid, claim::attempt_of, digest::Digest, flaw, lost, mailbox, packed::Packed,
+    pairs::Pairs,
 };
 
 /// A ManifestWork.
@@ -163,8 +164,9 @@ impl Work {
 }
 
 impl Report {
-    /// The view of an object. `unreadable` says why it was read in part only.
-    pub(super) fn new(status: WorkStatus, unreadable: Option<String>) -> Self {
+    /// The view of an object.
+    pub(super) fn new(mut status: WorkStatus) -> Self {
+        let unreadable = flaw::take(&mut status.metadata);
         let reported = status.reported.unwrap_or_default();
         let resource_version = status.metadata.resource_version.unwrap_or_default();
         // Nothing that came as JSON fails to become JSON.

@@ -14,6 +14,7 @@ use crate::{
     claim::{Claim, is_held_from_birth},
     control::{Control, Verbs, passed_on},
     digest::Digest,
+    flaw,
     held::{initial_status, is_hold, keeps_suspend},
     packed::Packed,
     pairs::Pairs,
@@ -33,6 +34,8 @@ pub(super) struct WorkflowView {
     pub(super) finalizers: Vec<String>,
     pub(super) is_deleting: bool,
     pub(super) spec: Packed,
+    /// Why it cannot be sent whole, if it cannot: a part of it could not be read, or is too deep to travel.
+    pub(super) flaw: Option<Box<str>>,
     /// What is in it is expanded for its cluster.
     pub(super) is_templated: bool,
     /// `spec.suspend`, whatever it is.
@@ -77,6 +80,8 @@ pub(super) struct WorkflowView {
     pub(super) ask_failure: RunFailure,
     /// A run could not be created since the record was written last.
     pub(super) has_failed_to_create: bool,
+    /// It was seen with Pod nodes while nothing held it, whatever its status says now.
+    pub(super) has_run_here: bool,
     /// When the Lease of its cluster was renewed last, as read after the attempt was asked to be withdrawn.
     pub(super) lease_read: Option<MicroTime>,
 }
@@ -131,7 +136,8 @@ impl WorkflowView {
     }
 
     /// The view of an object.
-    pub(super) fn new(object: Workflow) -> Self {
+    pub(super) fn new(mut object: Workflow) -> Self {
+        let unreadable = flaw::take(&mut object.metadata);
         let claim = Claim::of(&object.metadata);
         let last_attempt = Claim::last_attempt(&object.metadata);
         // A copy that has run here looks held in the end, too.
@@ -143,6 +149,12 @@ impl WorkflowView {
         } else {
             Map::new()
         };
+        let flaw = unreadable
+            .or_else(|| flaw::too_deep("spec", &object.spec, 1))
+            .or_else(|| {
+                let mut status = initial_status.values();
+                status.find_map(|part| flaw::too_deep("status", part, 2))
+            });
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
         let verbs = Verbs::of(&object.metadata);
@@ -162,7 +174,9 @@ impl WorkflowView {
         let record = Record::of(&object.metadata);
         let passed_on = passed_on(&object.metadata);
         let metadata = object.metadata;
+        let status = Status::new(object.status.as_ref());
         Self {
+            has_run_here: status.has_pod_nodes && claim.is_none() && !is_held,
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             is_templated: is_templated(metadata.annotations.as_ref()),
@@ -171,6 +185,7 @@ impl WorkflowView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
             spec: Packed::new(&object.spec),
+            flaw: flaw.map(Into::into),
             suspend: object.spec.get("suspend").cloned(),
             claim,
             is_held,
@@ -179,7 +194,7 @@ impl WorkflowView {
             overtaken: verbs.overtaken,
             initial_status,
             last_attempt,
-            status: Status::new(object.status.as_ref()),
+            status,
             placement: Arc::default(),
             wrote: None,
             settled: Cell::new(None),
@@ -201,6 +216,7 @@ impl WorkflowView {
         if known.uid != self.uid {
             return;
         }
+        self.has_run_here |= known.has_run_here;
         self.wrote = known.wrote;
         self.settled.set(known.settled.get());
         self.unsure_of.clone_from(&known.unsure_of);
@@ -211,9 +227,21 @@ impl WorkflowView {
         // Whoever takes it off the object does not make anything run again.
         self.record.remember(&known.record);
         self.has_failed_to_create = known.has_failed_to_create && self.record == known.record;
+        self.stay_run_of(known);
         if known.claim == self.claim {
             self.send_failure.clone_from(&known.send_failure);
             self.lease_read.clone_from(&known.lease_read);
+        }
+    }
+
+    /// A claim that has no UID yet says of which Workflow this is a run only while that owns it. It stays a run when it is left behind.
+    fn stay_run_of(&mut self, known: &Self) {
+        let (Some(claim), Some(before)) = (&mut self.claim, &known.claim) else {
+            return;
+        };
+        if claim.run_of.is_none() && claim.born_as.is_some() && claim.born_as == before.born_as {
+            claim.run_of.clone_from(&before.run_of);
+            self.run_of = before.run_of.clone().map(|uid| Parent { uid, key: None });
         }
     }
 

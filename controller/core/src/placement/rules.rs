@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
 use super::{cel, keys::required_keys};
-use crate::{lost, runs};
+use crate::{flaw, lost, runs};
 
 /// What a policy selects.
 #[derive(Debug)]
@@ -117,6 +117,7 @@ impl Names {
 impl Rules {
     /// Compiles a policy. What cannot be used is left out and added to `problems`.
     pub(crate) fn compile(policy: &BindingPolicy, problems: &mut Vec<String>) -> Self {
+        problems.extend(flaw::of(&policy.metadata).map(str::to_owned));
         let clusters = compile_all(
             &policy.spec.cluster_selectors,
             "spec.clusterSelectors",

@@ -1,7 +1,7 @@
 //! What stands in front of the WDS for everybody but Argosy: the webhook, and the admission policies that the API server
 //! evaluates by itself, as the shell registers them.
 //!
-//! Without a guard, writes go straight through.
+//! Without a guard, only the policy that keeps Argosy's marks from everybody else looks at writes.
 
 use argosy_api::{Workflow, names, workflow};
 use argosy_core::{Failure, admission::Request};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     api_server::{Kind, apply, text},
-    ledger::{has_finalizer, is_claimed, phase},
+    ledger::{has_finalizer, is_claimed, noted, phase},
     servers::{Servers, annotation, label},
 };
 
@@ -31,6 +31,7 @@ fn refused(why: &str) -> Failure {
 impl Servers {
     pub(crate) fn create_workflow(&mut self, object: Value) -> Result<Value, Failure> {
         if !self.is_guarded {
+            marks(None, &object)?;
             return self.wds.create(Kind::Workflow, object);
         }
         let patch = self.review(None, &object);
@@ -41,6 +42,7 @@ impl Servers {
         if is_selected && mended["spec"]["suspend"] != true && !is_held && !is_over {
             return Err(refused("argosy-create"));
         }
+        marks(None, &mended)?;
         self.wds.create(Kind::Workflow, mended)
     }
 
@@ -52,6 +54,7 @@ impl Servers {
         after: Value,
     ) -> Result<Value, Failure> {
         if !self.is_guarded {
+            marks(Some(before), &after)?;
             return self.wds.update(Kind::Workflow, after);
         }
         let concerns =
@@ -65,6 +68,7 @@ impl Servers {
         if is_guarded_by_policy(before) {
             hold(writer, before, Some(&mended))?;
         }
+        marks(Some(before), &mended)?;
         let written = self.wds.update(Kind::Workflow, mended)?;
         if writer == Writer::User {
             self.ledger.note_verbs(before, &written);
@@ -98,6 +102,42 @@ impl Servers {
         }
         object
     }
+}
+
+/// The validations of the policy `argosy-marks`.
+fn marks(old: Option<&Value>, new: &Value) -> Result<(), Failure> {
+    let claim = |object: &Value| annotation(object, names::CLAIM_ANNOTATION).to_owned();
+    let is_of_another = |object: &Value| {
+        let uid = noted(object, names::CLAIM_ANNOTATION)["uid"].clone();
+        uid.as_str().is_some_and(|uid| !uid.is_empty())
+    };
+    let is_held = |object: &Value| {
+        label(object, names::ARGO_COMPLETED_LABEL) == "true"
+            && has_finalizer(object, names::CONTROLLER_FINALIZER)
+    };
+    let Some(old) = old else {
+        let is_believed = !claim(new).is_empty() && !is_of_another(new);
+        return if is_believed && !is_held(new) {
+            Err(refused("a claim without a hold"))
+        } else {
+            Ok(())
+        };
+    };
+    for mark in [
+        names::CLAIM_ANNOTATION,
+        names::RUNS_ON_ANNOTATION,
+        names::PASSED_ON_ANNOTATION,
+    ] {
+        let (before, after) = (annotation(old, mark), annotation(new, mark));
+        if !after.is_empty() && after != before {
+            return Err(refused("a mark of Argosy's"));
+        }
+    }
+    let is_born = !claim(old).is_empty() && !is_of_another(old) && is_held(old);
+    if is_born && (claim(new).is_empty() || !is_held(new)) {
+        return Err(refused("lifts what holds it from its birth"));
+    }
+    Ok(())
 }
 
 /// The match of the policy `argosy-hold`.

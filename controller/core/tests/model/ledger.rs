@@ -10,7 +10,7 @@ use crate::{
     api_server::{ApiServer, Kind, is_deleting, text},
     faults::is_foreign,
     runs::parent_of,
-    servers::{CLUSTERS, LEASE, LOST_AFTER, annotation, label},
+    servers::{CLUSTERS, LEASE, LOST_AFTER, annotation, label, selects},
 };
 
 /// Origin, attempt and number of a verb.
@@ -157,6 +157,15 @@ impl Ledger {
         assert!(
             !is_ambiguous || self.had_policy_changed,
             "{name} was started although two clusters match"
+        );
+        let is_selected = self
+            .asked
+            .get(origin)
+            .is_some_and(|asked| asked.iter().any(|asked| selects(asked, CLUSTERS[wec])));
+        assert!(
+            is_selected || self.had_policy_changed,
+            "{name} was started on {}, which no policy selects for it",
+            CLUSTERS[wec]
         );
         let retries = self.retries.get(origin).copied().unwrap_or_default();
         let allowed = 1 + retries + self.reruns.get(origin).copied().unwrap_or_default();

@@ -45,7 +45,7 @@ use strategy::{Theme, scripts};
 use world::World;
 
 /// How many tests draw scripts.
-const TESTS: u32 = 11;
+const TESTS: u32 = 13;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
@@ -75,7 +75,7 @@ fn end(told: &str) -> ! {
 }
 
 /// Scripts in all, where `ARGOSY_MODEL_SCRIPTS` says nothing. `scripts/test.sh --all` draws as many as it takes to find every mutation.
-const SCRIPTS: u32 = 1_540;
+const SCRIPTS: u32 = 2_002;
 
 /// Runs its share of the scripts, drawn from `ARGOSY_MODEL_SEED`, by default the same ones each time.
 fn explore(is_guarded: bool, theme: Theme) {
@@ -186,6 +186,28 @@ fn guarded_what_started_on_a_cluster_or_from_a_mailbox_that_is_no_more_starts_th
         true,
         Theme {
             rebuilding: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn unguarded_nobody_but_argosy_says_where_a_workflow_runs() {
+    explore(
+        false,
+        Theme {
+            forging: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_nobody_but_argosy_says_where_a_workflow_runs() {
+    explore(
+        true,
+        Theme {
+            forging: true,
             ..Theme::default()
         },
     );

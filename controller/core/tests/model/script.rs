@@ -113,7 +113,22 @@ pub(crate) enum UserStep {
     Copy,
     /// `argo resubmit`.
     Resubmit,
+    Forge(Forgery),
     Delete,
+}
+
+/// What somebody writes in Argosy's words who may write Workflows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Forgery {
+    /// A claim for `cluster2`, with the object's UID: begun, or a retry.
+    Begun,
+    Retry,
+    /// That it was held from its birth on.
+    Held,
+    /// A new object with the looks of one that the webhook has claimed for `cluster2`, which has begun.
+    Birth,
+    /// The same that is held, and claimed for none yet.
+    HeldBirth,
 }
 
 /// How a Workflow is written.

@@ -84,6 +84,11 @@ pub(crate) fn clusters_of(policy: &str) -> Value {
     }
 }
 
+/// Whether the policy of this name selects its Workflows for a cluster, as long as nobody changes it.
+pub(crate) fn selects(policy: &str, cluster: &str) -> bool {
+    POLICIES.contains(&policy) && (clusters_of(policy) == json!({}) || policy == cluster)
+}
+
 pub(crate) fn lease(cluster: &str, now: Timestamp) -> Value {
     json!({
         "metadata": { "namespace": cluster, "name": names::CLUSTER_LEASE },

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::{
     actor::Fault,
-    script::{CopyStep, Draft, PolicyStep, Space, Step, Tamper, UserStep},
+    script::{CopyStep, Draft, Forgery, PolicyStep, Space, Step, Tamper, UserStep},
 };
 
 /// What a script may hold besides the common.
@@ -22,6 +22,8 @@ pub(crate) struct Theme {
     pub(crate) rebuilding: bool,
     /// Workflows run on every cluster.
     pub(crate) everywhere: bool,
+    /// Users write what only Argosy writes.
+    pub(crate) forging: bool,
 }
 
 fn who() -> impl Strategy<Value = usize> {
@@ -70,7 +72,26 @@ fn draft() -> impl Strategy<Value = Draft> {
     })
 }
 
-fn user_step(theme: Theme) -> impl Strategy<Value = UserStep> {
+fn forgery() -> impl Strategy<Value = Forgery> {
+    prop_oneof![
+        Just(Forgery::Begun),
+        Just(Forgery::Retry),
+        Just(Forgery::Held),
+        Just(Forgery::Birth),
+        Just(Forgery::HeldBirth),
+    ]
+}
+
+fn user_step(theme: Theme) -> BoxedStrategy<UserStep> {
+    let forged = forgery().prop_map(UserStep::Forge);
+    if theme.forging {
+        prop_oneof![30 => usual_user_step(theme), 12 => forged].boxed()
+    } else {
+        usual_user_step(theme).boxed()
+    }
+}
+
+fn usual_user_step(theme: Theme) -> impl Strategy<Value = UserStep> {
     prop_oneof![
         8 => (place(theme), draft()).prop_map(|(place, draft)| UserStep::Create(place, draft)),
         4 => place(theme).prop_map(UserStep::Relabel),

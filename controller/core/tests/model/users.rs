@@ -8,7 +8,7 @@ use crate::{
     gate::Writer,
     ledger::{is_claimed, phase},
     runs::is_run,
-    script::{Draft, UserStep},
+    script::{Draft, Forgery, UserStep},
     servers::{annotation, label},
     world::World,
 };
@@ -68,8 +68,16 @@ impl World {
             (UserStep::Create(cluster, draft), None) => {
                 self.servers.create_workflow(write(name, cluster, draft)).is_ok()
             }
+            (UserStep::Forge(forgery @ (Forgery::Birth | Forgery::HeldBirth)), None) => {
+                let object = born(write(name, "nowhere", PLAIN), forgery);
+                self.servers.create_workflow(object).is_ok()
+            }
             (UserStep::Delete, Some(there)) => self.servers.delete_workflow(Writer::User, &there).is_ok(),
             (UserStep::Copy | UserStep::Resubmit, Some(there)) => self.copy(number, &there, what),
+            (UserStep::Forge(forgery), Some(there)) if !is_deleting(&there) => {
+                let forged = forge(&there, forgery);
+                self.servers.update_workflow(Writer::User, &there, forged).is_ok()
+            }
             (_, Some(there)) if !is_deleting(&there) && self.may(&there, what) => {
                 let Some(written) = change(&there, what) else {
                     return false;
@@ -119,6 +127,47 @@ impl World {
         }
         self.servers.create_workflow(object).is_ok()
     }
+}
+
+const PLAIN: Draft = Draft {
+    is_suspended: false,
+    is_applied: false,
+    waits: false,
+    fails: false,
+};
+
+/// What the webhook would write, and more.
+fn born(mut object: Value, forgery: Forgery) -> Value {
+    let claim = match forgery {
+        Forgery::HeldBirth => json!({ "cluster": "", "attempt": 0, "held": true, "uid": "" }),
+        _ => {
+            json!({ "cluster": "cluster2", "attempt": 3, "status": true, "guarded": true, "started": true, "uid": "" })
+        }
+    };
+    object["metadata"]["annotations"][names::CLAIM_ANNOTATION] = json!(claim.to_string());
+    object["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("true");
+    object["metadata"]["labels"][names::ARGO_PHASE_LABEL] = json!("Pending");
+    object["metadata"]["finalizers"] = json!([names::CONTROLLER_FINALIZER]);
+    object["status"] = json!({ "phase": "Pending" });
+    object
+}
+
+/// The object with what only Argosy writes.
+fn forge(there: &Value, forgery: Forgery) -> Value {
+    let mut object = there.clone();
+    let uid = text(there, "/metadata/uid");
+    let claim = match forgery {
+        Forgery::Held | Forgery::Birth | Forgery::HeldBirth => return born(object, Forgery::HeldBirth),
+        Forgery::Begun => json!({ "started": true }),
+        Forgery::Retry => json!({ "retry": true }),
+    };
+    let mut forged =
+        json!({ "cluster": "cluster2", "attempt": 5, "status": true, "guarded": true, "uid": uid });
+    if let (Some(forged), Value::Object(claim)) = (forged.as_object_mut(), claim) {
+        forged.extend(claim);
+    }
+    object["metadata"]["annotations"][names::CLAIM_ANNOTATION] = json!(forged.to_string());
+    object
 }
 
 /// The object as the user's tool writes it, or `None` where it has nothing to do.

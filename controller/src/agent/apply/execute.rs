@@ -15,7 +15,6 @@ use argosy_core::{
     },
     patch::JsonPatch,
 };
-use either::Either;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::APIResource};
 use kube::{
     Api, Client, ResourceExt,
@@ -28,7 +27,8 @@ use super::{kinds::objects, review};
 use crate::{
     agent::{Member, reports::Reports},
     engine::Execute,
-    outcome::{call, creating, deleting, found, json_patch, patching},
+    outcome::{call, creating, deleting, found, json_patch, left, patching, read},
+    tolerant::Tolerant,
 };
 
 /// Carries out the applier's actions.
@@ -37,9 +37,9 @@ pub(super) struct Executor {
     cluster: String,
     hub_hash: String,
     wec: Client,
-    works: Api<ManifestWork>,
+    works: Api<Tolerant<ManifestWork>>,
     reports: Reports,
-    records: Api<AppliedManifestWork>,
+    records: Api<Tolerant<AppliedManifestWork>>,
     at_once: usize,
 }
 
@@ -57,7 +57,7 @@ impl Executor {
         }
     }
 
-    fn objects(&self, key: &ObjectKey) -> Api<DynamicObject> {
+    fn objects(&self, key: &ObjectKey) -> Api<Tolerant<DynamicObject>> {
         objects(&self.wec, key)
     }
 
@@ -101,7 +101,7 @@ impl Executor {
         if let Some(account) = executor {
             review::check_read(&self.wec, account, key).await?;
         }
-        let there = found(call(self.objects(key).get(&key.name)).await)?.map(Box::new);
+        let there = found(read(self.objects(key).get(&key.name)).await)?.map(Box::new);
         Ok(match executor {
             Some(_) => ApplyInput::Reviewed(key.clone(), there),
             None => ApplyInput::Seen(key.clone(), there),
@@ -122,7 +122,7 @@ impl Executor {
             };
             (params, Patch::Apply(&application.object))
         };
-        let applied = call(self.objects(key).patch(&key.name, &params, &patch)).await?;
+        let applied = read(self.objects(key).patch(&key.name, &params, &patch)).await?;
         Ok(ApplyInput::Applied(
             Box::new(application.clone()),
             Box::new(applied),
@@ -144,17 +144,14 @@ impl Executor {
     }
 
     async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<ApplyInput, Failure> {
-        let deleted = found(call(self.objects(key).delete(&key.name, &deleting(uid))).await)?;
-        let left = match deleted {
-            Some(Either::Left(object)) if object.metadata.deletion_timestamp.is_some() => Some(object),
-            _ => None,
-        };
+        let left = left(self.objects(key).delete(&key.name, &deleting(uid))).await?;
+        let left = left.filter(|object| object.metadata.deletion_timestamp.is_some());
         Ok(ApplyInput::Seen(key.clone(), left.map(Box::new)))
     }
 
     async fn give_up(&self, key: &ObjectKey, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
         let patch = json_patch(patch)?;
-        let patched = call(
+        let patched = read(
             self.objects(key)
                 .patch(&key.name, &patching(names::AGENT), &patch),
         )
@@ -166,7 +163,7 @@ impl Executor {
     /// names is learnt before anything is added.
     async fn take_over(&self, wanted: &AppliedManifestWork) -> Result<AppliedManifestWork, Failure> {
         let name = wanted.name_any();
-        let there = call(self.records.get(&name)).await?;
+        let there = read(self.records.get(&name)).await?;
         let Some(patch) = taking_over(&there, wanted) else {
             return Err(Failure::Foreign(format!(
                 "AppliedManifestWork {name} records ManifestWork {} of another hub, or another ManifestWork; it is left alone",
@@ -174,15 +171,20 @@ impl Executor {
             )));
         };
         let patch = json_patch(&patch)?;
-        call(self.records.patch(&name, &patching(names::AGENT), &patch)).await
+        read(self.records.patch(&name, &patching(names::AGENT), &patch)).await
     }
 
     async fn record(&self, record: &AppliedManifestWork) -> Result<ApplyInput, Failure> {
         let name = record.name_any();
-        let written = match call(self.records.create(&creating(names::AGENT), record)).await {
+        let written = match read(
+            self.records
+                .create(&creating(names::AGENT), &record.clone().into()),
+        )
+        .await
+        {
             Ok(_) => {
                 let status = Patch::Merge(json!({ "status": record.status }));
-                call(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?
+                read(self.records.patch_status(&name, &patching(names::AGENT), &status)).await?
             }
             Err(Failure::Foreign(_)) => self.take_over(record).await?,
             Err(failure) => return Err(failure),
@@ -204,7 +206,7 @@ impl Executor {
             "metadata": { "resourceVersion": resource_version }, "status": { "appliedResources": resources },
         }));
         let name = self.record_name(work);
-        let written = call(self.records.patch_status(&name, &patching(names::AGENT), &patch)).await;
+        let written = read(self.records.patch_status(&name, &patching(names::AGENT), &patch)).await;
         Ok(match found(written)? {
             Some(record) => ApplyInput::Record(Change::Apply(Box::new(record))),
             None => ApplyInput::RecordGone(work.clone()),
@@ -214,15 +216,15 @@ impl Executor {
     async fn drop_record(&self, work: &WorkName, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
         let name = self.record_name(work);
         let patch = json_patch(patch)?;
-        found(call(self.records.patch(&name, &patching(names::AGENT), &patch)).await)?;
-        found(call(self.records.delete(&name, &DeleteParams::background())).await)?;
+        found(read(self.records.patch(&name, &patching(names::AGENT), &patch)).await)?;
+        left(self.records.delete(&name, &DeleteParams::background())).await?;
         Ok(ApplyInput::RecordGone(work.clone()))
     }
 
     /// One that is not there is gone when its watch says so.
     async fn hold(&self, work: &WorkName, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
         let patch = json_patch(patch)?;
-        let written = call(self.works.patch(work.as_str(), &patching(names::AGENT), &patch)).await?;
+        let written = read(self.works.patch(work.as_str(), &patching(names::AGENT), &patch)).await?;
         Ok(ApplyInput::Work(Change::Apply(Box::new(written))))
     }
 
@@ -235,7 +237,7 @@ impl Executor {
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": resource_version }, "status": status,
         }));
-        let written = call(
+        let written = read(
             self.works
                 .patch_status(work.as_str(), &patching(names::AGENT), &patch),
         )

@@ -19,7 +19,10 @@ use tokio::{
 };
 use tracing::Instrument;
 
-use crate::watch::{answer, follow_kind, selecting};
+use crate::{
+    tolerant::Tolerant,
+    watch::{answer, follow_kind, selecting},
+};
 
 /// What is to be watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,14 +112,14 @@ pub(super) async fn follow(
 
 async fn follow_one(wec: Client, kind: Resource, cluster: ClusterName, sender: mpsc::Sender<ApplyInput>) {
     let selector = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    let api: Api<DynamicObject> = Api::all_with(wec, &api_resource(&kind));
+    let api: Api<Tolerant<DynamicObject>> = Api::all_with(wec, &api_resource(&kind));
     let (of, by) = (kind.clone(), kind.clone());
     follow_kind(
         kind.to_string(),
         api,
         selecting(&selector),
         sender,
-        |object| object,
+        Tolerant::into_object,
         move |change| ApplyInput::Objects(of.clone(), change),
         move |error| Some(ApplyInput::Unlisted(by.clone(), obstacle(error)?)),
     )
@@ -131,7 +134,7 @@ async fn follow_single(wec: Client, key: ObjectKey, sender: mpsc::Sender<ApplyIn
         objects(&wec, &key),
         config,
         sender,
-        |object| object,
+        Tolerant::into_object,
         move |change| ApplyInput::Single(of.clone(), change),
         move |error| {
             obstacle(error)?;
@@ -142,7 +145,7 @@ async fn follow_single(wec: Client, key: ObjectKey, sender: mpsc::Sender<ApplyIn
 }
 
 /// The objects among which that of a key is.
-pub(super) fn objects(wec: &Client, key: &ObjectKey) -> Api<DynamicObject> {
+pub(super) fn objects(wec: &Client, key: &ObjectKey) -> Api<Tolerant<DynamicObject>> {
     let kind = api_resource(&key.resource);
     if key.namespace.is_empty() {
         Api::all_with(wec.clone(), &kind)

@@ -15,7 +15,10 @@ use serde_json::json;
 
 use argosy_api::names;
 
-use crate::outcome::call;
+use crate::{
+    outcome::{self, call},
+    tolerant::Tolerant,
+};
 
 /// Nodes of one answer.
 const PAGE: u32 = 500;
@@ -43,8 +46,8 @@ pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
 
 /// What tells the cluster from every other one, if it may be read.
 pub(super) async fn cluster_id(wec: &Client) -> Result<Option<String>, Failure> {
-    let namespaces: Api<Namespace> = Api::all(wec.clone());
-    let system = allowed(call(namespaces.get(SYSTEM_NAMESPACE)).await)?;
+    let namespaces: Api<Tolerant<Namespace>> = Api::all(wec.clone());
+    let system = allowed(outcome::read(namespaces.get(SYSTEM_NAMESPACE)).await)?;
     Ok(system.and_then(|namespace| namespace.metadata.uid))
 }
 
@@ -74,7 +77,7 @@ pub(super) async fn serves_claims(wec: &Client) -> Result<bool, Failure> {
 
 /// From the API server's cache, as this is asked again and again.
 async fn nodes(wec: &Client) -> Result<NodeResources, Failure> {
-    let api: Api<Node> = Api::all(wec.clone());
+    let api: Api<Tolerant<Node>> = Api::all(wec.clone());
     let mut total = NodeResources::default();
     let mut params = ListParams::default()
         .limit(PAGE)
@@ -82,7 +85,9 @@ async fn nodes(wec: &Client) -> Result<NodeResources, Failure> {
         .at("0");
     loop {
         let page = call(api.list(&params)).await?;
-        page.items.iter().for_each(|node| total.add(node));
+        page.items
+            .into_iter()
+            .for_each(|node| total.add(&node.into_object()));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),
             None => return Ok(total),

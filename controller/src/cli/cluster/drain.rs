@@ -14,7 +14,10 @@ use super::{
     cordon::{Cordon, set},
     counted, some_of, wait,
 };
-use crate::outcome::{call, found, patching};
+use crate::{
+    outcome::{call, found, patching},
+    tolerant::Tolerant,
+};
 
 /// Which cluster, and how.
 #[derive(Debug, Args)]
@@ -70,7 +73,7 @@ fn left(claimed: &[Claimed]) -> Option<String> {
 }
 
 async fn stop(clients: &Clients, one: &Claimed) -> anyhow::Result<()> {
-    let api: Api<Workflow> = Api::namespaced(clients.wds.clone(), &one.namespace);
+    let api: Api<Tolerant<Workflow>> = Api::namespaced(clients.wds.clone(), &one.namespace);
     let patch = Patch::Merge(json!({ "spec": { "shutdown": "Stop" } }));
     let asked: Result<_, Failure> = found(call(api.patch(&one.name, &patching(COMMAND), &patch)).await);
     asked

@@ -16,7 +16,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::COMMAND;
-use crate::outcome::{call, found};
+use crate::{
+    outcome::{call, found, read},
+    tolerant::Tolerant,
+};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -115,8 +118,8 @@ pub(super) enum Standing {
 
 /// Looks at the namespace that has the cluster's name.
 pub(super) async fn standing(its: &Client, cluster: &str) -> anyhow::Result<Standing> {
-    let namespaces: Api<Namespace> = Api::all(its.clone());
-    let namespace = found(call(namespaces.get(cluster)).await)
+    let namespaces: Api<Tolerant<Namespace>> = Api::all(its.clone());
+    let namespace = found(read(namespaces.get(cluster)).await)
         .map_err(|failure| anyhow!("cannot read namespace {cluster}: {failure}"))?;
     Ok(namespace.map_or(Standing::Missing, |namespace| {
         let label = namespace.labels().get(names::OCM_CLUSTER_LABEL);

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch},
+    core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +23,10 @@ use super::{
     mailbox::{self, Standing, api_of, cluster_roles},
     some_of, wait,
 };
-use crate::outcome::{call, found, patching};
+use crate::{
+    outcome::{call, found, list, patching},
+    tolerant::Tolerant,
+};
 
 /// Which cluster, and what may be lost with it.
 #[derive(Debug, Args)]
@@ -209,9 +213,10 @@ async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
         delete(api_of(its, core, "ServiceAccount", name), account).await?;
     }
     delete(api_of(its, core, "Secret", name), names::AGENT_TOKEN_SECRET).await?;
-    let secrets: Api<Secret> = Api::namespaced(clients.wds.clone(), &args.namespace);
+    let secrets: Api<Tolerant<PartialObjectMeta<Secret>>> =
+        Api::namespaced(clients.wds.clone(), &args.namespace);
     let hosted = ListParams::default().labels(&format!("{}={name}", names::WEC_KUBECONFIG_LABEL));
-    let hosted = found(call(secrets.list_metadata(&hosted)).await);
+    let hosted = found(list(secrets.list(&hosted)).await);
     let hosted = hosted.map_err(|failure| anyhow!("cannot list Secrets in {}: {failure}", args.namespace))?;
     for secret in hosted.into_iter().flatten() {
         delete(
@@ -250,15 +255,15 @@ async fn waits_for(clients: &Clients, name: &str) -> anyhow::Result<Option<Strin
 
 /// How many ManifestWorks of control clusters lie in the mailbox.
 async fn ours(clients: &Clients, name: &str) -> anyhow::Result<usize> {
-    let works: Api<ManifestWork> = Api::namespaced(clients.its.clone(), name);
-    let listed = call(works.list_metadata(&ListParams::default())).await;
+    let works: Api<Tolerant<PartialObjectMeta<ManifestWork>>> = Api::namespaced(clients.its.clone(), name);
+    let listed = list(works.list(&ListParams::default())).await;
     let listed = listed.map_err(|failure| anyhow!("cannot list ManifestWorks of {name}: {failure}"))?;
     let is_ours = |labels: &std::collections::BTreeMap<String, String>| {
         [names::ORIGIN_UID_LABEL, names::OBJECT_UID_LABEL]
             .iter()
             .any(|label| labels.contains_key(*label))
     };
-    Ok(listed.items.iter().filter(|work| is_ours(work.labels())).count())
+    Ok(listed.iter().filter(|work| is_ours(work.labels())).count())
 }
 
 /// Deletes the namespace, if it is a mailbox; whether it is gone in time.

@@ -21,11 +21,11 @@ use serde_json::json;
 use super::{deployments, finding::Judgement};
 use crate::{
     outcome::{call, found},
-    webhook::{CREATE_POLICY, HOLD_POLICY, SECRET, WEBHOOK, bundle_in, is_refusal_of_guard},
+    webhook::{CREATE_POLICY, HOLD_POLICY, MARKS_POLICY, SECRET, WEBHOOK, bundle_in, is_refusal_of_guard},
 };
 
-/// Both policies.
-const POLICIES: [&str; 2] = [HOLD_POLICY, CREATE_POLICY];
+/// The policies that come with the webhook.
+const OF_WEBHOOK: [&str; 2] = [HOLD_POLICY, CREATE_POLICY];
 
 /// What every mend of a registration comes to: the controller writes it anew whenever it differs.
 const CONTROLLER_MENDS: &str = "the controller registers it by itself: see the check controller, and its log";
@@ -171,36 +171,32 @@ fn judge_answer(answer: Result<Workflow, Failure>, namespace: &str) -> Judgement
     }
 }
 
-/// Looks at both admission policies and their bindings.
+/// Looks at the admission policies and their bindings.
 pub(super) async fn policies(wds: &Client) -> Vec<Judgement> {
     let mut wrong = Vec::new();
-    let mut missing = 0;
-    for name in POLICIES {
+    let mut missing = Vec::new();
+    for name in [MARKS_POLICY].into_iter().chain(OF_WEBHOOK) {
         let policy = get::<ValidatingAdmissionPolicy>(wds, name).await;
         let binding = get::<ValidatingAdmissionPolicyBinding>(wds, name).await;
         match (policy, binding) {
-            (Ok(None), Ok(None)) => missing += 1,
+            (Ok(None), Ok(None)) => missing.push(name),
             (Ok(policy), Ok(binding)) => wrong.extend(judge_policy(name, policy.as_ref(), binding.as_ref())),
             (Err(failure), _) | (_, Err(failure)) => {
                 return vec![Judgement::unasked("read ValidatingAdmissionPolicies", &failure)];
             }
         }
     }
-    let is_registered = get::<MutatingWebhookConfiguration>(wds, WEBHOOK).await;
-    match missing {
-        0 => {}
-        2 if matches!(is_registered, Ok(None)) => {
-            return vec![Judgement::skipped(
-                "no admission policies are registered, nor is a webhook",
-            )];
-        }
-        count => wrong.push(Judgement::failed(
-            format!("{count} of 2 ValidatingAdmissionPolicies are missing"),
-            CONTROLLER_MENDS,
-        )),
+    let is_without_webhook =
+        missing == OF_WEBHOOK && matches!(get::<MutatingWebhookConfiguration>(wds, WEBHOOK).await, Ok(None));
+    if !is_without_webhook {
+        wrong.extend(missing.iter().filter_map(|name| judge_policy(name, None, None)));
     }
     if wrong.is_empty() {
-        wrong.push(Judgement::ok("both admission policies are in effect"));
+        wrong.push(Judgement::ok(if is_without_webhook {
+            "the admission policy that needs no webhook is in effect"
+        } else {
+            "all admission policies are in effect"
+        }));
     }
     wrong
 }

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     cli::cluster::is_removed,
-    outcome::{call, found},
+    outcome::{call, found, list},
+    tolerant::Tolerant,
 };
 
 /// Whether the hub's administrator wants it.
@@ -170,10 +171,10 @@ fn judge_mailbox(cluster: &str, namespace: Option<&Namespace>) -> Judgement {
 /// Of a cluster whose agent the controller hosts: whether the kubeconfig can be used. Nothing is dialled, because the cluster need
 /// not be reachable from here.
 pub(super) async fn kubeconfig(wds: &Client, namespace: &str, cluster: &str) -> Judgement {
-    let api: Api<Secret> = Api::namespaced(wds.clone(), namespace);
+    let api: Api<Tolerant<Secret>> = Api::namespaced(wds.clone(), namespace);
     let params = ListParams::default().labels(&format!("{}={cluster}", names::WEC_KUBECONFIG_LABEL));
-    match call(api.list(&params)).await {
-        Ok(list) => judge_kubeconfig(&list.items),
+    match list(api.list(&params)).await {
+        Ok(all) => judge_kubeconfig(&all),
         Err(failure) => Judgement::unasked("read the cluster's kubeconfig Secret", &failure),
     }
 }

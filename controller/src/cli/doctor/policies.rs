@@ -7,13 +7,13 @@ use argosy_api::{
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::finding::Judgement;
-use crate::outcome::call;
+use crate::{outcome::list, tolerant::Tolerant};
 
 /// Looks at all of them.
 pub(super) async fn check(wds: &Client) -> Vec<Judgement> {
-    let api: Api<BindingPolicy> = Api::all(wds.clone());
-    match call(api.list(&ListParams::default())).await {
-        Ok(list) => judge_all(&list.items),
+    let api: Api<Tolerant<BindingPolicy>> = Api::all(wds.clone());
+    match list(api.list(&ListParams::default())).await {
+        Ok(all) => judge_all(&all),
         Err(failure) => vec![Judgement::unasked("list BindingPolicies", &failure)],
     }
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::{super::get::age::human, finding::Judgement};
-use crate::outcome::call;
+use crate::{outcome::call, tolerant::Tolerant};
 
 /// ManifestWorks of one answer: a Workflow may be a megabyte.
 const PAGE: u32 = 100;
@@ -31,7 +31,7 @@ pub(super) async fn check(its: &Client, cluster: &str, patience: Duration) -> Ve
 }
 
 async fn stuck(its: &Client, cluster: &str, patience: Duration) -> Result<(usize, Vec<Judgement>), Failure> {
-    let api: Api<ManifestWork> = Api::namespaced(its.clone(), cluster);
+    let api: Api<Tolerant<ManifestWork>> = Api::namespaced(its.clone(), cluster);
     let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
     let (mut count, mut stuck) = (0, Vec::new());
     let mut params = ListParams::default().limit(PAGE);
@@ -40,8 +40,8 @@ async fn stuck(its: &Client, cluster: &str, patience: Duration) -> Result<(usize
         count += page.items.len();
         stuck.extend(
             page.items
-                .iter()
-                .filter_map(|work| judge(work, patience, Timestamp::now())),
+                .into_iter()
+                .filter_map(|work| judge(&work.into_object(), patience, Timestamp::now())),
         );
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),

@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 
-use crate::outcome::call;
+use crate::{outcome::read, tolerant::Tolerant};
 
 /// Requests under way at a time.
 const AT_A_TIME: usize = 16;
@@ -22,9 +22,9 @@ pub(super) async fn of_all(its: &Client, workflows: &[Workflow]) -> Vec<Option<T
 /// When `workflow` arrived. It is a column among others, so that a mailbox that may not be read is no error.
 pub(super) async fn of_one(its: &Client, workflow: &Workflow) -> Option<Timestamp> {
     let claim = Claim::of(&workflow.metadata).filter(|claim| !claim.is_for_every_cluster())?;
-    let works: Api<ManifestWork> = Api::namespaced(its.clone(), claim.cluster.as_str());
+    let works: Api<Tolerant<ManifestWork>> = Api::namespaced(its.clone(), claim.cluster.as_str());
     let name = names::work_name(&workflow.uid()?);
-    arrived(&call(works.get(&name)).await.ok()?)
+    arrived(&read(works.get(&name)).await.ok()?)
 }
 
 fn arrived(work: &ManifestWork) -> Option<Timestamp> {

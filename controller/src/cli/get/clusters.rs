@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use serde::Serialize;
 
 use super::{ClustersArgs, Common, Inventory, Selection, age::human, table::Row};
-use crate::{cli::spaces::inventory, client, outcome::call};
+use crate::{cli::spaces::inventory, client, outcome, tolerant::Tolerant};
 
 /// What is told of a cluster.
 #[derive(Debug, PartialEq, Serialize)]
@@ -166,17 +166,17 @@ pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
     told: impl AsyncFn(ManagedCluster) -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<()> {
     let wds = client::connect_as_user(common.kubeconfig.as_deref()).await?;
-    let api: Api<ManagedCluster> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
+    let api: Api<Tolerant<ManagedCluster>> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
     let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
-    let list = call(api.list(&selection.list)).await;
+    let list = outcome::list(api.list(&selection.list)).await;
     let list = list.map_err(|failure| {
         anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?")
     })?;
-    if let (Some(name), true) = (&args.name, list.items.is_empty()) {
+    if let (Some(name), true) = (&args.name, list.is_empty()) {
         bail!("there is no ManagedCluster {name}");
     }
     let mut listed = Vec::new();
-    for cluster in list.items {
+    for cluster in list {
         listed.extend(told(cluster).await?);
     }
     common.print(&listed, "no ManagedClusters found; has any cluster joined?")?;
@@ -191,9 +191,9 @@ pub(in crate::cli) type Hosted = BTreeSet<String>;
 
 /// Those that a kubeconfig Secret in the controller's `namespace` is for. Of the Secrets, only labels are read.
 pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Result<Hosted, Failure> {
-    let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(wds.clone(), namespace);
+    let api: Api<Tolerant<PartialObjectMeta<Secret>>> = Api::namespaced(wds.clone(), namespace);
     let params = ListParams::default().labels(names::WEC_KUBECONFIG_LABEL);
-    let secrets = call(api.list_metadata(&params)).await?.items;
+    let secrets = outcome::list(api.list(&params)).await?;
     let named = secrets
         .iter()
         .filter_map(|secret| secret.labels().get(names::WEC_KUBECONFIG_LABEL));
@@ -202,11 +202,11 @@ pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Re
 
 /// Workflows that were sent to a cluster and have not ended, by cluster.
 async fn count_running(wds: &Client) -> anyhow::Result<BTreeMap<String, u64>> {
-    let api: Api<PartialObjectMeta<Workflow>> = Api::all(wds.clone());
-    let sent = call(api.list_metadata(&ListParams::default().labels(names::CLUSTER_LABEL))).await;
+    let api: Api<Tolerant<PartialObjectMeta<Workflow>>> = Api::all(wds.clone());
+    let sent = outcome::list(api.list(&ListParams::default().labels(names::CLUSTER_LABEL))).await;
     let sent = sent.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
     let mut running = BTreeMap::new();
-    for one in sent.items {
+    for one in sent {
         let label = |name: &str| one.labels().get(name).map(String::as_str).unwrap_or_default();
         if !workflow::is_final(label(names::ARGO_PHASE_LABEL)) {
             *running.entry(label(names::CLUSTER_LABEL).to_owned()).or_default() += 1;

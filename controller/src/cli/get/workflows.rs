@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Output, Selection, WorkflowsArgs, age::human, arrival, table::Row};
-use crate::outcome::call;
+use crate::{outcome, tolerant::Tolerant};
 
 /// What is told of a Workflow.
 #[derive(Debug, PartialEq, Serialize)]
@@ -127,16 +127,14 @@ impl WorkflowsArgs {
 
 /// Lists, and watches if that is asked for.
 pub(super) async fn get(wds: Client, its: Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
-    let api: Api<Workflow> = if args.all_namespaces {
+    let api: Api<Tolerant<Workflow>> = if args.all_namespaces {
         Api::all(wds)
     } else {
         Api::namespaced(wds, &args.namespace)
     };
     let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
-    let list = call(api.list(&selection.list)).await;
-    let mut list = list
-        .map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?
-        .items;
+    let list = outcome::list(api.list(&selection.list)).await;
+    let mut list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
     if let (Some(name), true) = (&args.name, list.is_empty()) {
         bail!("there is no Workflow {}/{name}", args.namespace);
     }

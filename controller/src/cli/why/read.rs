@@ -14,12 +14,14 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::ListParams,
-    core::{DynamicObject, ObjectMeta},
+    core::{DynamicObject, ObjectMeta, PartialObjectMeta},
 };
-use serde::de::DeserializeOwned;
 
 use super::kind::Kind;
-use crate::outcome::{call, found};
+use crate::{
+    outcome::{found, list, read},
+    tolerant::{Readable, Tolerant},
+};
 
 /// Where everything is read.
 pub(super) struct Reader {
@@ -44,23 +46,21 @@ impl Reader {
         } else {
             None
         };
-        let policies = call(Api::<BindingPolicy>::all(self.wds.clone()).list(&ListParams::default())).await;
-        let policies = policies
-            .map_err(|failure| {
-                unreadable(
-                    "the BindingPolicies of the control cluster",
-                    "argosy crds",
-                    &failure,
-                )
-            })?
-            .items;
-        let clusters = call(Api::<ManagedCluster>::all(self.its.clone()).list(&ListParams::default())).await;
-        let clusters = clusters
-            .map_err(|failure| {
-                let definitions = "argosy crds --ocm; another ITS is named with --its-kubeconfig";
-                unreadable("the ManagedClusters of the ITS", definitions, &failure)
-            })?
-            .items;
+        let policies =
+            list(Api::<Tolerant<BindingPolicy>>::all(self.wds.clone()).list(&ListParams::default())).await;
+        let policies = policies.map_err(|failure| {
+            unreadable(
+                "the BindingPolicies of the control cluster",
+                "argosy crds",
+                &failure,
+            )
+        })?;
+        let clusters =
+            list(Api::<Tolerant<ManagedCluster>>::all(self.its.clone()).list(&ListParams::default())).await;
+        let clusters = clusters.map_err(|failure| {
+            let definitions = "argosy crds --ocm; another ITS is named with --its-kubeconfig";
+            unreadable("the ManagedClusters of the ITS", definitions, &failure)
+        })?;
         let mut not_read = Vec::new();
         let namespace_labels = self.namespace_labels(namespace, &policies, &mut not_read).await;
         let mut course = self.course(&object.metadata, run.as_ref(), &mut not_read).await;
@@ -77,7 +77,7 @@ impl Reader {
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {
-        let api: Api<DynamicObject> = if kind.is_namespaced {
+        let api: Api<Tolerant<DynamicObject>> = if kind.is_namespaced {
             Api::namespaced_with(self.wds.clone(), namespace, &kind.resource)
         } else {
             Api::all_with(self.wds.clone(), &kind.resource)
@@ -85,7 +85,7 @@ impl Reader {
         let kind_name = kind.name();
         let slash = if namespace.is_empty() { "" } else { "/" };
         let which = format!("{kind_name} {namespace}{slash}{name}");
-        match call(api.get(name)).await {
+        match read(api.get(name)).await {
             Ok(object) => Ok(object),
             Err(Failure::NotFound { .. }) => {
                 bail!("{which} is not there{}", self.elsewhere(kind, name).await)
@@ -101,11 +101,12 @@ impl Reader {
         if !kind.is_namespaced {
             return String::new();
         }
-        let api: Api<DynamicObject> = Api::all_with(self.wds.clone(), &kind.resource);
-        let Ok(list) = call(api.list_metadata(&by_name(name))).await else {
+        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
+            Api::all_with(self.wds.clone(), &kind.resource);
+        let Ok(found) = list(api.list(&by_name(name))).await else {
             return String::new();
         };
-        let mut namespaces: Vec<String> = list.items.iter().filter_map(ResourceExt::namespace).collect();
+        let mut namespaces: Vec<String> = found.iter().filter_map(ResourceExt::namespace).collect();
         namespaces.sort();
         if namespaces.is_empty() {
             return String::new();
@@ -125,8 +126,8 @@ impl Reader {
         if namespace.is_empty() || !are_read {
             return None;
         }
-        let api: Api<Namespace> = Api::all(self.wds.clone());
-        match call(api.get_metadata(namespace)).await {
+        let api: Api<Tolerant<PartialObjectMeta<Namespace>>> = Api::all(self.wds.clone());
+        match read(api.get(namespace)).await {
             Ok(found) => Some(found.metadata.labels.unwrap_or_default()),
             Err(failure) => {
                 not_read.push(format!("the labels of the namespace {namespace}: {failure}"));
@@ -154,11 +155,11 @@ impl Reader {
     /// The objects of that name in all mailboxes. They are named after the object's UID, so no label needs to be right.
     async fn in_mailboxes<K>(&self, what: &str, name: &str, not_read: &mut Vec<String>) -> Vec<K>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        K: Readable + Resource<DynamicType = ()> + Clone + Debug,
     {
-        let api: Api<K> = Api::all(self.its.clone());
-        match found(call(api.list(&by_name(name))).await) {
-            Ok(Some(list)) => list.items,
+        let api: Api<Tolerant<K>> = Api::all(self.its.clone());
+        match found(list(api.list(&by_name(name))).await) {
+            Ok(Some(all)) => all,
             Ok(None) => {
                 not_read.push(format!("the {what} of the ITS, which does not serve them"));
                 Vec::new()

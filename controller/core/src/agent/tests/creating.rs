@@ -166,3 +166,29 @@ fn a_cluster_without_argo_is_told_and_served_once_argo_is_there() {
     );
     cluster.created();
 }
+
+#[test]
+fn of_a_manifest_work_that_cannot_be_read_whole_nothing_is_created() {
+    let unreadable = |work| {
+        with(
+            work,
+            json!({ "metadata": { "annotations": { "argosy.dev/flaw": "no" } } }),
+        )
+    };
+    let mut cluster = Cluster::of(unreadable(work(1)));
+    assert_eq!(cluster.conditions(), ["Applied=False Unreadable"]);
+    let told = match cluster.decide() {
+        Some(AgentAction::Conditions { conditions, .. }) => json!(conditions),
+        _ => panic!("conditions are written"),
+    };
+    cluster.work(unreadable(with(
+        work(1),
+        json!({ "status": { "conditions": told } }),
+    )));
+    cluster.rests();
+    // What is asked of it is still heard.
+    cluster.work(unreadable(asked_back(1)));
+    assert_eq!(cluster.conditions(), ["Withdrawn=True NeverCreated"]);
+    cluster.work(work(1));
+    cluster.created();
+}

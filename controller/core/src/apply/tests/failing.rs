@@ -59,3 +59,28 @@ fn a_manifest_that_can_be_no_object_says_so() {
             .contains("needs a namespace")
     );
 }
+
+#[test]
+fn a_manifest_work_that_cannot_be_read_whole_leaves_what_is_on_the_cluster() {
+    let whole = || theirs(&[config_map("c", "1"), config_map("d", "1")]);
+    let mut world = World::new(&[("w", whole())]).with_namespace();
+    world.settle("w");
+    // Without what could not be read, such as all of its manifests.
+    let unreadable = || {
+        with(
+            theirs(&[]),
+            json!({ "metadata": { "annotations": { "argosy.dev/flaw": "no" } } }),
+        )
+    };
+    world.put_work("w", unreadable());
+    assert_eq!(world.settle("w"), ["write the ManifestWork's status"]);
+    let (status, reason, message) = world.says("w", None, "Applied");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Unreadable"));
+    assert_eq!(message, "what is on the cluster stays as it is: no");
+    world.restart();
+    assert_eq!(world.settle("w"), [""; 0]);
+    assert!(world.objects.contains_key(&key("configmaps", "c")));
+    world.put_work("w", whole());
+    world.settle("w");
+    assert_eq!(world.says("w", None, "Applied").0, "True");
+}

@@ -105,7 +105,9 @@ impl Downsync {
             object.presence = Presence::Left;
         }
         let is_reselected = before.is_none_or(|before| before.selection != object.selection);
+        let is_mended = before.is_some_and(|before| before.flaw != object.flaw);
         let is_same = !is_reselected
+            && !is_mended
             && before.is_some_and(|before| {
                 before.digest == object.digest && before.content.is_some() == object.content.is_some()
             });
@@ -113,7 +115,7 @@ impl Downsync {
         if !is_same {
             dirty.extend(self.keys_of(&origin));
         }
-        if is_reselected || (!is_same && self.forget_failures(&origin)) {
+        if is_reselected || is_mended || (!is_same && self.forget_failures(&origin)) {
             dirty.extend(
                 self.objects
                     .get(&origin)

@@ -232,3 +232,41 @@ fn what_every_cluster_makes_for_itself_stays() {
     spaces.write(&config_maps(), with(settings(), root));
     assert!(spaces.sent().is_empty());
 }
+
+#[test]
+fn what_cannot_be_read_whole_is_said_and_what_is_out_there_stays_until_it_can() {
+    let unreadable = || {
+        with(
+            settings(),
+            json!({ "metadata": { "annotations": { "argosy.dev/flaw": "no" } } }),
+        )
+    };
+    let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let deep = |levels: usize| with(settings(), json!({ "data": { "a": nested(levels) } }));
+    for (bad, said) in [
+        (unreadable(), "cluster1: configmaps team/settings is not sent: no".to_owned()),
+        (
+            deep(99),
+            "cluster1: configmaps team/settings is not sent: it is nested in 101 levels, and 100 is the most that can be sent to a cluster"
+                .to_owned(),
+        ),
+    ] {
+        let mut spaces = Spaces::new();
+        spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+        spaces.write(&config_maps(), bad.clone());
+        assert_eq!(spaces.sent(), [""; 0]);
+        spaces.pass(2);
+        assert_eq!(spaces.status("p")["errors"], json!([said]));
+        assert_eq!(spaces.condition("p", "Synced"), "False Failing");
+        spaces.write(&config_maps(), deep(98));
+        assert_eq!(spaces.sent(), ["cluster1/c1"]);
+        let sent = spaces.manifest("cluster1", "c1");
+        assert_eq!(sent["metadata"].get("annotations"), None);
+        spaces.pass(2);
+        assert_eq!(spaces.status("p")["errors"], Value::Null);
+        spaces.write(&config_maps(), bad);
+        spaces.pass(2);
+        assert_eq!(spaces.manifest("cluster1", "c1"), sent);
+        assert_eq!(spaces.status("p")["errors"], json!([said]));
+    }
+}

@@ -34,7 +34,7 @@ impl Hub {
         view: &WorkflowView,
         claim: &Claim,
     ) -> Option<HubAction> {
-        let mut missing = self.missing(view);
+        let mut missing = self.missing(view).filter(|_| view.flaw.is_none());
         let cluster = missing.find(|cluster| !view.run_failures.contains_key(*cluster))?;
         Some(self.create_run(key, view, claim, cluster))
     }
@@ -47,7 +47,10 @@ impl Hub {
         claim: &Claim,
     ) -> Option<(u32, HubAction)> {
         let times = |cluster| view.run_failures.get(cluster).map_or(0, |known| known.times);
-        let missing = self.missing(view).map(|cluster| (times(cluster), cluster));
+        let missing = self
+            .missing(view)
+            .filter(|_| view.flaw.is_none())
+            .map(|cluster| (times(cluster), cluster));
         let (times, cluster) = missing.min_by_key(|(times, _)| *times)?;
         Some((times, self.create_run(key, view, claim, cluster)))
     }

@@ -95,3 +95,62 @@ fn a_cluster_that_joins_later_gets_the_workflow_that_waits_for_it() {
         "cluster9"
     );
 }
+
+/// As the shell marks what it could not read whole.
+fn unreadable(object: Value) -> Value {
+    let mark = json!({ "argosy.dev/flaw": "spec.x cannot be read: it is nested in 200 levels, and 110 is the most" });
+    with(object, json!({ "metadata": { "annotations": mark } }))
+}
+
+/// So deep that it can be read, and not be sent.
+fn deep(object: Value, levels: usize) -> Value {
+    let nested = (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    with(object, json!({ "spec": { "x": nested } }))
+}
+
+#[test]
+fn a_workflow_that_cannot_be_read_whole_is_told_and_never_sent() {
+    check(unreadable(held("cluster1")), "NotDispatchable=True Unreadable");
+    // Nor is a part of it, where it was claimed before.
+    let mut fleet = Fleet::of(unreadable(claimed("cluster1", 1)));
+    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=False Unreadable"]);
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(
+        patch.value_at("/metadata/annotations"),
+        None,
+        "the mark is not written"
+    );
+    let told = patch.value_at("/status").cloned();
+    fleet.workflow(with(
+        unreadable(claimed("cluster1", 1)),
+        json!({ "status": told }),
+    ));
+    fleet.rests();
+    fleet.workflow(claimed("cluster1", 1));
+    assert_eq!(fleet.created().0.as_str(), "cluster1");
+}
+
+#[test]
+fn a_workflow_that_is_too_deep_to_travel_is_told_and_never_sent() {
+    check(deep(held("cluster1"), 99), "NotDispatchable=True Unreadable");
+    Fleet::of(deep(held("cluster1"), 98)).patch(Purpose::Claim);
+    let mut fleet = Fleet::of(deep(claimed("cluster1", 1), 99));
+    assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=False Unreadable"]);
+    fleet.workflow(deep(claimed("cluster1", 1), 98));
+    assert_eq!(fleet.created().0.as_str(), "cluster1");
+}
+
+#[test]
+fn what_is_wrong_with_a_workflow_that_was_sent_changes_nothing() {
+    let mut fleet = Fleet::of(unreadable(claimed("cluster1", 1)));
+    fleet.work(work("cluster1", 1));
+    fleet.rests();
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_whole_selects_by_what_can_be_read_of_it() {
+    let mut fleet = Fleet::of(held("cluster1"));
+    let policy = fleet.change(unreadable(policy("cluster1", json!({ "name": "cluster1" }))));
+    fleet.learn(HubInput::Policy(policy));
+    fleet.patch(Purpose::Claim);
+}

@@ -1,6 +1,7 @@
 //! Reports that do not count, or cannot be shown: said, counted, and nothing else comes of them.
 
 use super::*;
+use crate::flaw;
 
 fn running() -> Fleet {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
@@ -52,9 +53,9 @@ fn what_is_too_large_is_not_kept() {
 #[test]
 fn what_could_be_read_in_part_only_is_said_whatever_its_attempt() {
     let mut fleet = running();
-    let object = fleet.next(report("cluster1", 0, Value::Null));
-    let seen = SeenReport::unreadable(read(object), "no".to_owned());
-    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen))));
+    let mut object: WorkStatus = read(fleet.next(report("cluster1", 0, Value::Null)));
+    flaw::mark(&mut object.metadata, Some("no".to_owned()));
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(object.into()))));
     assert!(
         fleet
             .conditions(Purpose::Mirror)
