@@ -17,6 +17,7 @@ mod deletion;
 mod dispatch;
 mod doctor;
 mod everywhere;
+mod flood;
 mod get;
 mod guard;
 mod hostile;
