@@ -153,7 +153,7 @@ fn no_tree_takes_more_than_its_weight() {
         list("{}"),
         list(node),
         format!("{{{}}}", fields.join(",")),
-        format!(r#""{}""#, r#""[{,"#.repeat(20_000)),
+        format!(r#""{}""#, r#"\"[{,"#.repeat(20_000)),
         format!("{}0{}", "[".repeat(120), "]".repeat(120)),
     ] {
         let mut tree = Value::Null;
