@@ -22,6 +22,11 @@ pub struct ControllerArgs {
     /// Namespace of the kubeconfig Secrets of clusters whose agent is hosted here (push)
     #[arg(long, env = "ARGOSY_NAMESPACE", default_value = "argosy")]
     pub namespace: String,
+    /// Let the kubeconfigs in these Secrets open files and run programs of this process (exec, tokenFile, certificate-authority)
+    ///
+    /// Whoever writes such a Secret, or hands over what is in it, is then whoever this process is.
+    #[arg(long, env = "ARGOSY_TRUST_KUBECONFIG_SECRETS")]
+    pub trust_kubeconfig_secrets: bool,
     /// Which replica leads.
     #[command(flatten)]
     pub leader_elect: LeaderElectArgs,

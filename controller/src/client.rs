@@ -24,6 +24,14 @@ pub enum Error {
         #[source]
         source: kube::config::KubeconfigError,
     },
+    /// The kubeconfig of a Secret would do what no Secret may.
+    #[error("cannot use the kubeconfig {origin}: {flaw}")]
+    Refused {
+        /// The Secret.
+        origin: String,
+        /// Which field, and what to write instead.
+        flaw: String,
+    },
     /// There is neither a kubeconfig nor a service account.
     #[error("no kubeconfig was given and this is not a pod with a service account")]
     InCluster(#[source] kube::config::InClusterError),
@@ -96,12 +104,13 @@ pub async fn connect_as_user(path: Option<&Path>) -> Result<Client, Error> {
     }
 }
 
-/// A client from the text of a kubeconfig that was found in `origin`, whose requests are counted, and whose writes go through a gate.
-pub async fn connect_with(text: &str, origin: &str, counted: Counted, gate: &Gate) -> Result<Client, Error> {
-    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|source| Error::Kubeconfig {
-        origin: origin.to_owned(),
-        source,
-    })?;
+/// A client from a kubeconfig that was found in `origin`, whose requests are counted, and whose writes go through a gate.
+pub async fn connect_with(
+    kubeconfig: Kubeconfig,
+    origin: &str,
+    counted: Counted,
+    gate: &Gate,
+) -> Result<Client, Error> {
     build(
         from_kubeconfig(kubeconfig, origin.to_owned()).await?,
         Some((counted, gate)),

@@ -50,6 +50,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         its: its.clone(),
         hub: client::address(args.its_kubeconfig.as_deref().or(args.wds_kubeconfig.as_deref())).await?,
         namespace: args.namespace,
+        trusts_secrets: args.trust_kubeconfig_secrets,
         artifact_namespace: args.common.artifact_namespace.clone(),
         lease_duration: args.common.lease_duration,
         metrics: metrics.clone(),

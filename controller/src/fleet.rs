@@ -21,6 +21,7 @@ use crate::{
     admin::Readiness,
     agent::{self, Member},
     client, engine,
+    kubeconfig::{from_secret, from_trusted_secret},
     leader::gate::Gate,
     metrics::{Metrics, Space},
     tolerant::Tolerant,
@@ -38,6 +39,8 @@ pub struct Host {
     pub hub: String,
     /// Namespace of the Secrets.
     pub namespace: String,
+    /// Whether kubeconfigs in Secrets may open files and run programs.
+    pub trusts_secrets: bool,
     /// See [`Member::artifact_namespace`].
     pub artifact_namespace: String,
     /// See [`Member::lease_duration`].
@@ -222,14 +225,19 @@ async fn host_agent(
     }
 }
 
-/// Off the runtime's threads: an exec plugin of the kubeconfig is run in the act.
+/// Off the runtime's threads: an exec plugin of a kubeconfig that is trusted is run in the act.
 async fn connect(host: &Host, secret: &str, kubeconfig: &[u8]) -> anyhow::Result<Client> {
-    let text = String::from_utf8_lossy(kubeconfig).into_owned();
+    let text = String::from_utf8_lossy(kubeconfig);
     let origin = format!("in Secret {}/{secret}", host.namespace);
+    let kubeconfig = if host.trusts_secrets {
+        from_trusted_secret(&text, &origin)?
+    } else {
+        from_secret(&text, &origin)?
+    };
     let handle = tokio::runtime::Handle::current();
     let (counted, gate) = (host.metrics.requests(Space::Wec), host.gate.clone());
     let connected = tokio::task::spawn_blocking(move || {
-        handle.block_on(client::connect_with(&text, &origin, counted, &gate))
+        handle.block_on(client::connect_with(kubeconfig, &origin, counted, &gate))
     });
     Ok(connected.await??)
 }

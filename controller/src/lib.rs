@@ -17,6 +17,7 @@ pub mod engine;
 pub mod expiry;
 pub mod fleet;
 pub mod hub;
+mod kubeconfig;
 pub mod leader;
 pub mod mailboxes;
 pub mod metrics;

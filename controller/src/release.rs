@@ -1,18 +1,24 @@
 //! Uninstalling: take Argosy's finalizer off every Workflow it stands on, and OCM's off the
 //! records of other objects, so that nothing waits for a process that is gone.
 //!
-//! Workflows that run go on running; they are no longer reported. ManifestWorks are left for their agents.
+//! Workflows that run go on running; they are no longer reported. ManifestWorks are left for their agents. Of an object a few marks are
+//! read and nothing else, so that none is too large or too odd to be released, and however many there are, a page of them is in memory.
 
 use std::time::Duration;
 
 use argosy_api::{AppliedManifestWork, Workflow, names};
 use argosy_core::{ClusterName, Failure, patch::JsonPatch};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use futures::{StreamExt, stream};
+use kube::{
+    Client, Resource,
+    api::ListParams,
+    core::{ObjectList, Request, request},
+};
+use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    outcome::{found, json_patch, list, patching, read},
-    tolerant::Tolerant,
+    outcome::{call, found, json_patch, patching},
     webhook::{is_refusal_of_guard, unregister},
 };
 
@@ -22,44 +28,76 @@ const UNREGISTERED_WITHIN: Duration = Duration::from_mins(1);
 /// Between two tries while they have not.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// Objects of a page. The metadata of one may have 1.5 MiB, most of it about who wrote which field.
+const PAGE: u32 = 100;
+
+/// Objects that are released at once.
+const AT_ONCE: usize = 32;
+
+/// How often listing may begin anew. A listing that takes longer than the API server keeps its versions, five minutes, ends; what was
+/// released by then is passed over the next time.
+const MOST_LISTINGS: usize = 100;
+
+/// What is read of an object.
+#[derive(Clone, Debug, Deserialize)]
+struct Marked {
+    metadata: Marks,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Marks {
+    name: String,
+    namespace: Option<String>,
+    uid: String,
+    resource_version: String,
+    finalizers: Vec<String>,
+}
+
+/// Whose finalizer is taken off, and where.
+struct Release<'a> {
+    client: &'a Client,
+    /// Where the kind is found, in a namespace or everywhere.
+    path: fn(Option<&str>) -> String,
+    /// A selector of labels.
+    labels: String,
+    finalizer: &'a str,
+    manager: &'a str,
+}
+
 /// Releases every Workflow of a WEC that `cluster`'s agent holds, and every record of objects of other kinds, and returns how many
 /// those were. The objects themselves wait for nobody.
 pub async fn release_wec(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
-    let own = format!("{}={cluster},{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    let workflows = release_all(wec, &own, names::AGENT_FINALIZER, names::AGENT).await?;
-    Ok(workflows + release_records(wec, cluster).await?)
-}
-
-async fn release_records(wec: &Client, cluster: &ClusterName) -> Result<usize, Failure> {
-    let records: Api<Tolerant<AppliedManifestWork>> = Api::all(wec.clone());
-    let own = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    let Some(all) = found(list(records.list(&ListParams::default().labels(&own))).await)? else {
-        return Ok(0);
+    let workflows = Release {
+        client: wec,
+        path: |namespace| Workflow::url_path(&(), namespace),
+        labels: format!("{}={cluster},{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL),
+        finalizer: names::AGENT_FINALIZER,
+        manager: names::AGENT,
     };
-    let mut released = 0;
-    for record in all {
-        let is_kept = |finalizer: &&String| *finalizer != names::APPLIED_MANIFEST_WORK_FINALIZER;
-        let others: Vec<_> = record.finalizers().iter().filter(is_kept).cloned().collect();
-        if others.len() == record.finalizers().len() {
-            continue;
-        }
-        let uid = record.uid().unwrap_or_default();
-        let version = record.resource_version().unwrap_or_default();
-        let patch = json_patch(&JsonPatch::guarded(&uid, &version).set("/metadata/finalizers", others))?;
-        match found(read(records.patch(&record.name_any(), &patching(names::AGENT), &patch)).await) {
-            // It was written meanwhile; whoever releases looks again until nothing is left.
-            Ok(_) | Err(Failure::Conflict) => released += 1,
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(released)
+    let records = Release {
+        client: wec,
+        path: |namespace| AppliedManifestWork::url_path(&(), namespace),
+        labels: format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL),
+        finalizer: names::APPLIED_MANIFEST_WORK_FINALIZER,
+        manager: names::AGENT,
+    };
+    Ok(workflows.all().await? + records.all().await?)
 }
 
 /// Takes away the webhook and the admission policies, which would keep the finalizers where they are, and the webhook's Secret
 /// in `namespace`; then releases every Workflow of the WDS that the controller holds and returns how many those were.
 pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure> {
     unregister(wds, namespace).await?;
-    let released = release_all(wds, "", names::CONTROLLER_FINALIZER, names::CONTROLLER).await?;
+    let workflows = Release {
+        client: wds,
+        path: |namespace| Workflow::url_path(&(), namespace),
+        // One that is held and not claimed has no label of ours.
+        labels: String::new(),
+        finalizer: names::CONTROLLER_FINALIZER,
+        manager: names::CONTROLLER,
+    };
+    let released = workflows.all().await?;
     if unregister(wds, namespace).await? > 0 {
         let message = "argosy-controller runs and registers its webhook again; stop it, then release again";
         return Err(Failure::Refused(message.to_owned()));
@@ -67,69 +105,103 @@ pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure
     Ok(released)
 }
 
-async fn release_all(
-    client: &Client,
-    labels: &str,
-    finalizer: &str,
-    manager: &str,
-) -> Result<usize, Failure> {
-    let api: Api<Tolerant<Workflow>> = Api::all(client.clone());
-    let Some(all) = found(list(api.list(&ListParams::default().labels(labels))).await)? else {
-        return Ok(0);
-    };
-    let mut released = 0;
-    for workflow in all {
-        released += usize::from(release(client, &workflow, finalizer, manager).await?);
-    }
-    Ok(released)
-}
-
-/// Tries again while somebody else, such as Argo, writes the object at the same time, and while an API server still asks the
-/// webhook or the policies that were taken away.
-async fn release(
-    client: &Client,
-    workflow: &Workflow,
-    finalizer: &str,
-    manager: &str,
-) -> Result<bool, Failure> {
-    let api: Api<Tolerant<Workflow>> =
-        Api::namespaced(client.clone(), &workflow.namespace().unwrap_or_default());
-    let name = workflow.name_any();
-    let deadline = Instant::now() + UNREGISTERED_WITHIN;
-    let mut known = Some(workflow.clone());
-    while let Some(workflow) = known {
-        let Some(patch) = without(&workflow, finalizer) else {
-            return Ok(false);
-        };
-        match found(read(api.patch(&name, &patching(manager), &json_patch(&patch)?)).await) {
-            Err(Failure::Conflict) => {}
-            Err(Failure::Refused(message)) if is_refusal_of_guard(&message) && Instant::now() < deadline => {
-                sleep(AGAIN).await;
-            }
-            Err(failure) => return Err(failure),
-            // The webhook puts the finalizer back while it is still asked.
-            Ok(Some(written)) if without(&written, finalizer).is_some() => {
-                if Instant::now() >= deadline {
-                    let message = format!("{name}: something puts the finalizer {finalizer} back");
-                    return Err(Failure::Refused(message));
+impl Release<'_> {
+    /// Releases every object. One that refuses keeps no other waiting; the first refusal is told at the end.
+    async fn all(&self) -> Result<usize, Failure> {
+        let (mut released, mut refusal, mut listings) = (0, Ok(()), 1);
+        let mut params = ListParams::default().labels(&self.labels).limit(PAGE);
+        loop {
+            let Some(page) = self.page(&params).await? else {
+                if listings == MOST_LISTINGS {
+                    return Err(Failure::Unreachable("no listing comes to its end".to_owned()));
                 }
-                sleep(AGAIN).await;
+                listings += 1;
+                params.continue_token = None;
+                continue;
+            };
+            let held = page.items.into_iter().filter(|object| self.holds(object));
+            let mut outcomes = stream::iter(held.map(|object| self.one(object))).buffer_unordered(AT_ONCE);
+            while let Some(outcome) = outcomes.next().await {
+                match outcome {
+                    Ok(is_released) => released += usize::from(is_released),
+                    Err(Failure::Refused(message)) => refusal = refusal.and(Err(Failure::Refused(message))),
+                    Err(failure) => return Err(failure),
+                }
             }
-            Ok(_) => return Ok(true),
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return refusal.map(|()| released);
+            }
         }
-        known = found(read(api.get(&name)).await)?;
     }
-    Ok(false)
-}
 
-/// The patch that takes `finalizer` off; none where it does not stand.
-fn without(workflow: &Workflow, finalizer: &str) -> Option<JsonPatch> {
-    let (ours, others): (Vec<_>, Vec<_>) = workflow
-        .finalizers()
-        .iter()
-        .cloned()
-        .partition(|known| known == finalizer);
-    let version = workflow.resource_version().unwrap_or_default();
-    let patch = JsonPatch::guarded(&workflow.uid().unwrap_or_default(), &version);
-    (!ours.is_empty()).then(|| patch.set("/metadata/finalizers", others))
+    /// A page of the objects; `None` where the API server does not know any more what the pages before were of.
+    async fn page(&self, params: &ListParams) -> Result<Option<ObjectList<Marked>>, Failure> {
+        let request = Request::new((self.path)(None)).list_metadata(params);
+        let page = call(async {
+            match self.send(request).await {
+                Err(kube::Error::Api(status)) if status.code == 410 => Ok(None),
+                page => page.map(Some),
+            }
+        });
+        page.await
+    }
+
+    /// Tries again while somebody else, such as Argo, writes the object at the same time, and while an API server still asks the
+    /// webhook or the policies that were taken away.
+    async fn one(&self, object: Marked) -> Result<bool, Failure> {
+        let Marks { name, namespace, .. } = object.metadata.clone();
+        let requests = Request::new((self.path)(namespace.as_deref()));
+        let deadline = Instant::now() + UNREGISTERED_WITHIN;
+        let mut known = Some(object);
+        while let Some(object) = known.filter(|object| self.holds(object)) {
+            let patch = json_patch(&self.patch(object.metadata))?;
+            let patch = requests.patch_metadata(&name, &patching(self.manager), &patch);
+            match found(call(self.send::<Marked>(patch)).await) {
+                Err(Failure::Conflict) => {}
+                Err(Failure::Refused(message))
+                    if is_refusal_of_guard(&message) && Instant::now() < deadline =>
+                {
+                    sleep(AGAIN).await;
+                }
+                Err(failure) => return Err(failure),
+                // The webhook puts the finalizer back while it is still asked.
+                Ok(Some(written)) if self.holds(&written) => {
+                    if Instant::now() >= deadline {
+                        let finalizer = self.finalizer;
+                        let message = format!("{name}: something puts the finalizer {finalizer} back");
+                        return Err(Failure::Refused(message));
+                    }
+                    sleep(AGAIN).await;
+                }
+                Ok(_) => return Ok(true),
+            }
+            let again = requests.get_metadata(&name, &kube::api::GetParams::default());
+            known = found(call(self.send(again)).await)?;
+        }
+        Ok(false)
+    }
+
+    fn holds(&self, object: &Marked) -> bool {
+        object
+            .metadata
+            .finalizers
+            .iter()
+            .any(|known| known == self.finalizer)
+    }
+
+    fn patch(&self, marks: Marks) -> JsonPatch {
+        let mut others = marks.finalizers;
+        others.retain(|known| known != self.finalizer);
+        JsonPatch::guarded(&marks.uid, &marks.resource_version).set("/metadata/finalizers", others)
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: Result<axum::http::Request<Vec<u8>>, request::Error>,
+    ) -> kube::Result<T> {
+        self.client
+            .request(request.map_err(kube::Error::BuildRequest)?)
+            .await
+    }
 }

@@ -8,6 +8,7 @@ mod certificate;
 mod configuration;
 mod credentials;
 mod guard;
+mod intake;
 mod keep;
 mod ourselves;
 mod register;

@@ -109,11 +109,12 @@ argosy_register() {
   fi
 }
 
+# What KubeStellar's samples send besides Workflows, Deployments among it, may be sent to both members (objects.common).
 # The agent runs in the cluster and asks for a certificate for its own mailbox on the control cluster, with a token that is good for
 # an hour and for nothing else. On a fleet that is there it goes on with the certificate that it has.
 argosy_register_pull() {
   argosy_bootstrap_kubeconfig "$1" | argosy_store_kubeconfig "$1" argosy-bootstrap-kubeconfig '{}' || return 1
-  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1,identity=certificate"
+  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1,identity=certificate,objects.common=true"
 }
 
 # argosy_bootstrap_kubeconfig MEMBER: a kubeconfig for the control cluster with a token of the member's bootstrap account.
@@ -131,7 +132,7 @@ argosy_bootstrap_kubeconfig() {
 
 # The controller has a token for the cluster.
 argosy_register_push() {
-  argosy_chart "$1" argosy-agent --set "mode=push,clusterName=$1" || return 1
+  argosy_chart "$1" argosy-agent --set "mode=push,clusterName=$1,objects.common=true" || return 1
   argosy_kubeconfig "$1" "$ARGOSY_NAMESPACE" |
     argosy_store_kubeconfig control "$1-kubeconfig" "{\"argosy.dev/wec-kubeconfig\":\"$1\"}"
 }

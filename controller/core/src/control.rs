@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(crate) use merge::{difference, merge};
-pub(crate) use nodes::pack;
-pub use nodes::unpack;
+pub(crate) use nodes::packed;
+pub use nodes::{Nodes, unpacked_weight};
 
 /// What is asked of a run; the default asks for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -39,6 +39,7 @@ pub mod templates;
 #[cfg(test)]
 mod testing;
 pub mod transforms;
+pub mod weight;
 pub mod why;
 
 pub use ids::{ClusterName, OriginUid, WorkName, WorkflowKey};

@@ -29,6 +29,7 @@ use self::{
 };
 use crate::{
     client::{self, switch::Switch},
+    kubeconfig::from_secret,
     leader::gate::Gate,
     metrics::{self, Metrics, Space},
     x509::Certificate,
@@ -154,7 +155,7 @@ impl Identity {
 
     async fn connect(&self, held: &Held) -> anyhow::Result<(Client, String)> {
         let origin = format!("in Secret {}", self.place);
-        Ok(client::connect_to(held.kubeconfig()?, &origin).await?)
+        Ok(client::connect_to(from_secret(&held.kubeconfig, &origin)?, &origin).await?)
     }
 
     /// Asks with `client` for a certificate, and keeps it.

@@ -105,7 +105,7 @@ metrics! {
     IGNORED: Counter of Controller, "argosy_ignored_reports_total", ["cluster", "reason"],
         "WorkStatuses that do not count: invalid, foreign (the Workflow is not claimed for the cluster) or other_attempt";
     REVIEWS: Histogram of Controller, "argosy_webhook_review_seconds", ["outcome"],
-        "Time that the admission webhook took for a review: answered, unready or malformed";
+        "Time that the admission webhook took for a review: answered, unready, busy or malformed";
     CERTIFICATE: Gauge of Controller, "argosy_webhook_certificate_expiration_timestamp_seconds", [],
         "When the admission webhook's certificate ends, in Unix time; absent without one";
     LEASE: Gauge of Agent, "argosy_lease_renewal_timestamp_seconds", ["cluster"],

@@ -8,20 +8,27 @@ use std::{
 
 use axum::{
     Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, State},
-    http::{StatusCode, header::CONTENT_TYPE},
+    body::{Body, Bytes},
+    extract::State,
+    http::{
+        HeaderMap, StatusCode,
+        header::{CONTENT_LENGTH, CONTENT_TYPE},
+    },
     response::{IntoResponse, Response},
     routing::post,
 };
 use axum_server::{Handle, tls_rustls::RustlsConfig};
+use tokio::{runtime::Handle as Runtime, time::Instant as Deadline};
 use tokio_util::sync::CancellationToken;
 
-use super::{PART, PATH, Settings, Snapshots, certificate::Credentials, credentials::Issued, review};
+use super::{
+    PART, PATH, Settings, Snapshots,
+    certificate::Credentials,
+    credentials::Issued,
+    intake::{Intake, LARGEST_REVIEW, Refusal},
+    review::Review,
+};
 use crate::metrics::Reviews;
-
-/// A review carries the old and the new object, each as large as etcd lets it be, and JSON in JSON grows.
-const LARGEST_REVIEW: usize = 16 * 1024 * 1024;
 
 /// How long reviews under way may take when the process is asked to end; the API server waits no longer.
 const GRACE: Duration = Duration::from_secs(3);
@@ -38,14 +45,15 @@ pub(super) async fn serve(
     };
     let (certificate, key) = first.serving();
     let tls = RustlsConfig::from_pem(certificate.into(), key.into()).await?;
-    let router = Router::new()
-        .route(PATH, post(admit))
-        .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
-        .with_state((snapshots, settings.reviews.clone()));
+    let router = Router::new().route(PATH, post(admit)).with_state(Reviewer {
+        snapshots,
+        reviews: settings.reviews.clone(),
+        intake: Intake::default(),
+    });
     let handle = Handle::new();
-    let server = axum_server::bind_rustls(settings.address, tls.clone())
-        .handle(handle.clone())
-        .serve(router.into_make_service());
+    let mut server = axum_server::bind_rustls(settings.address, tls.clone()).handle(handle.clone());
+    bound_connections(&mut server);
+    let server = server.serve(router.into_make_service());
     tokio::pin!(server);
     let mut is_ready = false;
     loop {
@@ -83,29 +91,104 @@ async fn reload(tls: &RustlsConfig, credentials: &Credentials) -> io::Result<()>
     tls.reload_from_pem(certificate.into(), key.into()).await
 }
 
-async fn admit(State((snapshots, reviews)): State<(Snapshots, Reviews)>, body: Bytes) -> Response {
+/// What a stream may keep of what was sent and is not read yet.
+const UNREAD: u32 = 64 << 10;
+
+/// Streams of one connection; API servers send as many requests at once as they have.
+const STREAMS: u32 = 128;
+
+fn bound_connections<A>(server: &mut axum_server::Server<std::net::SocketAddr, A>) {
+    let builder = server.http_builder();
+    builder.http1().max_buf_size(UNREAD as usize);
+    builder
+        .http2()
+        .initial_connection_window_size(4 * UNREAD)
+        .initial_stream_window_size(UNREAD)
+        .max_concurrent_streams(STREAMS);
+}
+
+/// What answers reviews. Clones share everything.
+#[derive(Clone)]
+struct Reviewer {
+    snapshots: Snapshots,
+    reviews: Reviews,
+    intake: Intake,
+}
+
+type Outcome = (&'static str, Response);
+
+async fn admit(State(reviewer): State<Reviewer>, headers: HeaderMap, body: Body) -> Response {
     let began = Instant::now();
-    let (outcome, response) = review(&snapshots, &body);
-    reviews.reviewed(outcome, began.elapsed());
+    let (outcome, response) = answer(&reviewer, &headers, body)
+        .await
+        .unwrap_or_else(|refusal| refused(&refusal));
+    reviewer.reviews.reviewed(outcome, began.elapsed());
     response
 }
 
-fn review(snapshots: &Snapshots, body: &[u8]) -> (&'static str, Response) {
-    let Some(admission) = snapshots.borrow().clone() else {
+async fn answer(reviewer: &Reviewer, headers: &HeaderMap, body: Body) -> Result<Outcome, Refusal> {
+    let deadline = Intake::deadline();
+    // API servers say how long it is.
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.ok_or(Refusal::Broken)?;
+    let (body, _room) = reviewer.intake.body(length, body, deadline).await?;
+    let (reviewer, runtime) = (reviewer.clone(), Runtime::current());
+    // Off the runtime's threads: what is large takes its time, and the loops go on.
+    let answered = tokio::task::spawn_blocking(move || review(&reviewer, &body, &runtime, deadline));
+    answered.await.unwrap_or(Err(Refusal::Busy))
+}
+
+fn review(
+    reviewer: &Reviewer,
+    body: &Bytes,
+    runtime: &Runtime,
+    deadline: Deadline,
+) -> Result<Outcome, Refusal> {
+    let Some(admission) = reviewer.snapshots.borrow().clone() else {
         let waiting = "waiting for the first listing of every watched kind; see /readyz";
-        return (
+        return Ok((
             "unready",
             (StatusCode::SERVICE_UNAVAILABLE, waiting).into_response(),
-        );
+        ));
     };
-    match review::answer(&admission, body) {
+    let review = match Review::read(body) {
+        Ok(review) => review,
+        Err(error) => return Ok(malformed(error)),
+    };
+    let _room = runtime.block_on(reviewer.intake.trees(review.weight(), deadline))?;
+    Ok(match review.answer(&admission) {
         Ok(answer) => (
             "answered",
             ([(CONTENT_TYPE, "application/json")], answer).into_response(),
         ),
-        Err(error) => {
-            tracing::warn!(error, "refused a request that is no review");
-            ("malformed", (StatusCode::BAD_REQUEST, error).into_response())
+        Err(error) => malformed(error),
+    })
+}
+
+fn malformed(error: String) -> Outcome {
+    tracing::warn!(error, "refused a request that is no review");
+    ("malformed", (StatusCode::BAD_REQUEST, error).into_response())
+}
+
+fn refused(refusal: &Refusal) -> Outcome {
+    match refusal {
+        Refusal::Busy => (
+            "busy",
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "there are too many reviews under way",
+            )
+                .into_response(),
+        ),
+        Refusal::TooLong => {
+            let error = format!("this is longer than {LARGEST_REVIEW} bytes");
+            (
+                "malformed",
+                (StatusCode::PAYLOAD_TOO_LARGE, error).into_response(),
+            )
         }
+        Refusal::Broken => malformed("the body is not as long as the header says".to_owned()),
     }
 }

@@ -172,6 +172,11 @@ impl Binary {
         self.process.pid()
     }
 
+    /// The most memory that it has had at once, in MiB; `None` when it has ended.
+    pub fn peak_memory(&self) -> Option<u64> {
+        self.process.peak_memory()
+    }
+
     /// Address of its metrics.
     pub fn metrics_address(&self) -> String {
         format!("{}/metrics", self.address)
@@ -293,17 +298,24 @@ fn client() -> Result<reqwest::Client> {
     Ok(client.build()?)
 }
 
-/// Runs `argosy-agent release` for `cluster` to its end.
-pub fn release(cluster: &str, wec: &Path) -> Result<()> {
+/// Runs `argosy-agent release` for `cluster` to its end. Returns the most memory that it was seen to have, in MiB.
+pub async fn release(cluster: &str, wec: &Path) -> Result<u64> {
     let launch = launch("argosy-agent", "release")?
         .argument("release")
         .flag("--cluster-name", cluster)
         .flag("--wec-kubeconfig", wec);
-    let status = Process::start(launch)?.wait()?;
+    let process = Process::start(launch)?;
+    let mut peak = 0;
+    while let Some(memory) = process.peak_memory() {
+        peak = memory;
+        // The kernel forgets it at the end, which nothing tells before.
+        sleep(Duration::from_millis(10)).await;
+    }
+    let status = process.wait()?;
     if !status.success() {
         bail!("argosy-agent release ended with {status}");
     }
-    Ok(())
+    Ok(peak)
 }
 
 /// Runs `argosy release` on the control cluster to its end.

@@ -88,6 +88,14 @@ impl Process {
         self.child().id()
     }
 
+    /// The most memory that it has had at once, in MiB; `None` when it has ended.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kibibytes / 1024)
+    }
+
     /// Ends it with SIGKILL and waits until it is gone.
     pub fn kill(&self) -> Result<()> {
         let mut child = self.child();

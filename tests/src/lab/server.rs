@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::ByteString;
 use kube::{
     Client, Config,
     api::{GetParams, Request},
@@ -78,7 +79,7 @@ impl Server {
         let user = format!("{{token: {TOKEN}}}");
         fs::write(
             &kubeconfig,
-            kubeconfig_text(&certificate()?.certificate, port, &user),
+            kubeconfig_text(&certificate()?.certificate, port, &user)?,
         )?;
         let server = Self {
             process,
@@ -120,7 +121,7 @@ impl Server {
         let path = folder::create("kubeconfig")?.join("kubeconfig");
         fs::write(
             &path,
-            kubeconfig_text(&certificate()?.certificate, self.port, user),
+            kubeconfig_text(&certificate()?.certificate, self.port, user)?,
         )?;
         Ok(path)
     }
@@ -248,23 +249,24 @@ fn launch(store: &Store, name: &str, folder: &Path, port: u16) -> Result<Launch>
     )
 }
 
-fn kubeconfig_text(certificate: &Path, port: u16, user: &str) -> String {
-    format!(
+/// Everything is in the text itself, so that a Secret may hold it.
+fn kubeconfig_text(certificate: &Path, port: u16, user: &str) -> Result<String> {
+    let authority = serde_json::to_string(&ByteString(fs::read(certificate)?))?;
+    Ok(format!(
         "apiVersion: v1
 kind: Config
 current-context: lab
 clusters:
 - name: lab
-  cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{}'}}
+  cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority-data: {authority}}}
 users:
 - name: lab
   user: {user}
 contexts:
 - name: lab
   context: {{cluster: lab, user: lab}}
-",
-        certificate.display(),
-    )
+"
+    ))
 }
 
 struct Certificate {

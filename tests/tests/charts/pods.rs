@@ -112,3 +112,54 @@ fn a_pod_that_says_nothing_keeps_to_nothing() {
     let faults = faults(&json!({"containers": [{"name": "bare"}], "volumes": [{"hostPath": {"path": "/"}}]}));
     assert_eq!(faults.len(), 11, "{faults:?}");
 }
+
+/// Kinds whose creation creates pods, by their API group; a group with `*` has nothing else.
+const MAKERS: [(&str, &[&str]); 3] = [
+    ("", &["pods", "replicationcontrollers"]),
+    (
+        "apps",
+        &["*", "deployments", "daemonsets", "replicasets", "statefulsets"],
+    ),
+    ("batch", &["*", "jobs", "cronjobs"]),
+];
+
+/// Whether a rule of a role lets its holder create pods, itself or by way of another object.
+fn creates_pods(rule: &Value) -> bool {
+    let has = |field: &str, wanted: &[&str]| {
+        let known = rule[field].as_array().into_iter().flatten();
+        known
+            .filter_map(Value::as_str)
+            .any(|known| known == "*" || wanted.contains(&known))
+    };
+    let mut makers = MAKERS.iter();
+    has("verbs", &["create"])
+        && makers.any(|(group, kinds)| has("apiGroups", &[group]) && has("resources", kinds))
+}
+
+/// The rules in what a chart renders that let somebody create pods.
+fn pod_creating(chart: &str, values: &[&str]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for object in objects(&render(chart, values)?)? {
+        let rules = object["rules"].as_array().into_iter().flatten();
+        found.extend(
+            rules
+                .filter(|rule| creates_pods(rule))
+                .map(|rule| format!("{}: {rule}", title(&object))),
+        );
+    }
+    Ok(found)
+}
+
+#[test]
+fn by_default_nobody_may_create_pods() -> Result<()> {
+    let agent = ["--set", "clusterName=one"];
+    let push = ["--set", "clusterName=one,mode=push"];
+    let cases: [(&str, &[&str]); 3] = [("argosy", &[]), ("argosy-agent", &agent), ("argosy-agent", &push)];
+    for (chart, values) in cases {
+        let found = pod_creating(chart, values)?;
+        ensure!(found.is_empty(), "{chart} lets somebody create pods: {found:?}");
+    }
+    let all = pod_creating("argosy-agent", &["--set", "clusterName=one,objects.common=true"])?;
+    ensure!(!all.is_empty(), "who asks for workloads gets them");
+    Ok(())
+}

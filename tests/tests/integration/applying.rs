@@ -283,7 +283,7 @@ async fn a_released_cluster_keeps_its_objects_and_nothing_waits_for_the_agent() 
     .await?;
     settled(&member, "kept").await?;
     member.agent()?.kill()?;
-    binaries::release(&member.cluster, &member.kubeconfig)?;
+    binaries::release(&member.cluster, &member.kubeconfig).await?;
     let records = member.records().list(&ListParams::default()).await?;
     let own: Vec<_> = records
         .items

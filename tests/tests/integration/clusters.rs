@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use argosy_tests::lab::{
-    Scene, definitions,
+    Scene,
+    admission::eventually,
+    definitions,
     objects::{CONTROLLER_NAMESPACE, condition, create, create_namespace, kubeconfig_secret, phase, says},
     scene::{conditions, work_name},
     server::Server,
@@ -12,7 +14,10 @@ use argosy_tests::lab::{
     waiting::until,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 
 #[tokio::test]
 async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() -> Result<()> {
@@ -319,5 +324,30 @@ async fn a_hosted_agent_whose_secret_goes_stops_and_comes_back_with_it() -> Resu
         |_| true,
     )
     .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_opens_a_file_is_refused_by_name_until_it_is_mended() -> Result<()> {
+    let scene = Scene::new("clusters-refused").await?;
+    let member = scene.join("refused", &scene.stage.servers.wecs[1]).await?;
+    let secrets: Api<Secret> = Api::namespaced(scene.control.clone(), CONTROLLER_NAMESPACE);
+    let good = std::fs::read_to_string(&member.kubeconfig)?;
+    let opening = good.replace("token:", "tokenFile:");
+    assert_ne!(opening, good);
+    let mut secret = create(&secrets, &kubeconfig_secret(&member.cluster, opening.into())).await?;
+    let told = format!(
+        "Secret {CONTROLLER_NAMESPACE}/{}: users[lab].user.tokenFile opens a file; write token instead",
+        member.cluster
+    );
+    eventually("the log names the Secret and the field", async || {
+        Ok(scene.stage.controller.log()?.contains(&told))
+    })
+    .await?;
+    secret.data = kubeconfig_secret(&member.cluster, good.into()).data;
+    secrets
+        .replace(&member.cluster, &PostParams::default(), &secret)
+        .await?;
+    scene.round_trip("mended", &member).await?;
     Ok(())
 }

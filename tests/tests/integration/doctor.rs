@@ -223,10 +223,10 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
         .clusters
         .first()
         .and_then(|known| known.cluster.as_ref());
-    let path = known
-        .and_then(|known| known.certificate_authority.clone())
+    let data = known
+        .and_then(|known| known.certificate_authority_data.clone())
         .context("a CA")?;
-    entry.client_config.ca_bundle = Some(k8s_openapi::ByteString(std::fs::read(path)?));
+    entry.client_config.ca_bundle = Some(serde_json::from_value(json!(data))?);
     webhooks
         .replace("argosy", &kube::api::PostParams::default(), &other)
         .await?;

@@ -145,7 +145,10 @@ async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result
         let refused = merge("running", patch).await;
         let message = refusal(&refused).unwrap_or_default();
         assert!(
-            message.contains("argosy-hold") && message.contains(what),
+            ["argosy-hold", "argosy-marks"]
+                .iter()
+                .any(|policy| message.contains(policy))
+                && message.contains(what),
             "{what}: {refused:?}"
         );
     }

@@ -18,6 +18,7 @@ mod deletion;
 mod dispatch;
 mod doctor;
 mod everywhere;
+mod flood;
 mod forged;
 mod get;
 mod guard;

@@ -384,7 +384,7 @@ async fn what_cannot_be_read_is_released_like_anything_else() -> Result<()> {
         ensure!(tenant.put("bad", &nested(200), false).await?);
         ensure!(tenant.put("late", "1", true).await?);
     }
-    release(&member.cluster, &member.kubeconfig)?;
+    release(&member.cluster, &member.kubeconfig).await?;
     release_control(scene.stage.control.kubeconfig())?;
     for client in [&member.wec, &scene.control] {
         let outlines = outlines::<Workflow>(client, &scene.namespace);

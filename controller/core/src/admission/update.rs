@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 use argosy_api::{Workflow, names, workflow};
 use serde_json::{Value, json};
 
-use super::{Answer, creation::set, verbs};
+use super::{
+    Answer,
+    creation::set,
+    verbs::{self, LARGEST, Unknown},
+};
 use crate::{
     birth::NEVER_COPIED,
     claim::{Claim, is_held_from_birth},
@@ -18,23 +22,19 @@ use crate::{
     held::{PENDING, has_hold_label, hold, keeps_suspend},
 };
 
-/// Bytes of recorded verbs above which a further one is not taken; an object may have 256 KiB of annotations.
-const LARGEST: usize = 192 * 1024;
-
 pub(super) fn review(old: &Workflow, new: &Workflow) -> Answer {
     let claim = Claim::of(&old.metadata);
     if claim.is_none() && !is_held_from_birth(&old.metadata) {
         return without_marks(old, new);
     }
     let mut answer = Answer::default();
-    let can_be_read = verbs::can_be_read(old) && verbs::can_be_read(new);
-    if claim.is_some() && old.status != new.status && !can_be_read {
-        let message = "argosy: not all nodes of this Workflow are known here (condition StatusComplete), so nothing was asked of its cluster";
-        answer.warnings.push(message.to_owned());
-    }
-    let is_verb = claim.is_some() && can_be_read;
-    let verb = is_verb.then(|| verbs::detect(old, new)).flatten();
-    let recorded = verb.and_then(|verb| record(old, verb, &mut answer));
+    let is_changed = claim.is_some() && old.status != new.status;
+    let verb = is_changed.then(|| verbs::detect(old, new)).transpose();
+    let recorded = verb.and_then(|verb| verb.flatten().map(|verb| record(old, verb)).transpose());
+    let recorded = recorded.unwrap_or_else(|unknown| {
+        answer.warnings.push(warning(&unknown));
+        None
+    });
     let is_retry = recorded
         .as_ref()
         .is_some_and(|(kind, _)| *kind == VerbKind::Retry);
@@ -97,17 +97,23 @@ fn without_marks(old: &Workflow, new: &Workflow) -> Answer {
 }
 
 /// The verbs of the object with the new one, unless they would be too large.
-fn record(old: &Workflow, verb: Verb, answer: &mut Answer) -> Option<(VerbKind, String)> {
+fn record(old: &Workflow, verb: Verb) -> Result<(VerbKind, String), Unknown> {
     let kind = verb.kind;
     let text = Verbs::of(&old.metadata).and(verb).to_annotation();
     if text.len() <= LARGEST {
-        return Some((kind, text));
+        return Ok((kind, text));
     }
-    answer.warnings.push(format!(
-        "argosy: this changes more of the status than can be sent to the cluster at once ({} bytes of {LARGEST}); do it on the cluster itself, or in parts with --node-field-selector",
-        text.len()
-    ));
-    None
+    Err(Unknown::TooLarge(text.len()))
+}
+
+/// What is told whoever has used a verb that is not taken.
+fn warning(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::Nodes => "argosy: not all nodes of this Workflow are known here (condition StatusComplete), so nothing was asked of its cluster".to_owned(),
+        Unknown::TooLarge(length) => format!(
+            "argosy: this changes more of the status than can be sent to the cluster at once ({length} bytes or more, of {LARGEST}); do it on the cluster itself, or in parts with --node-field-selector"
+        ),
+    }
 }
 
 /// What becomes of `spec.suspend` and the annotation that asks for the same.

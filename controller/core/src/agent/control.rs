@@ -4,7 +4,7 @@
 //! A change of nodes is put over the status as it is here and now. What it was meant for may be past: then it is reported as
 //! overtaken, and nothing is changed.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use argosy_api::names;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     OriginUid,
-    control::{Applied, Control, Verb, VerbKind, is_waiting, merge, pack, parameters, unpack},
+    control::{Applied, Control, Nodes, Verb, VerbKind, is_waiting, merge, parameters},
     packed::Packed,
     patch::{JsonPatch, annotation_path},
 };
@@ -191,15 +191,17 @@ fn change_nodes(verb: &Verb, status: &Value, is_final: bool) -> Effect {
     if is_final {
         return Effect::Overtaken("the run has ended on its cluster".to_owned());
     }
-    let (Some(mut nodes), Some(changes)) = (unpack(status), changes(verb)) else {
+    let (Some(mut nodes), Some(changes)) = (Nodes::of(status), changes(verb)) else {
         return Effect::Overtaken("the nodes of the run cannot be read on its cluster".to_owned());
     };
     let mut has_effect = false;
     for (id, change) in changes {
-        if let Some(node) = nodes.get_mut(id).filter(|node| is_waiting(node)) {
+        let waiting = nodes.get(id).filter(|node| is_waiting(node));
+        if let Some(mut node) = waiting.map(Cow::into_owned) {
             let mut change = change.clone();
-            parameters::put(node, &mut change);
-            merge(node, &change);
+            parameters::put(&mut node, &mut change);
+            merge(&mut node, &change);
+            nodes.set(id, node);
             has_effect = true;
         }
     }
@@ -213,12 +215,18 @@ fn retry(verb: &Verb, status: &Value, is_final: bool) -> Effect {
     if !is_final {
         return Effect::Overtaken("the run goes on on its cluster already".to_owned());
     }
-    let (Some(nodes), Some(changes)) = (unpack(status), verb.status.get("nodes")) else {
+    let (Some(mut nodes), Some(changes)) = (Nodes::of(status), changes(verb)) else {
         return Effect::Overtaken("the nodes of the run cannot be read on its cluster".to_owned());
     };
-    let mut nodes = Value::Object(nodes);
-    merge(&mut nodes, changes);
-    let nodes = nodes.as_object().cloned().unwrap_or_default();
+    for (id, change) in changes {
+        if change.is_null() {
+            nodes.remove(id);
+        } else {
+            let mut node = nodes.get(id).map(Cow::into_owned).unwrap_or_default();
+            merge(&mut node, change);
+            nodes.set(id, node);
+        }
+    }
     let mut status = put_over(status, verb, nodes);
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
@@ -230,7 +238,7 @@ fn retry(verb: &Verb, status: &Value, is_final: bool) -> Effect {
 }
 
 /// The status with these nodes and what else the verb changes.
-fn put_over(status: &Value, verb: &Verb, nodes: serde_json::Map<String, Value>) -> Value {
+fn put_over(status: &Value, verb: &Verb, nodes: Nodes<'_>) -> Value {
     let mut status = status.clone();
     let mut rest = verb.status.clone();
     if let Some(fields) = rest.as_object_mut() {
@@ -240,7 +248,7 @@ fn put_over(status: &Value, verb: &Verb, nodes: serde_json::Map<String, Value>) 
         parameters::put(&mut status, &mut rest);
     }
     merge(&mut status, &rest);
-    pack(&mut status, nodes);
+    nodes.pack(&mut status);
     status
 }
 

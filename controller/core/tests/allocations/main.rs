@@ -16,7 +16,9 @@ use argosy_core::{
     OriginUid, Reconcile, WorkflowKey,
     agent::{AgentAction, AgentInput},
     hub::{HubAction, HubInput, HubKey},
+    weight::weight,
 };
+use serde_json::Value;
 use world::{agent, change, claimed, downsync, hub, now, report, run, status};
 
 /// Live Workflows beside the one that is looked at.
@@ -131,5 +133,37 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
         ("agent", kept(|count| agent(count, 10)), 2_048),
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");
+    }
+}
+
+/// JSON as somebody writes it who wants it to take much.
+#[test]
+fn no_tree_takes_more_than_its_weight() {
+    let list = |item: &str| format!("[{}]", vec![item; 20_000].join(","));
+    let field = |number: usize| format!(r#""field-{number}":"{number}""#);
+    let fields: Vec<String> = (0..20_000).map(field).collect();
+    let node =
+        r#"{"id":"w-1","name":"w.a","phase":"Running","children":["w-2"],"outputs":{},"daemoned":true}"#;
+    for json in [
+        list("0"),
+        list("[0]"),
+        list(r#"{"":0}"#),
+        list(r#""""#),
+        list("[]"),
+        list("{}"),
+        list(node),
+        format!("{{{}}}", fields.join(",")),
+        format!(r#""{}""#, r#"\"[{,"#.repeat(20_000)),
+        format!("{}0{}", "[".repeat(120), "]".repeat(120)),
+    ] {
+        let mut tree = Value::Null;
+        let taken = measure(|| tree = serde_json::from_str(&json).expect("JSON"));
+        let weight = weight(&json);
+        assert!(
+            taken.bytes_current <= i64::try_from(weight).expect("a small number"),
+            "{} bytes of {weight}: {:.40}",
+            taken.bytes_current,
+            json
+        );
     }
 }

@@ -9,10 +9,10 @@ use argosy_api::names;
 use argosy_core::ClusterName;
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::config::{Kubeconfig, KubeconfigError};
+use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use crate::x509::Certificate;
+use crate::{kubeconfig::from_secret, x509::Certificate};
 
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -102,13 +102,9 @@ impl Held {
         is_ours.then_some(certificate)
     }
 
-    pub(super) fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
-        Kubeconfig::from_yaml(&self.kubeconfig)
-    }
-
     /// See [`hub_of`].
     pub(super) fn hub(&self) -> Option<Value> {
-        hub_of(&self.kubeconfig().ok()?)
+        hub_of(&from_secret(&self.kubeconfig, "of the certificate").ok()?)
     }
 }
 
@@ -119,6 +115,7 @@ pub(crate) fn hub_of(kubeconfig: &Kubeconfig) -> Option<Value> {
     let name = &context.context.as_ref()?.cluster;
     let entry = kubeconfig.clusters.iter().find(|known| known.name == *name)?;
     let mut cluster = entry.cluster.clone()?;
+    cluster.other.clear();
     // The file lies where the bootstrap kubeconfig does, which goes away.
     if let Some(path) = cluster.certificate_authority.take()
         && cluster.certificate_authority_data.is_none()

@@ -2,6 +2,8 @@
 //!
 //! Not here: what the agent may do there (`rights`), and what lies in the mailbox (`works`).
 
+use std::error::Error as _;
+
 use argosy_api::{ManagedCluster, conditions::managed_cluster as types, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -11,7 +13,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Condition,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams, config::Kubeconfig};
+use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::{
     super::{get::age::human, get::clusters::claimed, version::VERSION},
@@ -19,6 +21,8 @@ use super::{
 };
 use crate::{
     cli::cluster::is_removed,
+    client::Error,
+    kubeconfig::from_secret,
     outcome::{call, found, list},
     tolerant::Tolerant,
 };
@@ -195,12 +199,19 @@ fn judge_kubeconfig(secrets: &[Secret]) -> Judgement {
                     mend,
                 );
             };
-            match Kubeconfig::from_yaml(text) {
+            match from_secret(text, "in the Secret") {
                 Ok(known) if !known.clusters.is_empty() => {
                     Judgement::ok(format!("Secret {name} holds a kubeconfig"))
                 }
                 Ok(_) => Judgement::failed(format!("the kubeconfig in Secret {name} names no cluster"), mend),
-                Err(error) => Judgement::failed(format!("Secret {name} holds no kubeconfig: {error}"), mend),
+                Err(Error::Refused { flaw, .. }) => Judgement::failed(
+                    format!("the kubeconfig in Secret {name} is refused: {flaw}"),
+                    "write the Secret anew; argosy-controller --trust-kubeconfig-secrets takes it as it is",
+                ),
+                Err(error) => {
+                    let why = error.source().map(ToString::to_string).unwrap_or_default();
+                    Judgement::failed(format!("Secret {name} holds no kubeconfig: {why}"), mend)
+                }
             }
         }
         several => Judgement::failed(

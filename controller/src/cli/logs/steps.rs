@@ -4,7 +4,7 @@
 //! ended and `archiveLogs` asks for it (`docs/configure-archive-logs.md`).
 
 use argosy_api::{Workflow, workflow};
-use argosy_core::control::unpack;
+use argosy_core::control::Nodes;
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -64,12 +64,13 @@ pub(super) fn steps(workflow: &Workflow, container: &str, name: Option<&str>) ->
     let Some(status) = &workflow.status else {
         return Some(Vec::new());
     };
-    let nodes = unpack(status)?;
-    let is_pod = |node: &&Value| node.get("type").and_then(Value::as_str) == Some("Pod");
+    let nodes = Nodes::of(status)?;
+    let is_pod = |node: &Value| node.get("type").and_then(Value::as_str) == Some("Pod");
     let mut steps: Vec<Step> = nodes
-        .values()
-        .filter(is_pod)
-        .map(|node| step(&workflow.name_any(), node, container))
+        .ids()
+        .filter_map(|id| nodes.get(id))
+        .filter(|node| is_pod(node))
+        .map(|node| step(&workflow.name_any(), &node, container))
         .collect();
     steps.retain(|step| name.is_none_or(|name| step.is_called(name)));
     steps.sort_by(|one, other| (&one.started, &one.full).cmp(&(&other.started, &other.full)));

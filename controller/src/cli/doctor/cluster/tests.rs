@@ -138,10 +138,17 @@ fn a_kubeconfig_is_one_secret_with_a_kubeconfig() {
         json!({ "kubeconfig": "Y2x1c3RlcnM6IFt7bmFtZTogYSwgY2x1c3Rlcjoge3NlcnZlcjogImh0dHBzOi8vaCJ9fV0=" }),
     );
     let empty = secret(json!({ "kubeconfig": "Y2x1c3RlcnM6IFtd" }));
+    // `users: [{name: a, user: {tokenFile: /t}}]`.
+    let opening = secret(json!({ "kubeconfig": "dXNlcnM6IFt7bmFtZTogYSwgdXNlcjoge3Rva2VuRmlsZTogL3R9fV0=" }));
     for (secrets, outcome, words) in [
         (vec![], Outcome::Skipped, "pull"),
         (vec![good.clone()], Outcome::Ok, "holds a kubeconfig"),
         (vec![empty], Outcome::Failed, "names no cluster"),
+        (
+            vec![opening],
+            Outcome::Failed,
+            "users[a].user.tokenFile opens a file",
+        ),
         (
             vec![secret(json!({ "other": "" }))],
             Outcome::Failed,
