@@ -56,7 +56,7 @@ bench:
 
 # The model with other scripts than the test's: just explore 7
 explore seed:
-    ARGOSY_MODEL_SEED={{seed}} ARGOSY_MODEL_SCRIPTS=15400 cargo test --package argosy-core --test model --locked
+    ARGOSY_MODEL_SEED={{seed}} ARGOSY_MODEL_SCRIPTS=20020 cargo test --package argosy-core --test model --locked
 
 # Shows that the model can fail
 mutations:

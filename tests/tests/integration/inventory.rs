@@ -98,8 +98,8 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
         told["clusterClaims"],
         json!([
             { "name": "region", "value": "eu" },
-            { "name": "kubeversion.open-cluster-management.io", "value": version },
             { "name": "id.k8s.io", "value": id },
+            { "name": "kubeversion.open-cluster-management.io", "value": version },
             { "name": "agentversion.argosy.dev", "value": env!("CARGO_PKG_VERSION") },
         ])
     );
