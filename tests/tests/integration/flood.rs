@@ -69,7 +69,7 @@ async fn post_reviews(port: u16) -> Result<()> {
     config.accept_invalid_certs = true;
     let webhook = Client::try_from(config)?;
     let reviews = reviews();
-    let posts = (0..6).flat_map(|_| &reviews).map(async |review| {
+    let posts = (0..3).flat_map(|_| &reviews).map(async |review| {
         let request = Request::new("/admit").create(&PostParams::default(), review.clone().into_bytes())?;
         anyhow::Ok(webhook.request_text(request).await)
     });
@@ -85,7 +85,7 @@ async fn post_reviews(port: u16) -> Result<()> {
 
 /// Writes a Workflow some times. What is on it is looked at each time.
 async fn touch(scene: &Scene, name: &str, packed: Option<&Value>) -> Result<()> {
-    for round in 0..4 {
+    for round in 0..2 {
         let mut patch = json!({ "metadata": { "labels": { "round": round.to_string() } } });
         if let Some(packed) = packed {
             patch["status"] = json!({ "phase": "Running", "compressedNodes": packed, "nodes": null });
@@ -101,7 +101,7 @@ async fn touch(scene: &Scene, name: &str, packed: Option<&Value>) -> Result<()> 
 
 /// Held or refused, whatever else happens.
 async fn is_never_created_unheld(scene: &Scene, member: &Member) -> Result<()> {
-    for _ in 0..20 {
+    for _ in 0..10 {
         let tried = try_unsuspended(&scene.workflows(), &member.cluster).await;
         if refusal(&tried).is_none() {
             assert!(is_held(&tried?), "it was created unheld");
