@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# How long Workflows take from the control cluster to their clusters, and statuses back, and what that costs.
+# Measures how long Workflows take from the control cluster to their clusters, and statuses back, and the resources that this needs.
 #
-#   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on servers of its own, beside the floor of this machine
+#   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on its own servers, with the lower bound of this machine
 #   scripts/bench.sh --fleet [--count N] [--target MS]             on the fleet that is up, with its real Argo
 #
-# Prints a line for each row and mode, then the verdicts; all that was measured is in results.json, and printed with --verbose.
-# Ends with 1 if a target is missed; with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
+# Prints a line for each row and mode, then the verdicts; all measurements are in results.json, and are printed with --verbose.
+# Exits with 1 if a target is missed; with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the samples without a cluster: the three forms of each differ only in where they run, and Argo accepts them.
+# Checks the samples without a cluster: the three variants of each differ only in their cluster, and Argo accepts them.
 #
 #   scripts/check-samples.sh
 set -euo pipefail

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Looks at a local fleet that is up, and breaks and mends parts of it for tests.
+# Shows the state of a local fleet that is up, and breaks and repairs parts of it for tests.
 #
 #   scripts/fleet.sh [--name NAME] status                    clusters, processes, links
 #   scripts/fleet.sh [--name NAME] cut CLUSTER               cut the cluster's network link
-#   scripts/fleet.sh [--name NAME] heal CLUSTER              mend it
+#   scripts/fleet.sh [--name NAME] heal CLUSTER              restore it
 #   scripts/fleet.sh [--name NAME] kill CLUSTER COMPONENT    kill a process at once: one of the cluster, such as
 #                                                            kube-apiserver, one of its pods, such as argosy-agent or
 #                                                            workflow-controller, or etcd, which all clusters share
-#   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again; the kubelet sees to pods
-#   scripts/fleet.sh [--name NAME] remove CLUSTER            uninstall Argosy's chart from a cluster, the agent with it
-#   scripts/fleet.sh [--name NAME] install [CLUSTER]         install Argosy again as it was built last: mends what was
-#                                                            removed, or deleted by hand, of that cluster or of all
-#   scripts/fleet.sh [--name NAME] upgrade                   install it with other annotations on its pods, so that each
-#                                                            of them is replaced as by the next version
-# Without --name: the fleet that was brought up last.
+#   scripts/fleet.sh [--name NAME] start CLUSTER COMPONENT   start it again; the kubelet restarts pods
+#   scripts/fleet.sh [--name NAME] remove CLUSTER            uninstall Argosy's chart, with the agent, from a cluster
+#   scripts/fleet.sh [--name NAME] install [CLUSTER]         install the last build of Argosy again: restores what was
+#                                                            removed or deleted by hand, on that cluster or on all
+#   scripts/fleet.sh [--name NAME] upgrade                   install it with other annotations on its pods, so that all
+#                                                            are replaced, as in an upgrade to the next version
+# Without --name, the fleet that was brought up last is used.
 set -euo pipefail
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -85,7 +85,7 @@ component_set() {
     kube-scheduler) scheduler_start "$cluster" ;;
     containerd) containerd_start "$cluster" ;;
     kubelet | kube-proxy) node_start "$cluster" ;;
-    *) log_die "no component '$component'" ;;
+    *) log_die "there is no component '$component'" ;;
   esac
 }
 

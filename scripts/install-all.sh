@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings up a fleet of three Kubernetes clusters with Argo Workflows and a shared S3 server, installs Argosy and runs a
-# sample on each cluster. Run again, it goes on from what is there.
+# sample on each cluster. If it is run again, it continues with the existing fleet.
 #
 #   scripts/install-all.sh [--provider auto|kind|local] [--name demo] [--argo 3|4] [--without-argosy]
 set -euo pipefail

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests, from the formatting to a fleet of its own, and ends with a summary: the time of each part, the slowest
-# tests, and how many passed, failed and were skipped. A part that fails does not keep the others from running.
+# Runs the tests, from the format to a separate fleet, and prints a summary: the time of each part, the slowest tests,
+# and the numbers of passed, failed and skipped tests. If a part fails, the others run nevertheless.
 #
-#   scripts/test.sh [PART…]      everything but what --all adds, in about 20 minutes where the toolchain is built
-#   scripts/test.sh --all        adds what needs minutes of waiting or thousands of drawn scripts
+#   scripts/test.sh [PART…]      all parts except those that --all adds, in about 20 minutes if the toolchain is built
+#   scripts/test.sh --all        adds tests that wait for minutes or generate thousands of scripts
 #   scripts/test.sh --mutations  shows that the model of the promises can fail (scripts/mutations.sh)
 #
 # Parts, in this order: packages toolchain shell format clippy documentation dependencies unit charts integration fleet;
-# argo4 with --all. Logs and screenshots: target/test. The fleet is called ARGOSY_TEST_FLEET (default: ci).
+# argo4 with --all. Logs and screenshots: target/test. ARGOSY_TEST_FLEET is the name of the fleet (default: ci).
 set -euo pipefail
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -83,10 +83,10 @@ title() {
   case $1 in
     packages) echo "Debian packages" ;;
     toolchain) echo "Kubernetes, etcd, Argo, S3 server, helm and tools (once per version)" ;;
-    shell) echo "Scripts: shellcheck; the mutations of the model fit the code" ;;
+    shell) echo "Scripts: shellcheck; the mutations of the model apply to the code" ;;
     format) echo "Rust: format" ;;
     clippy) echo "Rust: clippy" ;;
-    documentation) echo "Documentation: of the code, and the book" ;;
+    documentation) echo "Documentation of the code, and the book" ;;
     dependencies) echo "Rust: licenses, sources, duplicates and advisories of dependencies" ;;
     unit) echo "Unit and property tests, generated files" ;;
     charts) echo "Charts: goldens, schemas, and on a real API server" ;;
@@ -168,6 +168,7 @@ part_integration() {
   if [[ $ALL == yes ]]; then
     "$SCRIPTS/toolchain.sh" ensure ocm10
     arguments=(--include-ignored)
+    export ARGOSY_RELEASE_WORKFLOWS=100000 ARGOSY_POISON_OBJECTS=200 ARGOSY_TAKE_TURNS=1
   fi
   # The programs, too, as the tests start them.
   cargo test "${WORKSPACE[@]}" --no-run

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Binaries of the local fleet: built once per version, kept outside the checkout.
 #
-#   scripts/toolchain.sh ensure [PART…]   build what is missing (parts: etcd kubernetes helm s3 argo ui; and, only where
+#   scripts/toolchain.sh ensure [PART…]   build missing parts (etcd kubernetes helm s3 argo ui; and, only if
 #                                         named, argo without its UI: cli; OCM's work agent: ocm ocm10; mdBook: mdbook;
 #                                         cargo-deny: deny)
-#   scripts/toolchain.sh path             print the one folder that holds links to all binaries
+#   scripts/toolchain.sh path             print the folder with links to all binaries
 #   scripts/toolchain.sh version PART     print the version of a part
 set -euo pipefail
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends a fleet and removes everything that scripts/install-all.sh made for it, except the cached binaries.
+# Removes a fleet and everything that scripts/install-all.sh created for it, except the cached binaries.
 #
 #   scripts/uninstall-all.sh [--name demo]
 set -euo pipefail
@@ -31,7 +31,7 @@ main() {
   step "Take fleet '$name' down (provider $provider)" "${provider}_down"
   rm -rf "$LOG_DIR"
   fleet_unlock
-  printf '[%s] fleet %s is gone; cached binaries remain in %s\n' \
+  printf '[%s] fleet %s was removed; the cached binaries remain in %s\n' \
     "$(log_elapsed)" "'$name'" "${XDG_CACHE_HOME:-$HOME/.cache}/argosy"
 }
 

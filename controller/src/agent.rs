@@ -1,20 +1,24 @@
-//! The agent: one mailbox of the ITS, one WEC. A library with two homes, the binary `argosy-agent` in the WEC (pull) and
-//! the controller with a kubeconfig Secret (push).
+//! The agent: it serves one mailbox of the ITS and one WEC. The binary `argosy-agent` runs it in
+//! the WEC (pull), and the controller runs it with a kubeconfig Secret (push).
 
-mod apply;
-mod execute;
+pub mod args;
 mod heartbeat;
 pub mod identity;
-pub mod pull;
-mod reports;
-mod templates;
+mod manifests;
+pub mod process;
+mod template_refs;
+mod uninstall;
+mod work_status;
+mod workflows;
 
 use std::{pin::pin, time::Duration};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
     ClusterName,
-    agent::{Agent, AgentConfig, AgentInput, ArgoApi, SeenObject, SeenRecord, SeenTold, SeenWork},
+    agent::workflows::{
+        AgentConfig, AgentInput, ArgoApi, RunIndex, SeenObject, SeenRecord, SeenReported, SeenWork,
+    },
 };
 use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
@@ -25,54 +29,59 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use crate::{
+use crate::runtime::{
     admin::Readiness,
     engine,
     metrics::Metrics,
-    restored::until_restored,
+    restore_guard::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{Seen, follow_kind, follow_seen, is_unknown_kind, selecting},
+    watch::{Seen, follow_kind, follow_seen, is_unknown_kind, selecting, selecting_in_mailbox},
 };
 
-/// What an agent works with.
+/// The configuration and the clients of an agent.
 #[derive(Clone)]
 pub struct Member {
     /// Name of the ManagedCluster, which is also the mailbox namespace.
     pub cluster: ClusterName,
     /// Client of the ITS; needs rights in the mailbox only.
     pub its: Client,
-    /// Address of the ITS, by which OCM tells hubs apart.
+    /// Address of the ITS, by which OCM identifies a hub.
     pub hub: String,
     /// Client of the WEC.
     pub wec: Client,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
     pub artifact_namespace: String,
-    /// How long the hub waits for a renewal before it calls the cluster unreachable.
+    /// The `instanceID` of the WEC's Argo, if it has one.
+    pub argo_instance: Option<String>,
+    /// Time that the hub waits for a renewal before it reports the cluster as unreachable.
     pub lease_duration: Duration,
-    /// Requests that each of its two loops has under way at the same time.
+    /// Time that an API server may still carry out a request whose sender has given up.
+    pub request_lifetime: Duration,
+    /// Number of concurrent requests of each of its two loops.
     pub at_once: usize,
-    /// Where the loops report to.
+    /// Metrics of the loops.
     pub metrics: Metrics,
-    /// Here the heartbeat tells before which time a certificate of the agent must have been asked for to be replaced, for whom it may concern.
+    /// Channel on which the heartbeat publishes a time: a certificate that was requested before it
+    /// must be replaced.
     pub wish: watch::Sender<Option<Timestamp>>,
 }
 
 impl Member {
-    /// What is logged within says which cluster it is of.
+    /// Logging span with the name of the cluster.
     pub(crate) fn span(&self) -> Span {
         span(&self.cluster)
     }
 }
 
-/// What is logged within is of the agent of `cluster`.
+/// Logging span of the agent of `cluster`.
 fn span(cluster: &ClusterName) -> Span {
     tracing::info_span!("agent", cluster = cluster.as_str())
 }
 
-/// Inputs waiting for the engine. A full queue holds the watches back, never loses anything.
+/// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
 const QUEUE: usize = 1024;
 
-/// What of an agent must be ready: the index of Workflows, and that of everything else.
+/// Readiness parts of an agent: the index of Workflows, and the index of all other objects.
 pub const PARTS: &[&str] = &[WORKFLOWS, OBJECTS];
 
 const WORKFLOWS: &str = "workflows";
@@ -81,11 +90,11 @@ const OBJECTS: &str = "objects";
 /// Name of the loop of Workflows.
 const ENGINE: &str = "agent_workflows";
 
-/// Runs the agent until `stop`: the index of the Workflows, and the one of everything else.
+/// Runs the agent until `stop`: the loop of Workflows, and the loop of all other objects.
 pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
-    let mut objects = pin!(apply::run(&member, readiness.clone(), stop.clone()));
+    let mut objects = pin!(manifests::run(&member, readiness.clone(), stop.clone()));
     let mut workflows = pin!(run_workflows(member.clone(), readiness, stop.clone()));
-    // One half of an agent that has ended by itself is a restart of both.
+    // If one loop has ended by itself, both are restarted.
     let is_other_left = tokio::select! {
         () = &mut objects => true,
         () = &mut workflows => false,
@@ -112,13 +121,15 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
     let (renewed, last_renewal) = watch::channel(None);
     let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed);
     tasks.spawn(heartbeat.in_current_span());
-    let index = Agent::new(AgentConfig {
+    let index = RunIndex::new(AgentConfig {
         cluster: member.cluster.clone(),
         cluster_id,
+        request_lifetime: crate::runtime::requests::lifetime(member.request_lifetime),
+        argo_instance: member.argo_instance.clone(),
     });
     let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
     readiness.tell(WORKFLOWS, index.unlisted());
-    let observe = |index: &mut Agent| {
+    let observe = |index: &mut RunIndex| {
         readiness.tell(WORKFLOWS, index.unlisted());
         orphans.look(
             index.is_synced(),
@@ -126,7 +137,7 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
             "Workflows without their ManifestWork",
         );
     };
-    let executor = execute::Executor::new(&member, last_renewal);
+    let executor = workflows::Executor::new(&member, last_renewal);
     let reactions = member.metrics.reactions(ENGINE);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;
@@ -134,14 +145,13 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
 
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let mailbox = member.cluster.as_str();
-    let ours = || selecting(names::ORIGIN_UID_LABEL);
-    let restored = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(until_restored::<ManifestWork>(restored).in_current_span());
+    let ours = || selecting_in_mailbox(names::ORIGIN_UID_LABEL);
     let works: Api<Seen<ManifestWork, SeenWork>> = Api::namespaced(member.its.clone(), mailbox);
     let works = follow_seen(works, ours(), sender.clone(), Seen::into_view, AgentInput::Work);
     tasks.spawn(works.in_current_span());
-    // Metadata tells whether the hub is up to date; the statuses themselves would come back with every report.
-    let told: Api<Seen<PartialObjectMeta<WorkStatus>, SeenTold>> =
+    // Metadata shows which report the hub has; with the statuses, every report would come back in
+    // full.
+    let told: Api<Seen<PartialObjectMeta<WorkStatus>, SeenReported>> =
         Api::namespaced(member.its.clone(), mailbox);
     let told = follow_seen(told, ours(), sender.clone(), Seen::into_view, AgentInput::Told);
     tasks.spawn(told.in_current_span());

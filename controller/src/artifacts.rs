@@ -1,6 +1,8 @@
-//! The artifact repository of a cluster: what Argo is configured with, and whether it can be written and read.
+//! The artifact repository of a cluster: its configuration in Argo, and the check that it can be
+//! written and read.
 //!
-//! Argo itself stores and serves artifacts; Argosy only makes sure that all clusters share one bucket.
+//! Argo itself stores and serves artifacts; Argosy only makes sure that all clusters share one
+//! bucket.
 
 mod bucket;
 mod probe;
@@ -29,21 +31,21 @@ impl fmt::Display for Repository {
     }
 }
 
-/// Why a cluster's artifact repository cannot be used.
+/// Reason that a cluster's artifact repository cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Problem {
-    /// Argo's configuration names no S3 bucket, or names it wrongly.
+    /// Argo's configuration contains no S3 bucket, or an invalid one.
     #[error("{0}")]
     NotConfigured(String),
-    /// Argo's configuration, or a Secret that it names, may not be read, or nobody answers.
+    /// Argo's configuration, or a Secret that it names, cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// The bucket does not answer, or refuses.
+    /// The bucket does not respond, or refuses.
     #[error("{repository}: {message}")]
     Unreachable {
         /// The bucket.
         repository: Repository,
-        /// What was tried and what came of it.
+        /// The operation and its error.
         message: String,
     },
 }
@@ -58,8 +60,9 @@ impl Problem {
     }
 }
 
-/// Reads the configuration of the Argo in `namespace`, writes a small object to its bucket, reads it back and deletes it.
-/// `cluster` goes into the object's key, so that checks of several clusters do not meet.
+/// Reads the configuration of the Argo in `namespace`, writes a small object to its bucket, reads
+/// it back and deletes it. `cluster` is part of the object's key, so that checks of several
+/// clusters do not collide.
 pub async fn check(client: &Client, namespace: &str, cluster: &str) -> Result<Repository, Problem> {
     let settings = repository::read(client, namespace).await?;
     probe::probe(&settings, cluster).await?;

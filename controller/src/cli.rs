@@ -1,13 +1,14 @@
-//! The `argosy` command: definitions for installers and checks for operators.
+//! The `argosy` command line: its commands and their arguments.
 
-mod called;
 mod cluster;
-mod completions;
+mod completion;
 mod doctor;
 mod get;
+mod invocation;
 mod logs;
 mod render;
 mod s3;
+mod shapes;
 mod spaces;
 mod suspend;
 mod version;
@@ -19,64 +20,73 @@ use anyhow::anyhow;
 use argosy_api::crds;
 use clap::{Args, Parser, Subcommand};
 
-use crate::{client, release::release_wds};
+use crate::{hub::uninstall::release_wds, runtime::client};
 
-pub use called::{Called, called};
+pub use invocation::{Invocation, called};
+pub use shapes::{Shape, shapes};
 
 /// argosy: run Argo Workflows on any cluster of a fleet from one control cluster.
 #[derive(Debug, Parser)]
 #[command(name = "argosy", version)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Commands of `argosy`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Add clusters to the fleet, keep Workflows off them, and take them out again
+    /// Add clusters to the fleet, cordon and drain them, and remove them
     Cluster {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: cluster::ClusterCommand,
     },
-    /// Print a script by which a shell completes the words of this command
+    /// Print a script for shell completion
     ///
-    /// For bash: source <(argosy completions bash). What follows `kubectl argosy` is completed by kubectl itself, where a link to this
-    /// program called kubectl_complete-argosy is on the PATH. Exits with 0, or with 2 for a shell that is not known.
-    Completions(completions::CompletionsArgs),
+    /// For bash: source <(argosy completion bash). kubectl itself completes the arguments of
+    /// `kubectl argosy` if a link to this program with the name kubectl_complete-argosy is on the
+    /// PATH. Exits with 0, or with 2 for an unknown shell.
+    #[command(visible_alias = "completions")]
+    Completion(completion::CompletionArgs),
     /// Print CustomResourceDefinitions as YAML, by default those of the KubeStellar group
     ///
     /// Exits with 0.
     Crds(CrdsArgs),
-    /// Look at every link of the way of a Workflow, from the control cluster to each other, and say what to mend
+    /// Check the whole way of a Workflow, from the control cluster to every other cluster, and
+    /// print fixes
     ///
-    /// Each check is ok, a warning, failed or skipped, with a line why and one what to do. Nothing is changed. Exits with 0 where
-    /// nothing failed, with 1 where something did, and with 2 where something could not be asked.
+    /// Each check is ok, a warning, failed or skipped, with a reason and a fix. Nothing is changed.
+    /// Exits with 0 if nothing failed, with 1 if a check failed, and with 2 if a check got no
+    /// answer.
     Doctor(doctor::DoctorArgs),
     /// List the Workflows or the clusters of the fleet
     ///
-    /// Exits with 0, or with 1 where something is not there or cannot be read.
+    /// Exits with 0, or with 1 if something does not exist or cannot be read.
     Get(get::GetArgs),
-    /// Print the logs of a run's steps that have ended, from the shared S3
+    /// Print the logs of a run's ended steps, from the shared S3
     ///
-    /// Each line begins with the name of its step. Logs are kept where archiveLogs asks for it; a step that runs has its log on its
-    /// cluster only, and how to get at it is said on standard error. Exits with 0 where the log of every step that has ended was
-    /// printed, with 1 where one is missing, and with 2 where the Workflow or the bucket cannot be read.
+    /// Each line begins with the name of its step. Logs are kept if archiveLogs is set. The log of
+    /// a running step is only on its cluster; a hint on standard error explains how to read it
+    /// there. Exits with 0 if the log of every ended step was printed, with 1 if one is missing,
+    /// and with 2 if the Workflow or the bucket cannot be read.
     Logs(logs::LogsArgs),
-    /// Print what would be sent to a cluster, without any cluster
+    /// Print the objects that would be sent to a cluster, without any cluster
     ///
-    /// Templates are expanded where the annotation control.kubestellar.io/expand-templates asks for it and the properties of the cluster
-    /// are given. Warnings go to standard error. Exits with 0, or with 1 if something of the input cannot be used.
+    /// Templates are expanded if the annotation control.kubestellar.io/expand-templates is set and
+    /// the properties of the cluster are given. Warnings go to standard error. Exits with 0, or
+    /// with 1 if a part of the input is invalid.
     Render(render::RenderArgs),
-    /// Take Argosy's finalizer off every Workflow of the control cluster, after the controller was stopped
+    /// Remove Argosy's finalizer from every Workflow of the control cluster, after the controller
+    /// was stopped
     ///
-    /// The admission webhook's configuration, the admission policies and the webhook's Secret go first.
-    /// Workflows that run on other clusters go on running; they are no longer reported. Exits with 0, or with 1 where something is
-    /// left; run it again then.
+    /// First deletes the admission webhook's configuration, the admission policies and the
+    /// webhook's Secret. Workflows that run on other clusters go on, but are no longer reported.
+    /// Exits with 0, or with 1 if something is left; in that case, run it again.
     Release {
-        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,
+        /// or the pod's account
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
         /// Namespace of the controller
@@ -85,23 +95,28 @@ pub enum Command {
     },
     /// Suspend a run on its cluster: no step starts until it is resumed
     ///
-    /// Exits with 0 once it is asked, or with 1 where the Workflow has ended, runs on no other cluster or cannot be written.
+    /// Exits with 0 once the request is recorded, or with 1 if the Workflow has ended, runs on no
+    /// other cluster or cannot be written.
     Suspend(RunArgs),
-    /// Resume a run that was suspended; `argo resume` does the same
+    /// Resume a suspended run; `argo resume` does the same
     ///
-    /// Exits with 0 once it is asked, or with 1 where the Workflow has ended, runs on no other cluster or cannot be written.
+    /// Exits with 0 once the request is recorded, or with 1 if the Workflow has ended, runs on no
+    /// other cluster or cannot be written.
     Resume(RunArgs),
-    /// Print the versions of this command, of the controller, and of each cluster's agent, Argo and Kubernetes
+    /// Print the versions of this command, of the controller, and of each cluster's agent, Argo and
+    /// Kubernetes
     ///
-    /// Exits with 0, or with 1 where the control cluster cannot be asked.
+    /// Exits with 0, or with 1 if the control cluster cannot be read.
     Version(version::VersionArgs),
-    /// Say which policies and clusters take an object, why others do not, and what has become of it
+    /// Explain which policies and clusters select an object, why others do not, and what happened
+    /// to it
     ///
-    /// Exits with 0 where the object is, was or will be sent, with 1 where it is not, and with 2 where that cannot be told.
+    /// Exits with 0 if the object is, was or will be sent, with 1 if it is not, and with 2 if that
+    /// is unknown.
     Why(why::WhyArgs),
-    /// Look at the shared S3
+    /// Check the shared S3
     S3 {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: S3Command,
     },
@@ -112,34 +127,37 @@ pub enum Command {
 pub struct RunArgs {
     /// Name of the Workflow
     pub name: String,
-    /// Its namespace
+    /// Namespace of the Workflow
     #[arg(long, short, default_value = "argo")]
     pub namespace: String,
-    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or
+    /// the pod's account
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Which definitions to print.
+/// Selection of the definitions to print.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct CrdsArgs {
-    /// Those of Open Cluster Management that an ITS needs
+    /// Print the definitions of Open Cluster Management that an ITS needs
     #[arg(long)]
     pub ocm: bool,
-    /// Those that a WEC needs
+    /// Print the definitions that a WEC needs
     #[arg(long)]
     pub agent: bool,
 }
 
-/// What to do with the shared S3.
+/// Commands about the shared S3.
 #[derive(Debug, Subcommand)]
 pub enum S3Command {
-    /// Write and read the control cluster's artifact repository, and show what each cluster says of its own
+    /// Write and read the control cluster's artifact repository, and show each cluster's report
+    /// about its own
     ///
     /// Exits with 0 if every cluster shares one bucket that can be written and read, else with 1.
     Check {
-        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,
+        /// or the pod's account
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
         /// Namespace of Argo
@@ -148,12 +166,12 @@ pub enum S3Command {
     },
 }
 
-/// Does what the command line says.
+/// Runs the command.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Cluster { command } => cluster::run(command).await,
-        Command::Completions(args) => {
-            completions::print(&args)?;
+        Command::Completion(args) => {
+            completion::print(&args)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
@@ -188,11 +206,11 @@ async fn release(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result
     let released = release_wds(&client, namespace)
         .await
         .map_err(|failure| anyhow!("cannot release the Workflows: {failure}"))?;
-    println!("{released} Workflows released; those that run go on running and are no longer reported");
+    println!("{released} Workflows released; running Workflows continue and are no longer reported");
     Ok(())
 }
 
-/// YAML of the definitions; the templates of chart argosy-crds are made of it.
+/// YAML of the definitions; the templates of chart argosy-crds are generated from it.
 pub fn crds_yaml(args: &CrdsArgs) -> anyhow::Result<String> {
     let crds = match args {
         CrdsArgs { ocm: true, .. } => crds::open_cluster_management(),

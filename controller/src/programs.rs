@@ -1,35 +1,40 @@
-//! The three programs, from their arguments to their exit codes. The files in `bin` call these and choose the allocator, and that is all:
-//! what a program awaits is compiled where its runtime begins, and would be compiled three times over there.
+//! The three programs, from their arguments to their exit codes.
+//!
+//! The files in `bin` only call these functions and choose the allocator. A future is compiled in
+//! the crate that starts the runtime, so it would be compiled three times if each binary did that.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::{
-    agent,
-    args::{AgentArgs, AgentCommand, ControllerArgs},
-    cli, controller,
-    telemetry::{self, LogFormat},
+    agent::{
+        self,
+        args::{AgentArgs, AgentCommand},
+    },
+    cli,
+    hub::{self, args::ControllerArgs},
+    runtime::telemetry::{self, LogFormat},
 };
 
-/// `argosy-controller`: beside the WDS, one per WDS.
+/// Runs `argosy-controller`, beside the WDS, one per WDS.
 ///
 /// # Panics
 ///
-/// Where the system lets no thread begin.
+/// If the system cannot start a thread.
 #[tokio::main]
 pub async fn argosy_controller() -> ExitCode {
     let args = ControllerArgs::parse();
     telemetry::install_crypto();
     telemetry::init("argosy-controller", args.common.log_format);
-    telemetry::exit_code(controller::run(args).await)
+    telemetry::exit_code(hub::process::run(args).await)
 }
 
-/// `argosy-agent`: in its own cluster (pull).
+/// Runs `argosy-agent`, in its own cluster (pull).
 ///
 /// # Panics
 ///
-/// Where the system lets no thread begin.
+/// If the system cannot start a thread.
 #[tokio::main]
 pub async fn argosy_agent() -> ExitCode {
     let args = AgentArgs::parse();
@@ -37,20 +42,20 @@ pub async fn argosy_agent() -> ExitCode {
     telemetry::exit_code(match args.command {
         AgentCommand::Run(args) => {
             telemetry::init("argosy-agent", args.common.log_format);
-            agent::pull::run(args).await
+            agent::process::run(args).await
         }
         AgentCommand::Release(args) => {
             telemetry::init("argosy-agent", LogFormat::Text);
-            agent::pull::release(args).await
+            agent::process::release(args).await
         }
     })
 }
 
-/// `argosy`: the command line.
+/// Runs `argosy`, the command line.
 ///
 /// # Panics
 ///
-/// Where the system lets no thread begin.
+/// If the system cannot start a thread.
 #[tokio::main]
 #[expect(
     clippy::print_stdout,
@@ -59,8 +64,8 @@ pub async fn argosy_agent() -> ExitCode {
 )]
 pub async fn argosy() -> ExitCode {
     let cli = match cli::called(std::env::args_os()) {
-        cli::Called::Command(cli) => cli,
-        cli::Called::Completion(answer) => {
+        cli::Invocation::Command(cli) => cli,
+        cli::Invocation::Completion(answer) => {
             print!("{answer}");
             return ExitCode::SUCCESS;
         }

@@ -1,5 +1,6 @@
-//! What the charts take from the code: flags of the programs that they run, and metrics that alerts and the dashboard ask for. What helm
-//! renders is committed as goldens, which are tested beside helm (`tests/tests/charts`).
+//! Checks the charts against the code: the flags of the programs that they run, and the metrics
+//! that alerts and the dashboard query. The output of helm is committed as golden files;
+//! `tests/tests/charts` tests them with helm.
 
 #![allow(
     clippy::indexing_slicing,
@@ -11,8 +12,9 @@
 use std::{fs, net::SocketAddr, path::Path};
 
 use argosy::{
-    args::{AgentArgs, AgentCommand, ControllerArgs},
+    agent::args::{AgentArgs, AgentCommand},
     cli::Cli,
+    hub::args::ControllerArgs,
 };
 use clap::Parser;
 use serde_json::Value;
@@ -27,7 +29,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every container that a golden of `chart` has.
+/// Every container in the golden files of `chart`.
 fn containers(chart: &str) -> Vec<Value> {
     let folder = format!("tests/goldens/charts/{chart}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);
@@ -55,7 +57,7 @@ fn command_line(container: &Value) -> Vec<String> {
     words.map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-/// The port that a container opens under a name.
+/// The port that a container opens under this name.
 fn port(container: &Value, name: &str) -> Option<u64> {
     let ports = container["ports"].as_array()?;
     ports.iter().find(|port| port["name"] == name)?["containerPort"].as_u64()

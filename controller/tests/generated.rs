@@ -1,5 +1,5 @@
-//! What is generated from the code and committed: the CRDs in chart argosy-crds, and parts of the reference. `UPDATE=1 cargo test`
-//! rewrites them.
+//! Checks the files that are generated from the code and committed: the CRDs in the chart
+//! argosy-crds, and parts of the reference. `UPDATE=1 cargo test` rewrites them.
 
 #[path = "generated/reference.rs"]
 mod reference;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use argosy::{
     cli::{CrdsArgs, crds_yaml},
-    webhook::marks_yaml,
+    hub::webhook::{marks_yaml, members_yaml},
 };
 
 #[track_caller]
@@ -31,10 +31,10 @@ fn is_up_to_date(path: &str, generated: &str) {
     );
 }
 
-/// Definitions as a template of the chart, rendered where `condition` holds. They are kept when the chart goes, because with a
-/// definition goes every object of its kind.
+/// The definitions as a chart template that is rendered if `condition` holds. helm keeps them when
+/// the chart is uninstalled, because deleting a definition deletes every object of its kind.
 fn template(condition: &str, definitions: &str) -> String {
-    // What looks like a template in a description is none.
+    // Escapes text in descriptions that looks like a template.
     let definitions = definitions.replace("{{", "{{`{{`}}").replace(
         "\nmetadata:\n",
         "\nmetadata:\n  annotations: {helm.sh/resource-policy: keep}\n  \
@@ -67,22 +67,57 @@ fn the_charts_hold_the_definitions_that_the_types_generate() {
     }
 }
 
-#[test]
-fn the_chart_holds_the_policy_that_guards_what_only_argosy_writes() {
-    let policy = marks_yaml("{{ .Release.Namespace }}").unwrap();
-    let policy = policy.replace(
+/// Admission policies as a template of the chart.
+fn policies(template: &str, head: &str, policies: &str) {
+    let policies = policies.replace(
         "  labels:\n    app.kubernetes.io/part-of: argosy\n",
         "  labels: {{- include \"argosy.labels\" . | nindent 4 }}\n",
     );
-    let head = "{{- /* Generated from the code, as the controller keeps it: UPDATE=1 cargo test -p argosy --test generated */}}";
-    is_up_to_date("charts/argosy/templates/marks.yaml", &format!("{head}\n{policy}"));
+    let head = format!(
+        "{{{{- /* Generated from the code{head}: UPDATE=1 cargo test -p argosy --test generated */}}}}"
+    );
+    is_up_to_date(
+        &format!("charts/argosy/templates/{template}"),
+        &format!("{head}\n{policies}"),
+    );
+}
+
+#[test]
+fn the_chart_holds_the_policy_that_guards_what_only_argosy_writes() {
+    let marks = marks_yaml("{{ .Release.Namespace }}").unwrap();
+    policies("marks.yaml", ", as the controller keeps it", &marks);
+}
+
+#[test]
+fn the_chart_holds_the_policy_that_keeps_members_to_what_their_agents_write() {
+    policies("members.yaml", "", &members_yaml().unwrap());
+}
+
+#[test]
+fn the_book_lists_the_rules_in_the_order_in_which_they_speak() {
+    let head = "# Rules\n\n<!-- Generated from the code: UPDATE=1 cargo test -p argosy --test generated -->\n\n\
+        The controller asks these rules about a Workflow, in this order, whenever something about it has changed.\n\
+        The first rule that applies wins, even if it only waits, and the log names it (`rule=…`, at level `debug`).\n\
+        A read that its action needs goes first.\n\
+        [Hold and claim](../concepts/hold.md) and [Exactly one run](../concepts/once.md) explain the words.\n";
+    let tables = argosy_core::hub::workflows::rules().map(|(title, rules)| {
+        let rows = rules
+            .iter()
+            .map(|(name, sentence)| format!("| `{name}` | {sentence} |\n"));
+        format!(
+            "\n## {title}\n\n| rule | does |\n| --- | --- |\n{}",
+            rows.collect::<String>()
+        )
+    });
+    let page = format!("{head}{}", tables.concat());
+    is_up_to_date("docs/reference/rules.md", &page);
 }
 
 #[test]
 fn the_reference_lists_every_metric_and_every_field_of_a_log_line() {
     is_up_to_date(
         "docs/reference/metrics.md",
-        &argosy::metrics::catalogue::reference(),
+        &argosy::runtime::metrics::catalog::reference(),
     );
-    is_up_to_date("docs/reference/logs.md", &argosy::telemetry::reference());
+    is_up_to_date("docs/reference/logs.md", &argosy::runtime::telemetry::reference());
 }

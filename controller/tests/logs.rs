@@ -1,4 +1,5 @@
-//! That log lines keep their names: every field of every line is one of the list, and every message a constant sentence.
+//! Checks that log lines keep their names: every field is in the list, and every message is a
+//! constant sentence.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use argosy::telemetry::FIELDS;
+use argosy::runtime::telemetry::FIELDS;
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -26,7 +27,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What stands between the parentheses of each call of one of `macros`.
+/// The text between the parentheses of each call of one of `macros`.
 fn calls(text: &str, macros: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for name in macros {
@@ -47,7 +48,8 @@ fn calls(text: &str, macros: &[&str]) -> Vec<String> {
     found
 }
 
-/// The arguments of a call, and whether one is a string literal.
+/// The arguments of a call. A comma inside a string literal or inside brackets does not separate
+/// arguments.
 fn arguments(call: &str) -> Vec<String> {
     let (mut arguments, mut depth, mut quoted) = (vec![String::new()], 0, false);
     for letter in call.chars() {

@@ -178,7 +178,7 @@ argosy_wait() {
     return 1
   }
   argosy_kubectl control wait --for=condition=ArtifactRepositoryReady --timeout=20s "${clusters[@]}" ||
-    step_note "warning: not every cluster's artifact repository is ready: kubectl describe managedclusters says why"
+    step_note "warning: not every cluster's artifact repository is ready: kubectl describe managedclusters shows the reason"
   argosy_kubectl control get managedclusters | while read -r line; do step_note "$line"; done
 }
 

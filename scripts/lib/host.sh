@@ -27,14 +27,14 @@ host_check_path() {
   local longest
   longest=$(fleet_cluster_dir cluster1)/containerd/containerd.sock.ttrpc
   ((${#longest} <= 107)) || {
-    echo "the checkout's path is too long for unix sockets ($longest has ${#longest} characters, 107 are possible): use a shorter one" >&2
+    echo "the checkout's path is too long for unix sockets ($longest has ${#longest} characters, the limit is 107): use a shorter one" >&2
     return 1
   }
 }
 
 host_check_tools() {
   command -v go >/dev/null || {
-    echo "Go is missing; it builds Kubernetes, etcd and Argo from their modules: install Go 1.26 or newer" >&2
+    echo "Go is missing, but is needed to build Kubernetes, etcd and Argo: install Go 1.26 or later" >&2
     return 1
   }
 }

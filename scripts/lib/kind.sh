@@ -22,7 +22,7 @@ kind_load() {
 kind_load
 
 kind_up() {
-  step "Check Docker and what else is needed" kind_check
+  step "Check Docker and the other requirements" kind_check
   step "Build Argo, helm and kind (once per version)" kind_toolchain
   TOOLCHAIN_BIN=$(fleet_dir)/bin
   export TOOLCHAIN_BIN
@@ -46,7 +46,7 @@ kind_down() {
 kind_check() {
   local command value
   [[ $(uname -s) == Linux ]] || {
-    echo "the images hold binaries built on this machine, so it must be Linux" >&2
+    echo "the images contain binaries that are built on this machine, so it must run Linux" >&2
     return 1
   }
   for command in docker go jq curl openssl tar; do
@@ -56,7 +56,7 @@ kind_check() {
     }
   done
   timeout 10 docker info >/dev/null || {
-    echo "no Docker daemon answers 'docker info': start it, or use --provider local" >&2
+    echo "the Docker daemon does not answer 'docker info': start it, or use --provider local" >&2
     return 1
   }
   value=$(</proc/sys/fs/inotify/max_user_instances)
@@ -128,7 +128,7 @@ kind_check_ip() {
   local recorded
   recorded=$(<"$(fleet_cluster_dir "$1")/ip")
   [[ $(fleet_ip "$1") == "$recorded" ]] || {
-    echo "$1 had the address $recorded and now has $(fleet_ip "$1"): run scripts/uninstall-all.sh --name $FLEET_NAME, then this again" >&2
+    echo "$1 had the address $recorded and now has $(fleet_ip "$1"): run scripts/uninstall-all.sh --name $FLEET_NAME, then run this command again" >&2
     return 1
   }
 }

@@ -58,7 +58,7 @@ step_ticker() {
 step_cut() {
   trap - INT TERM HUP
   kill -TERM -- "-$1" "$2" 2>/dev/null || true
-  printf '\nerror:        interrupted in step %d, log %s. Run it again to go on, or scripts/uninstall-all.sh to clear up.\n' \
+  printf '\nerror:        interrupted in step %d, log %s. Run the command again to continue, or scripts/uninstall-all.sh to remove the fleet.\n' \
     "$STEP_NUMBER" "$3" >&2
   exit 130
 }

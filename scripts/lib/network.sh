@@ -21,7 +21,7 @@ network_claim() {
   owner=$(network_owner "$1")
   [[ -e /sys/class/net/$1 && $owner != "$(fleet_dir)" ]] || return 0
   network_refuse_foreign "$1"
-  echo "clearing what is left of a fleet whose folder is gone: ${owner:-$1}"
+  echo "removing the network of a fleet whose folder no longer exists: ${owner:-$1}"
   leftovers_clear "${owner:-$(fleet_dir)}"
   network_down
 }
@@ -37,7 +37,7 @@ network_refuse_foreign() {
   local owner
   owner=$(network_owner "$1")
   [[ -n $owner && $owner != "$(fleet_dir)" && -s $owner/subnet ]] || return 0
-  echo "a fleet named '$FLEET_NAME' is up from another checkout, ${owner%/.fleet/*}: end it there with scripts/uninstall-all.sh, or use another --name" >&2
+  echo "a fleet named '$FLEET_NAME' was brought up from another checkout, ${owner%/.fleet/*}: remove it there with scripts/uninstall-all.sh, or use another --name" >&2
   return 1
 }
 

@@ -43,11 +43,11 @@ packages_install() {
   local missing
   mapfile -t missing < <(packages_missing | sort -u)
   if ((${#missing[@]} == 0)); then
-    echo "nothing is missing"
+    echo "no package is missing"
     return 0
   fi
   if ! command -v apt-get >/dev/null; then
-    echo "these are missing, and this is not Debian or Ubuntu; install them by hand: ${missing[*]}" >&2
+    echo "these packages are missing, and this machine does not run Debian or Ubuntu; install them by hand: ${missing[*]}" >&2
     return 1
   fi
   step_note "installing ${missing[*]}"
@@ -55,7 +55,7 @@ packages_install() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
   mapfile -t missing < <(packages_missing | sort -u)
   ((${#missing[@]} == 0)) || {
-    echo "still missing after apt-get install: ${missing[*]}" >&2
+    echo "packages still missing after apt-get install: ${missing[*]}" >&2
     return 1
   }
 }

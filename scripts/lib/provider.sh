@@ -76,7 +76,9 @@ closing_page() {
   if [[ $2 == yes ]]; then
     echo "  kubectl create -f samples/workflows/cluster1/dag.yaml && argo -n $FLEET_ARGO_NAMESPACE watch @latest"
     echo "  argosy get workflows && argo -n $FLEET_ARGO_NAMESPACE get @latest"
-    echo "  logs and artifacts of every step, wherever it ran: open the run in the Argo UI"
+    echo "  kubectl -n $FLEET_ARGO_NAMESPACE get workflows -L argosy.dev/cluster"
+    echo "  logs and artifacts of every step that has ended, wherever it ran: open the run in the Argo UI"
+    echo "  argosy logs NAME; argosy suspend NAME   # argo logs and argo suspend work only for runs on the control cluster"
   else
     echo "  argo -n $FLEET_ARGO_NAMESPACE list"
   fi

@@ -3,6 +3,8 @@
 # Needs LOG_DIR with the logs of the parts, and the folder RESULTS. Runs nothing.
 
 RESULTS_SLOWEST=10
+# Lines that are printed of why a test failed.
+RESULTS_REASON=5
 
 # results_part KIND CODE SECONDS TITLE LOG: a part has ended with this exit code. Of KIND check, it is one command and counts as one
 # test; of KIND tests, its tests count, and the part itself where it failed without one of them.
@@ -40,17 +42,29 @@ results_summary() {
   failed=$(results_lines failed)
   printf '\nTimes\n'
   sed 's/^/  /' "$RESULTS/times"
-  printf '  %4d s  all, with taking the fleet down\n' "$SECONDS"
+  printf '  %4d s  total, including the removal of the fleet\n' "$SECONDS"
   printf '\nSlowest tests\n'
   { results_tests || true; } | sort -rn |
     awk -v most="$RESULTS_SLOWEST" 'NR <= most {printf "  %6.1f s  ", $1; $1 = ""; print substr($0, 2)}'
   results_list Skipped skipped
   results_list Failed failed
+  results_reasons
   printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 }
 
 results_list() {
   [[ ! -s $RESULTS/$2 ]] || { printf '\n%s\n' "$1" && sed 's/^/  /' "$RESULTS/$2"; }
+}
+
+# Of each test that failed, the first lines of its own words.
+results_reasons() {
+  local name
+  while IFS= read -r name; do
+    awk -v name="$name" -v most="$RESULTS_REASON" '
+      $0 == "---- " name " stdout ----" { told = 1; printf "\n%s\n", name; next }
+      /^---- .* stdout ----$/ || /^failures:$/ { told = 0 }
+      told && told <= most && NF { printf "  %s\n", substr($0, 1, 400); told++ }' "$LOG_DIR"/*part_*.log
+  done < <(cat "$RESULTS/failed" 2>/dev/null)
 }
 
 results_lines() { if [[ -e $RESULTS/$1 ]]; then wc -l <"$RESULTS/$1"; else echo 0; fi; }

@@ -10,7 +10,7 @@ argosy_samples() {
   SAMPLES_NAME=${1:-hello-world}
   for cluster in "$ARGOSY_PULL" "$ARGOSY_PUSH" control; do
     [[ -e $(sample_file "$cluster") ]] || {
-      echo "there is no sample '$SAMPLES_NAME'; there are: $(sample_names)" >&2
+      echo "there is no sample '$SAMPLES_NAME'; the samples are: $(sample_names)" >&2
       return 1
     }
   done
@@ -62,6 +62,6 @@ sample_failed() {
   argosy_kubectl control -n "$FLEET_ARGO_NAMESPACE" get events --field-selector "involvedObject.name=$name"
   argosy_kubectl control -n "$ARGOSY_NAMESPACE" logs deployment/argosy-controller --tail=30
   echo "Workflow $FLEET_ARGO_NAMESPACE/$name for $cluster did not succeed within $SAMPLES_LIMIT s (phase: $phase)." \
-    "Above: the Workflow with its conditions, its events, the end of the controller's log." >&2
+    "See above for the Workflow with its conditions, its events, and the end of the controller's log." >&2
   return 1
 }

@@ -84,7 +84,7 @@ toolchain_ensure() (
   [[ -d $target ]] && return 0
   staging=$TOOLCHAIN_CACHE/.staging-$part
   if [[ -d $staging ]]; then
-    echo "the last build of $part was cut off; going on with what it has compiled"
+    echo "the last build of $part was interrupted; continuing with its compiled files"
     rm -rf "$staging"
   fi
   if ! mkdir -p "$staging/out"; then
@@ -109,13 +109,13 @@ toolchain_ensure() (
 # toolchain_explain PART LOG: why the build of a part has failed, as far as that is the machine's doing.
 toolchain_explain() {
   if grep -qiE 'no space left on device|disk quota exceeded' "$2"; then
-    echo "$1 could not be built: a disk is full: that of $TOOLCHAIN_CACHE, $(go env GOCACHE), $(go env GOMODCACHE)" \
-      "or ${TMPDIR:-/tmp}. Make room and run this again; it goes on with what was compiled."
+    echo "$1 could not be built: the disk of one of these folders is full: $TOOLCHAIN_CACHE, $(go env GOCACHE), $(go env GOMODCACHE)" \
+      "or ${TMPDIR:-/tmp}. Free some space and run this command again; it continues with the compiled files."
   elif grep -qE 'dial tcp|no such host|i/o timeout|TLS handshake timeout|network is unreachable|module lookup disabled|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|[Cc]ould not resolve host|failed to download' "$2"; then
-    echo "$1 could not be built: its sources cannot be downloaded (Go modules come from $(go env GOPROXY), others from where" \
-      "npm and cargo are told to look). Connect the machine and run this again; it goes on with what was downloaded."
+    echo "$1 could not be built: its sources cannot be downloaded (Go modules come from $(go env GOPROXY), others from the registries" \
+      "that npm and cargo are configured for). Connect the machine and run this command again; it continues with the downloaded files."
   else
-    echo "$1 could not be built; what the build said: $2"
+    echo "$1 could not be built; output of the build: $2"
   fi
 }
 

@@ -9,7 +9,7 @@ wait_for() {
   deadline=$((SECONDS + limit))
   until output=$("$@" 2>&1); do
     if ((SECONDS >= deadline)); then
-      echo "waited $limit s for $what; the last try said: ${output:-nothing}" >&2
+      echo "waited $limit s for $what; output of the last attempt: ${output:-none}" >&2
       return 1
     fi
     sleep 0.2

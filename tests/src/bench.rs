@@ -1,22 +1,24 @@
-//! The benchmark: how long Workflows take to their clusters, and statuses back, and what that costs, beside the floor: a
+//! The benchmark. It measures the time that Workflows take to reach their clusters and that
+//! statuses take to come back, and the cost of both. Every row is compared with the floor: a
 //! program that copies with one request each way.
 //!
-//! Real API servers, etcd that syncs every write, the real binaries, no kubelets; Argo is played. All times are taken in this
-//! process, from watches of all spaces. What each row means is said in `docs/benchmarks/README.md`. Not here: what the index of
-//! the controller costs by itself (`cargo bench -p argosy-core`).
+//! It uses real API servers, an etcd that syncs every write, and the real binaries, without
+//! kubelets; Argo is played. All times are taken in this process, from watches of all spaces.
+//! `docs/benchmarks/README.md` describes each row.
+//!
+//! Not here: the cost of the controller's index alone (`cargo bench -p argosy-core`).
 
 mod exposition;
+mod fake_argo;
 mod fleet;
 mod floor;
 mod gauge;
 mod ground;
 mod journal;
-mod kubelet;
 mod load;
 mod machine;
 mod measurement;
 mod options;
-mod player;
 mod plots;
 mod progress;
 mod requests;
@@ -36,14 +38,14 @@ use serde_json::json;
 
 pub use self::options::Options;
 use self::{
+    fake_argo::Script,
     ground::{Ground, Lane},
     machine::Machine,
-    player::Script,
     rows::{Found, hang, live, many, single, single::Plan},
     verdict::Verdict,
 };
 
-/// Measures, prints what it finds, and says whether every target was met.
+/// Measures and prints the results. Returns true if every target was met.
 pub async fn run(options: &Options) -> Result<bool> {
     if options.fleet {
         return on_fleet(options).await;
@@ -82,7 +84,8 @@ pub async fn run(options: &Options) -> Result<bool> {
     Ok(found.failures.is_empty() && verdicts.iter().all(Verdict::is_met))
 }
 
-/// The rows over two clusters, which share one ground: what has ended costs those that come after nothing.
+/// The rows over two clusters. They share one ground, because ended Workflows cost later ones
+/// nothing.
 async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Found) -> Result<()> {
     let rows: Vec<char> = rows
         .iter()
@@ -127,7 +130,7 @@ async fn on_ground(options: &Options, ground: &Ground, rows: &[char], found: &mu
     Ok(())
 }
 
-/// The rows over many clusters: each with a ground of its own for each lane.
+/// The rows over many clusters, each with a ground of its own per lane.
 async fn on_many(options: &Options, row: char, lane: Lane, found: &mut Found) -> Result<()> {
     let places = if row == 'g' { 50 } else { 10 };
     let ground = match row {
@@ -139,7 +142,7 @@ async fn on_many(options: &Options, row: char, lane: Lane, found: &mut Found) ->
     outcome
 }
 
-/// One status of ten nodes, which is the last.
+/// One status with ten nodes, which is also the last one.
 const SCRIPT: Script = Script {
     statuses: 1,
     nodes: 10,
@@ -193,7 +196,7 @@ async fn on_fleet(options: &Options) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes what was found so far, so that a run that breaks off has not been for nothing.
+/// Writes the results so far, so that a run that breaks off is not lost.
 fn write(output: &Path, machine: &Machine, found: &Found) -> Result<Vec<Verdict>> {
     let verdicts = verdict::verdicts(&found.measurements);
     let all = json!({ "machine": machine, "measurements": found.measurements, "verdicts": verdicts, "failures": found.failures, "told": progress::told() });

@@ -1,7 +1,10 @@
-//! Chaos on a fleet: workflows run while processes are killed and links are cut, and then it is counted how often each step ran.
+//! Chaos on a fleet. Workflows run while processes are killed and links are cut. Then the runs of
+//! each step are counted.
 //!
-//! Every step leaves an object in S3 under the UID of the object that ran it, and a pod. Where a run was started twice, there
-//! are two UIDs, or pods on two clusters. Not here: how a fleet is brought up, and what Argo does to a step whose pod is lost.
+//! Every step leaves a pod, and an object in S3 under the UID of the Workflow object that ran it. A
+//! run that was started twice shows two UIDs, or pods on two clusters.
+//!
+//! Not here: the start of the fleet, and Argo's handling of a step whose pod is lost.
 
 #![expect(clippy::print_stdout, reason = "says what is broken as it happens")]
 
@@ -17,23 +20,23 @@ pub use self::disturbance::Disturbance;
 use self::{count::Count, load::Load};
 use crate::fleet::Fleet;
 
-/// What to do, and for how long.
+/// The size of a chaos run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Rounds are begun until this time is over; one at least.
+    /// No new round begins after this time; there is at least one.
     pub time: Duration,
     /// Workflows per round, shared between the clusters.
     pub workflows: usize,
-    /// What is broken, and when, follows from it.
+    /// Determines the disturbances and their times.
     pub seed: u64,
-    /// Each round is repeated with Argo alone, on one cluster, under the kills that concern it.
+    /// Repeats each round with Argo alone, on one cluster, with the disturbances that concern it.
     pub compares: bool,
 }
 
-/// How long the disturbances of a round go on.
+/// Duration of the disturbances of a round.
 const DISTURBED: Duration = Duration::from_mins(1);
 
-/// Runs rounds, and prints what happens and what each has come to.
+/// Runs rounds, and prints the events and the count of each.
 pub async fn run(fleet: &Fleet, settings: Settings) -> Result<()> {
     let begin = Instant::now();
     for round in 0_u64.. {
@@ -58,7 +61,8 @@ pub async fn run(fleet: &Fleet, settings: Settings) -> Result<()> {
     Ok(())
 }
 
-/// One round: created and disturbed at the same time, mended, waited for, counted, deleted.
+/// One round: creates the Workflows during the disturbances, fixes everything, waits for the ends,
+/// counts, and deletes.
 async fn one_round(fleet: &Fleet, workflows: usize, seed: u64, is_alone: bool) -> Result<Count> {
     let load = Load::new(fleet, workflows, seed, is_alone)?;
     let mut dice = fastrand::Rng::with_seed(seed);

@@ -1,7 +1,11 @@
-//! A fleet that is up: its clusters, the control cluster's argo-server, the S3 server, and the programs that a user has.
+//! A running fleet: its clusters, the control cluster's argo-server, the S3 server, and the
+//! programs of a user.
 //!
-//! Everything comes from the variables of `.fleet/env`. Starts and stops no cluster; scripts/install-all.sh does.
+//! All addresses come from the variables of `.fleet/env`.
+//!
+//! Not here: starting and stopping clusters, which scripts/install-all.sh does.
 
+mod account;
 mod archive;
 mod argo_server;
 mod cluster;
@@ -29,7 +33,7 @@ use anyhow::{Context as _, Result};
 use self::turn::{Needs, Turn};
 pub use self::{
     archive::Archive,
-    argo_server::{ArgoServer, Artifact, Events},
+    argo_server::{ArgoServer, Artifact, Events, Method},
     cluster::Cluster,
     condition::{condition, says},
     gated::{GATE, GATES, failing, gated, one_step, twice_gated, waits_at},
@@ -37,7 +41,7 @@ pub use self::{
     rights::{Asked, Right, asked},
     samples::{Sample, features, samples},
     seen::{Seen, watching},
-    steps::steps,
+    steps::{named, steps},
     store::Store,
     tree::{difference, mirrored, tree},
     wait::until,
@@ -49,42 +53,46 @@ pub const NAMESPACE: &str = "argo";
 /// Name of the control cluster.
 pub const CONTROL: &str = "control";
 
-/// Name of the cluster whose agent runs in it and dials the control cluster.
+/// Name of the cluster whose agent runs on it and connects to the control cluster.
 pub const PULL: &str = "cluster1";
 
 /// Name of the cluster whose agent the controller hosts.
 pub const PUSH: &str = "cluster2";
 
-/// A cluster that another test has taken out of service answers again within this time; the longest cut takes ten minutes.
+/// The time within which a cluster answers again after another test has disturbed it; the longest
+/// cut takes ten minutes.
 const BACK: Duration = Duration::from_mins(13);
 
-/// A fleet that is up.
+/// A running fleet.
 #[derive(Debug)]
 pub struct Fleet {
     clusters: Vec<Cluster>,
-    /// The control cluster's argo-server, which serves the UI too.
+    /// The control cluster's argo-server, which also serves the UI.
     pub argo_server: ArgoServer,
     /// The S3 server that all clusters share.
     pub store: Store,
-    /// The folder of the fleet; screenshots are put below it.
+    /// The folder of the fleet. Screenshots are stored below it.
     pub folder: PathBuf,
     _turn: Turn,
 }
 
 impl Fleet {
-    /// The fleet of the environment, for a test that disturbs none of it. Says what to do where none is set.
+    /// The fleet of the environment, for a test that disturbs nothing. The error explains the setup
+    /// if the variables are not set.
     pub async fn open() -> Result<Self> {
         Self::using(&[CONTROL, PULL, PUSH]).await
     }
 
-    /// As [`Fleet::open`], for a test that needs these clusters only; the control cluster is needed where its own Argo,
-    /// its argo-server or labels of phases are, which tell Pending while that Argo limits what runs at once.
+    /// Like [`Fleet::open`], for a test that needs only these clusters. The control cluster is
+    /// needed if the test uses its own Argo, its argo-server, or phase labels (these stay Pending
+    /// while that Argo limits parallelism), or if the test changes a Workflow that has ended: while
+    /// the archive is on, that Argo labels such Workflows.
     pub async fn using(uses: &[&str]) -> Result<Self> {
         Self::with(Needs::new(uses, &[])).await
     }
 
-    /// As [`Fleet::using`], for a test that takes clusters, or the control cluster's own Argo, out of service. It waits
-    /// until no other test uses them.
+    /// Like [`Fleet::using`], for a test that takes clusters, or the control cluster's own Argo,
+    /// out of service. It waits until no other test uses them.
     pub async fn disturbing(disturbs: &[&str], uses: &[&str]) -> Result<Self> {
         Self::with(Needs::new(uses, disturbs)).await
     }
@@ -114,7 +122,7 @@ impl Fleet {
         &self.clusters
     }
 
-    /// The cluster of that name.
+    /// The cluster with this name.
     pub fn cluster(&self, name: &str) -> Result<&Cluster> {
         let found = self.clusters.iter().find(|cluster| cluster.name == name);
         found.with_context(|| format!("the fleet has no cluster '{name}'"))
@@ -125,12 +133,13 @@ impl Fleet {
         self.cluster(CONTROL)
     }
 
-    /// What the API server of a cluster has logged of Argosy's requests.
+    /// The audit log of a cluster's API server, with Argosy's requests.
     pub fn audit_log(&self, cluster: &Cluster) -> PathBuf {
         self.folder.join(format!("log/{}-audit.log", cluster.name))
     }
 
-    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`, `upgrade`.
+    /// Runs scripts/fleet.sh against the fleet: `cut`, `heal`, `kill`, `start`, `remove`, `install`,
+    /// `upgrade`.
     pub async fn script(&self, arguments: &[&str]) -> Result<String> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/fleet.sh");
         let name = variable("ARGOSY_FLEET_NAME")?;
@@ -143,13 +152,13 @@ impl Fleet {
             .await
     }
 
-    /// The clusters that have a Workflow `name`, the control cluster among them.
+    /// The clusters that have a Workflow `name`, possibly including the control cluster.
     pub async fn clusters_with_workflow(&self, name: &str) -> Result<Vec<&str>> {
         self.clusters_with(name, async |cluster| Ok(cluster.workflow(name).await?.is_some()))
             .await
     }
 
-    /// The clusters that have something of the Workflow `name`. One that another test has cut off is waited for.
+    /// The clusters for which `has` is true. Waits for a cluster that another test has cut off.
     async fn clusters_with(
         &self,
         name: &str,

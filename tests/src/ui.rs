@@ -1,6 +1,8 @@
 //! The real Argo UI in a real browser: headless Chromium, driven over WebDriver.
 //!
-//! Owns the browser and how elements are waited for; what a page should show is said by the tests.
+//! Owns the browser and the waits for elements.
+//!
+//! Not here: the expected content of a page, which the tests define.
 
 use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
@@ -19,7 +21,7 @@ use crate::fleet::{Fleet, until};
 const START: Duration = Duration::from_mins(1);
 const CALL: Duration = Duration::from_secs(30);
 
-/// Without those about networking, Chromium asks its maker's servers at every start.
+/// Without the arguments about networking, Chromium contacts Google's servers at every start.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -42,8 +44,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Opens a browser, lets `visit` use it, and closes it whatever comes of that. Where the visit fails, a screenshot
-    /// `failed-NAME.png` shows the page it failed on.
+    /// Opens a browser, runs `visit` with it, and always closes it. If the visit fails, a
+    /// screenshot `failed-NAME.png` shows the page.
     pub async fn visit(
         fleet: &Fleet,
         name: &str,
@@ -81,7 +83,8 @@ impl Browser {
         Ok(())
     }
 
-    /// Waits until elements match the selector and their texts are as `is_wanted` says; returns the texts.
+    /// Waits until elements match the selector and `is_wanted` returns true for their texts.
+    /// Returns the texts.
     pub async fn texts(
         &self,
         selector: &str,
@@ -113,7 +116,7 @@ impl Browser {
         Ok(serde_json::from_value(texts)?)
     }
 
-    /// Waits until the number of elements that match the selector is as `is_wanted` says.
+    /// Waits until `is_wanted` returns true for the number of elements that match the selector.
     pub async fn count(
         &self,
         selector: &str,
@@ -151,7 +154,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Saves what the browser shows as `screenshots/NAME.png` in the fleet's folder.
+    /// Saves a screenshot as `screenshots/NAME.png` in the fleet's folder.
     pub async fn screenshot(&self, name: &str) -> Result<()> {
         let picture = timeout(CALL, self.client.screenshot())
             .await
@@ -161,7 +164,7 @@ impl Browser {
     }
 }
 
-/// Starts the driver on a free port of its own choice and returns its address.
+/// Starts the driver on a free port and returns its address.
 async fn start_driver() -> Result<(Child, String)> {
     let mut driver = Command::new("chromedriver")
         .arg("--port=0")

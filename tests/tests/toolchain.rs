@@ -1,7 +1,9 @@
-//! The build of the toolchain when the machine fails it: it is killed, the disk is full, there is no network. Each time nothing
-//! half-built is taken for whole, it says what is wrong, and the next run goes on.
+//! Interrupted builds of the toolchain: the build is killed, the disk is full, or there is no
+//! network. Each time, no partial result counts as complete, the error is reported, and the next
+//! run continues.
 //!
-//! The smallest part is built, into a cache of each test's own, with what Go has compiled already. Linux only, as the fleet is.
+//! The smallest part is built into a separate cache per test, with the packages that Go has already
+//! compiled. Linux only, like the fleet.
 
 use std::{
     fs,
@@ -13,15 +15,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use argosy_tests::lab::folder;
+use argosy_tests::testenv::folder;
 
-/// The part that the tests build, and the file that it consists of.
+/// The part that the tests build, and its only file.
 const PART: &str = "etcd";
 
-/// For a build on a machine that is busy with other tests.
+/// Timeout of a build on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Between two looks at the processes.
+/// Polling interval for processes.
 const PERIOD: Duration = Duration::from_millis(20);
 
 fn script() -> PathBuf {
@@ -34,7 +36,7 @@ fn go(variable: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// A cache of the toolchain's own, beside Go's.
+/// A separate cache of the toolchain beside Go's own.
 struct Cache {
     folder: PathBuf,
 }
@@ -54,7 +56,7 @@ impl Cache {
         self.toolchain().join(format!(".staging-{PART}"))
     }
 
-    /// A command that uses this cache, and Go's own.
+    /// A command that uses this cache and Go's own.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
         let mut command = Command::new(program);
         command
@@ -68,14 +70,15 @@ impl Cache {
         Ok(self.command(script())?.args(["ensure", PART]).output()?)
     }
 
-    /// The binary among those that the toolchain offers, if it is.
+    /// The binary in the toolchain's folder, if it is there.
     fn offered(&self) -> Result<Option<PathBuf>> {
         let output = self.command(script())?.arg("path").output()?;
         let offered = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join(PART);
         Ok(offered.exists().then_some(offered))
     }
 
-    /// Begins a build in a process group of its own, and kills all of that once the group has a process of this name.
+    /// Starts a build in a separate process group, and kills the group once it has a process with
+    /// this name.
     fn ensure_killed(&self, program: &str) -> Result<()> {
         let mut command = self.command(script())?;
         command.args(["ensure", PART]).process_group(0);
@@ -88,7 +91,7 @@ impl Cache {
     }
 }
 
-/// Waits until a process of this name is in the group that `leader` leads.
+/// Waits until a process with this name is in the group of `leader`.
 fn wait_for(program: &str, leader: &mut Child) -> Result<()> {
     let end = Instant::now() + LIMIT;
     while !has_process(leader.id(), program)? {
@@ -103,7 +106,8 @@ fn wait_for(program: &str, leader: &mut Child) -> Result<()> {
     Ok(())
 }
 
-/// Whether the process group has a process of this name (proc_pid_stat(5): name in brackets, state, parent, group).
+/// True if the process group has a process with this name (proc_pid_stat(5): name in brackets,
+/// state, parent, group).
 fn has_process(group: u32, program: &str) -> Result<bool> {
     let mut stats =
         fs::read_dir("/proc")?.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok());
@@ -133,7 +137,7 @@ fn a_build_that_was_killed_leaves_nothing_that_counts_and_the_next_one_goes_on_a
 
     assert!(output.status.success(), "{}", text(&output));
     assert!(
-        text(&output).contains("was cut off; going on"),
+        text(&output).contains("was interrupted; continuing"),
         "{}",
         text(&output)
     );
@@ -147,7 +151,7 @@ fn a_build_that_was_killed_leaves_nothing_that_counts_and_the_next_one_goes_on_a
 #[test]
 fn a_build_without_network_says_that_its_sources_cannot_be_downloaded() -> Result<()> {
     let cache = Cache::new("offline")?;
-    // A port that nobody listens on, as behind a firewall.
+    // A port without a listener, as behind a firewall.
     let output = cache
         .command(script())?
         .args(["ensure", PART])
@@ -161,7 +165,7 @@ fn a_build_without_network_says_that_its_sources_cannot_be_downloaded() -> Resul
         said.contains("etcd could not be built: its sources cannot be downloaded"),
         "{said}"
     );
-    assert!(said.contains("run this again"), "{said}");
+    assert!(said.contains("run this command again"), "{said}");
     assert_eq!(cache.offered()?, None);
     Ok(())
 }
@@ -169,7 +173,7 @@ fn a_build_without_network_says_that_its_sources_cannot_be_downloaded() -> Resul
 #[test]
 fn a_build_on_a_full_disk_says_so_and_goes_on_when_there_is_room() -> Result<()> {
     let cache = Cache::new("full")?;
-    // A disk of one megabyte, which only the script and what it starts see.
+    // A disk of one megabyte that only the script and its children see.
     let script = script();
     let mounted = format!(
         "mount -t tmpfs -o size=1m none '{}' && exec '{}' ensure {PART}",
@@ -182,7 +186,10 @@ fn a_build_on_a_full_disk_says_so_and_goes_on_when_there_is_room() -> Result<()>
         .output()?;
     assert!(!output.status.success());
     let said = text(&output);
-    assert!(said.contains("etcd could not be built: a disk is full"), "{said}");
+    assert!(
+        said.contains("etcd could not be built: the disk of one of these folders is full"),
+        "{said}"
+    );
     assert_eq!(cache.offered()?, None);
 
     let output = cache.ensure()?;

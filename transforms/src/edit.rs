@@ -1,6 +1,7 @@
-//! Taking values out of a document at known locations.
+//! Removal of values at known locations from a document.
 //!
-//! Owns the order of the edits, so that no removal moves what another one means. Does not decide what goes.
+//! Owned here: the order of the edits, so that no removal changes the meaning of another location.
+//! Not here: the choice of the locations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 use crate::location::{Location, Step};
 
-/// Removes the locations and returns how many were there. A location inside another one goes with it, uncounted.
+/// Removes the locations and returns the number of those that existed. A location inside another
+/// one is removed with that and not counted.
 pub(crate) fn remove(document: &mut Value, locations: &BTreeSet<Location>) -> usize {
     let mut by_parent: BTreeMap<&[Step], BTreeSet<&Step>> = BTreeMap::new();
     for location in topmost(locations) {
@@ -16,7 +18,8 @@ pub(crate) fn remove(document: &mut Value, locations: &BTreeSet<Location>) -> us
             by_parent.entry(parent).or_default().insert(last);
         }
     }
-    // Descendants before ancestors: what is below a parent is done before its elements change their index.
+    // Descendants are edited before ancestors, because a removal changes the indexes of later
+    // elements.
     by_parent
         .iter()
         .rev()
@@ -24,7 +27,8 @@ pub(crate) fn remove(document: &mut Value, locations: &BTreeSet<Location>) -> us
         .sum()
 }
 
-/// The locations that lie in no other of the set. An ancestor sorts directly before its descendants.
+/// The locations that are not inside another one of the set. An ancestor sorts directly before its
+/// descendants.
 fn topmost(locations: &BTreeSet<Location>) -> Vec<&Location> {
     let mut kept: Vec<&Location> = Vec::new();
     for location in locations {
@@ -51,7 +55,7 @@ fn remove_children(parent: &mut Value, steps: &BTreeSet<&Step>) -> usize {
         Value::Array(elements) => {
             let before = elements.len();
             let mut index = 0;
-            // One pass, however many go: removing them one by one is quadratic in a long list.
+            // One pass for all removals: removing elements one by one is quadratic in a long list.
             elements.retain(|_| {
                 let keep = !steps.contains(&Step::Index(index));
                 index += 1;
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_with_a_common_prefix_is_another_location() {
+    fn a_neighbor_with_a_common_prefix_is_another_location() {
         check(
             json!({"a": 1, "ab": 1, "b": 1}),
             &[&[key("a")], &[key("b")]],

@@ -1,9 +1,11 @@
-//! Which values of a document a parsed path selects, within a fixed amount of work.
+//! Evaluation of a parsed path: the values of a document that it selects, within a limit on the
+//! work.
 //!
-//! Owns the evaluation of segments and selectors (RFC 9535 §2.3 and §2.5); filters are in `filter`. The parser's
-//! own evaluation is not used: it takes `count` of nothing for nothing, misreads a filter directly on `@`,
-//! compares numbers with a tolerance, and `$..*..*` multiplies without a limit. Nodes are kept once here, because
-//! a value can be removed once only, so each segment costs at most the size of the document.
+//! Owned here: the evaluation of segments and selectors (RFC 9535 §2.3 and §2.5). Not here: filters
+//! (`filter`). The parser's own evaluation is not used: it treats `count` of nothing as nothing,
+//! evaluates a filter directly on `@` incorrectly, compares numbers with a tolerance, and has no
+//! limit on the multiplication of nodes by `$..*..*`. Here each node is kept only once, because a
+//! value can be removed only once, so each segment costs at most the size of the document.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,15 +15,15 @@ use serde_json::Value;
 use crate::filter;
 use crate::location::{Location, Step};
 
-/// The most steps that evaluating one path on one object may take: values visited, compared or reported.
-/// The largest object that Kubernetes stores has a few hundred thousand values.
+/// Maximum number of steps for evaluating one path on one object: values visited, compared or
+/// reported. The largest object that Kubernetes stores has a few hundred thousand values.
 pub const MAX_WORK: usize = 2_000_000;
 
-/// The evaluation took more than its share.
+/// The evaluation exceeded its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfWork;
 
-/// What is left of the allowed work.
+/// The rest of the allowed work.
 #[derive(Debug)]
 pub(crate) struct Work(usize);
 
@@ -43,13 +45,15 @@ pub(crate) enum StepRef<'a> {
     Index(usize),
 }
 
-/// A value with the place it was reached from; `parent` is a position in the arena, and none for the root.
+/// A value and its origin: the index of its parent in the arena and the step from there, or `None`
+/// for the root.
 struct Node<'a> {
     value: &'a Value,
     from: Option<(usize, StepRef<'a>)>,
 }
 
-/// All nodes reached so far. Nodes refer to their parent, so that no path is copied on the way.
+/// All nodes reached so far. A node refers to its parent, so that no path is copied during the
+/// evaluation.
 struct Arena<'a> {
     root: &'a Value,
     nodes: Vec<Node<'a>>,
@@ -92,7 +96,8 @@ impl Arena<'_> {
             for selector in selectors {
                 let Self { root, nodes, work } = self;
                 select(value, selector, root, work, &mut |step, child| {
-                    // Two places never share an address, so the address tells a duplicate.
+                    // Two different values never have the same address, so the address identifies
+                    // duplicates.
                     if seen.insert(std::ptr::from_ref(child)) {
                         selected.push(nodes.len());
                         nodes.push(Node {
@@ -106,7 +111,7 @@ impl Arena<'_> {
         Ok(selected)
     }
 
-    /// The nodes and everything below them, each once.
+    /// The nodes and all their descendants, without duplicates.
     fn with_descendants(&mut self, from: &[usize]) -> Result<Vec<usize>, OutOfWork> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
@@ -147,7 +152,8 @@ impl Arena<'_> {
     }
 }
 
-/// The values that `segments` select from `start`, as often as RFC 9535 counts them. For queries inside filters.
+/// The values that `segments` select from `start`, with the duplicates of RFC 9535. For queries in
+/// filters.
 pub(crate) fn values<'a>(
     segments: &[Segment],
     start: &'a Value,
@@ -183,7 +189,8 @@ fn descendants<'a>(from: Vec<&'a Value>, work: &mut Work) -> Result<Vec<&'a Valu
     Ok(found)
 }
 
-/// The selectors of a segment; of a descendant segment, those that it applies everywhere below.
+/// The selectors of a segment; for a descendant segment, the selectors that it applies to each
+/// descendant.
 fn selectors(segment: &Segment) -> &[Selector] {
     match segment {
         Segment::Descendant(inner) => selectors(inner),

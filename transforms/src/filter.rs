@@ -1,7 +1,8 @@
-//! Whether the condition of a filter selector holds for a value.
+//! Evaluation of the condition of a filter selector for a value.
 //!
-//! Owns comparison and the functions `length`, `count` and `value` (RFC 9535 §2.3.5 and §2.4). That a condition
-//! is well typed has been checked before (`typing`), so what cannot occur here counts as nothing.
+//! Owned here: comparison and the functions `length`, `count` and `value` (RFC 9535 §2.3.5 and
+//! §2.4). Not here: type checks. The condition is already well typed (`typing`), so impossible
+//! cases evaluate to nothing.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,7 +18,7 @@ use crate::evaluate::{OutOfWork, Work, element, values};
 /// A value, or the special result Nothing of RFC 9535 §2.4.1.
 type Operand<'a> = Option<Cow<'a, Value>>;
 
-/// Whether `filter` holds for `current` in the document `root`.
+/// Returns true if `filter` holds for `current` in the document `root`.
 pub(crate) fn holds(
     filter: &Filter,
     current: &Value,
@@ -50,7 +51,7 @@ pub(crate) fn holds(
     }
 }
 
-/// The nodes of a query; a function has none.
+/// The nodes of a query. A function has none.
 fn nodes<'a>(
     test: &Test,
     current: &'a Value,
@@ -187,7 +188,7 @@ fn less(left: Option<&Value>, right: Option<&Value>, work: &mut Work) -> Result<
     }
 }
 
-/// A long text is read as a whole, so it counts as one step for every 64 bytes.
+/// A long text is read completely, so it costs one step per 64 bytes.
 fn spend_on_text(value: Option<&Value>, work: &mut Work) -> Result<(), OutOfWork> {
     work.spend(value.and_then(Value::as_str).map_or(0, |text| text.len() / 64))
 }
@@ -200,7 +201,7 @@ fn equal_operands(left: Option<&Value>, right: Option<&Value>, work: &mut Work) 
     }
 }
 
-/// Equality by value, where 1 and 1.0 are the same number; each compared pair is one step of work.
+/// Equality by value, where 1 and 1.0 are the same number. Each compared pair costs one step.
 fn equal(left: &Value, right: &Value, work: &mut Work) -> Result<bool, OutOfWork> {
     work.spend(1)?;
     spend_on_text(Some(left), work)?;
@@ -228,7 +229,8 @@ fn equal(left: &Value, right: &Value, work: &mut Work) -> Result<bool, OutOfWork
     }
 }
 
-/// Integers compare exactly; a fraction makes both floating-point numbers.
+/// Integers are compared exactly; if one number is not an integer, both are compared as
+/// floating-point numbers.
 fn order(left: &Number, right: &Number) -> Option<Ordering> {
     let integer = |number: &Number| {
         number

@@ -1,28 +1,29 @@
-//! What is checked in the text of a path before it is parsed.
+//! Checks of the text of a path before it is parsed.
 //!
-//! Owns two gaps of the parser. It recurses per level of nesting and, where a nested function call is broken, tries
-//! three ways at every level; its own limit of 128 levels keeps the stack but not the time. And it takes blanks for
-//! a part of an unquoted name (`$.a b`, `@. a`). Does not judge the syntax otherwise.
+//! Owned here: checks for two gaps of the parser. First, it recurses per level of nesting, and
+//! tries three alternatives at every level of a broken nested function call; its own limit of 128
+//! levels bounds the stack but not the time. Second, it accepts blanks as part of an unquoted name
+//! (`$.a b`, `@. a`). Not here: all other syntax.
 
-/// How many parentheses and brackets may be open at once.
+/// Maximum number of parentheses and brackets that may be open at once.
 pub const MAX_NESTING: usize = 8;
 
-/// What is wrong with a text before any grammar is asked.
+/// A problem in the text of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// More than [`MAX_NESTING`] parentheses and brackets are open at once.
     TooDeep,
-    /// A name, number or word goes on after a blank, or begins after a dot and a blank; nothing in a path does.
-    /// The position of the character after the blank, from 1.
+    /// A name, number or word continues after a blank, or begins after a dot and a blank; both are
+    /// invalid in a path. Contains the position of the character after the blank, from 1.
     StrayBlank(usize),
 }
 
-/// Checks everything outside string literals.
+/// Checks the text outside of string literals.
 pub(crate) fn check(path: &str) -> Result<(), Flaw> {
     let mut depth: usize = 0;
     let mut quote = None;
     let mut escaped = false;
-    // The last character that is not blank, and whether a blank followed it.
+    // The last character that is not blank, and true if a blank followed it.
     let (mut last, mut blank) = ('\0', false);
     for (index, c) in path.chars().enumerate() {
         if let Some(open) = quote {

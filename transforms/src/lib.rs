@@ -1,15 +1,18 @@
 //! The `CustomTransform` engine: JSON in, JSON out.
 //!
-//! Owns: compiling the paths of `spec.remove` ([`Transform::compile`]), taking what they select out of an object
-//! ([`Transform::apply`]), and the built-in rules for objects on their way to a WEC ([`kinds`], [`object`], [`workflow`]).
-//! Does not own: which transforms are bound to an object, where their errors are reported, or what Argosy adds
-//! to an object afterwards. No Kubernetes client, no I/O, no clock.
+//! Owned here: compiling the paths of `spec.remove` ([`Transform::compile`]), removing the selected
+//! values from an object ([`Transform::apply`]), and the built-in rules for objects that are sent
+//! to a WEC ([`kinds`], [`object`], [`workflow`]). Not here: the assignment of transforms to
+//! objects, the reporting of their errors, and the fields that Argosy adds to an object afterwards.
+//! The crate has no Kubernetes client, no I/O and no clock.
 //!
-//! Paths are RFC 9535 `JSONPath`, of which KubeStellar's own dialect (`$`, `.name`, `["name"]`) is a part; indexes,
-//! slices, wildcards, descendants and filters are an extension. The functions `match` and `search` are refused.
+//! Paths are RFC 9535 `JSONPath`, which includes KubeStellar's own dialect (`$`, `.name`,
+//! `["name"]`); indexes, slices, wildcards, descendants and filters are an extension. The functions
+//! `match` and `search` are rejected.
 //!
-//! Every path of a transform selects from the object as it was before the transform, so the order of the paths
-//! does not matter and `$.spec.args[0]` means the same element wherever it stands in the list.
+//! Every path of a transform selects from the object before the transform. The order of the paths
+//! therefore does not matter, and `$.spec.args[0]` selects the same element at any position in
+//! `spec.remove`.
 
 mod edit;
 mod evaluate;
@@ -35,34 +38,37 @@ pub use path::{MAX_PATH_BYTES, PathProblem};
 
 use path::Path;
 
-/// How many entries of `spec.remove` are used. The ones after it are refused.
+/// Maximum number of entries of `spec.remove` that are used. Further entries are rejected.
 pub const MAX_RULES: usize = 64;
 
-/// The good paths of a `CustomTransform`, parsed once and applied to any number of objects.
+/// The valid paths of a `CustomTransform`, parsed once and applied to any number of objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
     rules: Vec<Rule>,
 }
 
-/// A path and its place in `spec.remove`.
+/// A path and its index in `spec.remove`.
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
     index: usize,
     path: Path,
 }
 
-/// What came of compiling `spec.remove`: broken paths do not void the good ones.
+/// The result of compiling `spec.remove`. Invalid paths do not invalidate the valid ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compiled {
-    /// The transform of the good paths.
+    /// The transform with the valid paths.
     pub transform: Transform,
-    /// The refused paths, in the order of `spec.remove`. `to_string` gives the text for `status.errors`.
+    /// The rejected paths, in the order of `spec.remove`. `to_string` gives the text for
+    /// `status.errors`.
     pub errors: Vec<PathError>,
-    /// Paths that work but add nothing. `to_string` gives the text for `status.warnings`.
+    /// Valid paths without an effect of their own. `to_string` gives the text for
+    /// `status.warnings`.
     pub warnings: Vec<PathWarning>,
 }
 
-/// A refused entry of `spec.remove`. Displayed as KubeStellar words it in `CustomTransform.status.errors`.
+/// A rejected entry of `spec.remove`. Its `Display` is KubeStellar's wording for
+/// `CustomTransform.status.errors`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} spec.remove[{index}]: {problem}", problem.prefix())]
 pub struct PathError {
@@ -70,7 +76,7 @@ pub struct PathError {
     pub index: usize,
     /// The path as written, cut to [`MAX_PATH_BYTES`].
     pub path: String,
-    /// Why it is refused.
+    /// The reason of the rejection.
     pub problem: PathProblem,
 }
 
@@ -103,31 +109,31 @@ impl fmt::Display for PathWarning {
     }
 }
 
-/// What applying a transform to one object did.
+/// The result of applying a transform to one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// How many members and elements were taken out. One inside another that went is not counted again.
+    /// Number of removed members and elements. Values inside a removed value are not counted.
     pub removed: usize,
-    /// What was selected and left in place, or could not be evaluated.
+    /// Selected locations that were not removed, and paths that could not be evaluated.
     pub refused: Vec<Refusal>,
 }
 
-/// A path that could not do all it says for one object; the other paths did.
+/// A path that was not applied completely to one object; the other paths were applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Position in `spec.remove`, from 0.
     pub index: usize,
     /// The path as written.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: RefusalReason,
 }
 
-/// Why a path was held back for one object.
+/// The reason why a path was not applied completely to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// The path selected a field without which the object is not this object any more. The field stays;
-    /// whatever else the path selected is removed.
+    /// The path selected a field that identifies the object. The field is kept; the path's other
+    /// values are removed.
     Protected(Location),
     /// Evaluating the path took more than [`MAX_WORK`] steps. It removed nothing.
     TooMuchWork,
@@ -151,7 +157,8 @@ impl fmt::Display for Refusal {
 }
 
 impl Transform {
-    /// Compiles the entries of `spec.remove`, each once; those after [`MAX_RULES`] share one error.
+    /// Compiles the entries of `spec.remove` without duplicates. The entries after [`MAX_RULES`]
+    /// get one common error.
     pub fn compile<S: AsRef<str>>(remove: &[S]) -> Compiled {
         let mut compiled = Compiled::default();
         let mut first_index = BTreeMap::new();
@@ -167,7 +174,7 @@ impl Transform {
             }
         }
         if let Some(text) = remove.get(MAX_RULES) {
-            // One error for all the rest: a status must stay small whatever the spec holds.
+            // One error for all further entries, because a status must stay small for any spec.
             compiled.errors.push(PathError::new(
                 MAX_RULES,
                 text.as_ref(),
@@ -177,12 +184,13 @@ impl Transform {
         compiled
     }
 
-    /// Whether no path is left, so that [`Transform::apply`] changes nothing.
+    /// Returns true if there are no valid paths, so that [`Transform::apply`] changes nothing.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Removes from `document` everything that the paths select. Emptied parents stay, as in KubeStellar.
+    /// Removes all values that the paths select from `document`. Parents that become empty are
+    /// kept, as in KubeStellar.
     pub fn apply(&self, document: &mut Value) -> Applied {
         let mut locations = BTreeSet::new();
         let mut refused = Vec::new();

@@ -1,6 +1,7 @@
-//! Concrete places in a JSON document, and which of them no transform may touch.
+//! Locations in a JSON document, and the locations that no transform may remove.
 //!
-//! Owns the order of locations that editing relies on. Does not find them (`evaluate`) nor edit (`edit`).
+//! Owned here: the order of locations that editing relies on. Not here: finding them (`evaluate`)
+//! and editing (`edit`).
 
 use std::fmt;
 
@@ -13,13 +14,13 @@ pub enum Step {
     Index(usize),
 }
 
-/// The steps from the root to one value. Displayed as the normalized path of RFC 9535 §2.7.
+/// The steps from the root to one value. Its `Display` is the normalized path of RFC 9535 §2.7.
 ///
 /// The order is lexicographic by step: an ancestor comes directly before all its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location(pub Vec<Step>);
 
-/// What makes an object this object: removing one of these, or an ancestor, breaks it.
+/// Fields that identify an object. Removing one of them, or an ancestor, makes the object invalid.
 const PROTECTED: [&[&str]; 4] = [
     &["apiVersion"],
     &["kind"],
@@ -28,7 +29,8 @@ const PROTECTED: [&[&str]; 4] = [
 ];
 
 impl Location {
-    /// Whether removing this takes `apiVersion`, `kind`, `metadata.name` or `metadata.namespace` with it.
+    /// Returns true if removing this location removes `apiVersion`, `kind`, `metadata.name` or
+    /// `metadata.namespace`.
     pub(crate) fn is_protected(&self) -> bool {
         PROTECTED.iter().any(|field| {
             self.0.len() <= field.len()

@@ -1,7 +1,8 @@
-//! What no object takes along to a WEC, whatever its kind.
+//! The parts of an object of any kind that are not sent to a WEC.
 //!
-//! Owns the rules that hold for every kind: what the API server set, what ties the object to this API server,
-//! and the marks of Argosy and KubeStellar. Rules for one kind are beside this module (`kinds`, `workflow`).
+//! Owned here: the rules for every kind. They remove fields set by the API server, references to
+//! objects of this API server, and the marks of Argosy and KubeStellar. Not here: rules for one
+//! kind (`kinds`, `workflow`).
 
 use serde_json::{Map, Value};
 
@@ -20,21 +21,22 @@ const METADATA: [&str; 11] = [
     "uid",
 ];
 
-/// Written by `kubectl apply`; on the WEC it would be taken for the base of an apply that never was.
+/// Written by `kubectl apply`. On the WEC, kubectl would treat it as the base of an apply that has
+/// never happened there.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Prefix of every label and annotation of Argosy.
 const ARGOSY_PREFIX: &str = "argosy.dev/";
 
-/// Prefix of the labels by which the control cluster knows that an object's status is returned.
+/// Prefix of the labels that mark objects of the control cluster whose status is returned.
 const STATUS_MARKS_PREFIX: &str = "managed-by.kubestellar.io/";
 
-/// Asks for templates to be expanded on the way down; what arrives has none.
+/// Requests the expansion of templates before sending; the sent object has none.
 const EXPAND_TEMPLATES: &str = "control.kubestellar.io/expand-templates";
 
-/// Removes status, server-set metadata, finalizers, ownerReferences, the annotation of `kubectl apply`, every label and
-/// annotation of Argosy, and KubeStellar's marks of a returned status and of templates. Labels and annotations that are empty
-/// then go as well.
+/// Removes status, metadata set by the API server, finalizers, ownerReferences, the annotation of
+/// `kubectl apply`, every label and annotation of Argosy, and KubeStellar's marks of a returned
+/// status and of templates. Labels and annotations that become empty are removed as well.
 pub fn strip(object: &mut Value) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -54,7 +56,8 @@ pub fn strip(object: &mut Value) {
     });
 }
 
-/// Keeps those keys of the map `parent[field]` for which `keep` holds, and drops the map when it is empty.
+/// Keeps only the keys of the map `parent[field]` for which `keep` returns true, and removes the
+/// map if it becomes empty.
 pub(crate) fn retain_keys(parent: &mut Map<String, Value>, field: &str, keep: impl Fn(&str) -> bool) {
     let Some(entries) = parent.get_mut(field).and_then(Value::as_object_mut) else {
         return;

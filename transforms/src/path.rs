@@ -1,6 +1,8 @@
-//! One entry of `spec.remove`: parsed, checked, and refused where it can only do harm.
+//! One entry of `spec.remove`: parsing, checks, and the rejection of paths that would always break
+//! the object.
 //!
-//! Owns the limits on a path and the reasons for a refusal. Does not evaluate (`evaluate`) nor count paths.
+//! Owned here: the limits on a path and the reasons of a rejection. Not here: evaluation
+//! (`evaluate`) and the number of paths.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +16,20 @@ use crate::lexical::{self, Flaw, MAX_NESTING};
 use crate::location::Location;
 use crate::{MAX_RULES, typing};
 
-/// The longest path that is read, in bytes of UTF-8.
+/// Maximum length of a path in bytes of UTF-8.
 pub const MAX_PATH_BYTES: usize = 1024;
 
-/// Why an entry of `spec.remove` is refused. Displayed without the position, which [`crate::PathError`] adds.
+/// The reason why an entry of `spec.remove` is rejected. Its `Display` omits the position, which
+/// [`crate::PathError`] adds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
-    /// There are more than [`MAX_RULES`] entries; this one and all after it are left out.
+    /// There are more than [`MAX_RULES`] entries; this one and all later ones are not used.
     #[error(
-        "only the first {MAX_RULES} paths are used, this one and those after it are not; put them into another CustomTransform"
+        "only the first {MAX_RULES} paths are used; move this path and the following ones to another CustomTransform"
     )]
     TooManyRules,
     /// The path is longer than [`MAX_PATH_BYTES`].
-    #[error("the path has {0} bytes, more than {MAX_PATH_BYTES}")]
+    #[error("the path has {0} bytes; the limit is {MAX_PATH_BYTES}")]
     TooLong(usize),
     /// More than [`MAX_NESTING`] parentheses and brackets are open at once.
     #[error("more than {MAX_NESTING} parentheses and brackets are nested")]
@@ -34,19 +37,20 @@ pub enum PathProblem {
     /// The text is not a path of RFC 9535.
     #[error("not a JSONPath of RFC 9535: {0}")]
     Syntax(String),
-    /// A filter is not well typed or uses a function that is not supported.
+    /// A filter is not well typed, or uses an unsupported function.
     #[error("in a filter: {0}")]
     Filter(String),
     /// The path is `$`.
     #[error("it identifies the whole object")]
     WholeObject,
-    /// The path selects, in every object, something that must stay.
+    /// The path selects a field that must be kept in every object.
     #[error("it would remove {0}, which must stay; narrow the path, for instance to $.spec")]
     Protected(Location),
 }
 
 impl PathProblem {
-    /// How KubeStellar begins the message: `Error in` for what cannot be read, `Invalid` for what must not be done.
+    /// Prefix of the message, as in KubeStellar: `Error in` if the path cannot be parsed, `Invalid`
+    /// if it must not be applied.
     pub(crate) fn prefix(&self) -> &'static str {
         match self {
             Self::TooManyRules | Self::TooLong(_) | Self::TooDeep | Self::Syntax(_) | Self::Filter(_) => {
@@ -57,7 +61,7 @@ impl PathProblem {
     }
 }
 
-/// A path that parsed and passed every check that needs no object.
+/// A path that was parsed and has passed every check that needs no object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path {
     text: String,
@@ -94,8 +98,9 @@ impl Path {
         evaluate::locate(&self.query.segments, document, Work::new(MAX_WORK))
     }
 
-    /// Every object has the protected fields, so a path without filters that selects one in the barest object
-    /// selects it in all. With a filter it depends on the object, and [`crate::Transform::apply`] decides.
+    /// Every object has the protected fields. If a path without filters selects one of them in a
+    /// minimal object, it does so in every object. The result of a filter depends on the object, so
+    /// [`crate::Transform::apply`] checks such paths.
     fn refuse_certain_harm(&self) -> Result<(), PathProblem> {
         if self.query.segments.is_empty() {
             return Err(PathProblem::WholeObject);
@@ -118,23 +123,23 @@ pub(crate) fn cut(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The parser's message on one line, or a better one where the usual mistake is made.
+/// The parser's message on one line, or a better one for the most common mistake.
 fn describe(text: &str, error: &JsonPathError) -> String {
     if !text.starts_with('$') {
-        return "a path begins with $, for instance $.spec.suspend".to_owned();
+        return "a path must begin with $, for instance $.spec.suspend".to_owned();
     }
     let JsonPathError::PestError(error) = error else {
         return error.to_string().replace('\n', " ");
     };
-    // The parser's own message names rules of its grammar; the place is what helps. It stands in the first line
-    // of the drawing, as ` --> LINE:CHARACTER`.
+    // The parser's message contains rules of its grammar, but only the position is useful. The
+    // first line of the message contains it as ` --> LINE:CHARACTER`.
     let drawn = error.to_string();
     let place = drawn
         .lines()
         .next()
         .and_then(|line| line.trim_start_matches(" --> ").split_once(':'));
     let Some((Ok(line), Ok(column))) = place.map(|(l, c)| (l.parse::<usize>(), c.parse::<usize>())) else {
-        return "it cannot be read".to_owned();
+        return "it cannot be parsed".to_owned();
     };
     let rest = text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default();
     match rest.chars().nth(column.saturating_sub(1)) {

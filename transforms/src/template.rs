@@ -1,14 +1,18 @@
-//! Templates in the strings of an object, expanded with the properties of the cluster it goes to.
+//! Templates in the strings of an object, expanded with the properties of its cluster.
 //!
-//! Owns the language, which is Go's `text/template` with `missingkey=error` over a flat map of strings, as KubeStellar's transport
-//! uses it; what an object may cost; and which properties a cluster has ([`properties`]). Does not own which objects ask for
-//! it, nor what becomes of an object with an error: the string stays as it was, so that its caller can keep what is out there.
+//! Owned here: the language, which is Go's `text/template` with `missingkey=error` over a flat map
+//! of strings, as in KubeStellar's transport; the limits per object; and the properties of a
+//! cluster ([`properties`]). Not here: the choice of objects with templates, and the handling of an
+//! object with an error. A string with an error is left unchanged, so that the caller can keep the
+//! object that was sent before.
 //!
-//! Only values are expanded, never the keys of maps, and what came of a template is not looked at again. What a map of strings
-//! has no use for is refused: `range`, `define`, `block`, `template`, numbers with an imaginary part, and those verbs and flags of
-//! `printf` that nobody needs for names. Where Go prints a mistake into the text (`%!d(string=x)`), there is an error here.
-//! `gotmpl`, the crate that comes nearest, prints `<no value>` where Go's `index` of a missing property is "", and a template that
-//! doubles a variable a few dozen times takes all memory.
+//! Only values are expanded, not the keys of maps, and the result of a template is not expanded
+//! again. Features that are useless for a map of strings are rejected: `range`, `define`, `block`,
+//! `template`, imaginary numbers, and verbs and flags of `printf` that names do not need. For a
+//! mistake that Go prints into the text (`%!d(string=x)`), this module returns an error. `gotmpl`,
+//! the most similar crate, is not used: it prints `<no value>` for the `index` of a missing
+//! property, for which Go prints nothing, and a template that doubles a variable a few dozen times
+//! makes it use up all memory.
 
 mod escape;
 mod evaluate;
@@ -24,33 +28,35 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// The longest string that is expanded.
+/// Maximum length of a string that is expanded.
 pub const MAX_STRING_BYTES: usize = 64 * 1024;
 
-/// What the templates of one object may write, build on the way or compare, in bytes.
+/// Maximum number of bytes that the templates of one object may write, build as intermediate
+/// values, or compare.
 pub const MAX_OBJECT_BYTES: usize = 1024 * 1024;
 
-/// How many parentheses and blocks may be open at once. Each `else if` opens one.
+/// Maximum number of parentheses and blocks that may be open at once. Each `else if` opens one.
 pub const MAX_NESTING: usize = 64;
 
-/// How many errors are reported of one object. A string whose error is not reported stays as it was as well.
+/// Maximum number of reported errors per object. A string whose error is not reported is left
+/// unchanged as well.
 pub const MAX_ERRORS: usize = 16;
 
-/// The property that every cluster has: name of its ManagedCluster.
+/// The property that every cluster has: the name of its ManagedCluster.
 pub const CLUSTER_NAME: &str = "clusterName";
 
-/// The keywords of Go, which are no names of properties.
+/// The keywords of Go, which cannot be names of properties.
 const GO_KEYWORDS: &str = "break case chan const continue default defer else fallthrough for func go goto if import interface \
     map package range return select struct switch type var";
 
-/// Which of the `{{…}}` in a string are templates.
+/// The choice of the `{{…}}` in a string that are templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// All of them, as in KubeStellar.
     Go,
-    /// Those that begin with a dot and a name, `{{.region}}` or `{{- .region | printf "%s-1" }}`. Everything else is text, because
-    /// Argo has templates of its own, `{{inputs.parameters.x}}` and `{{=expr}}`, and none of them begins with a dot. There are
-    /// no blocks and no variables.
+    /// Those that begin with a dot and a name, `{{.region}}` or `{{- .region | printf "%s-1" }}`.
+    /// Everything else is text, because Argo's own templates, `{{inputs.parameters.x}}` and
+    /// `{{=expr}}`, never begin with a dot. Blocks and variables are not available.
     Argo,
 }
 
@@ -68,9 +74,9 @@ impl Dialect {
 /// A string that could not be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// Where in the object it is: `.spec.args[0]["b-c"]`.
+    /// Path of the string in the object: `.spec.args[0]["b-c"]`.
     pub path: String,
-    /// What is wrong with it, and what to do.
+    /// The error and its remedy.
     pub reason: String,
 }
 
@@ -80,10 +86,11 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// A result, or a sentence about what is wrong.
+/// A result, or an error message.
 type Outcome<T> = Result<T, String>;
 
-/// Expands the templates in all strings of the object. A string with an error stays as it was; the others are expanded.
+/// Expands the templates in all strings of the object. A string with an error is left unchanged;
+/// the others are expanded.
 pub fn expand(
     object: &mut Value,
     properties: &BTreeMap<String, String>,
@@ -100,9 +107,10 @@ pub fn expand(
     expansion.errors
 }
 
-/// The properties of a cluster, of which a later one replaces an earlier one of the same name: `clusterName`, the labels and the annotations of
-/// its ManagedCluster, then `data` and `binaryData` of its ConfigMap in the namespace `customization-properties`. Those whose
-/// key is no [`is_property_name`] are left out.
+/// The properties of a cluster: `clusterName`, the labels and the annotations of its
+/// ManagedCluster, then `data` and `binaryData` of its ConfigMap in the namespace
+/// `customization-properties`. A later one replaces an earlier one with the same name. Keys for
+/// which [`is_property_name`] is false are left out.
 pub fn properties<'a>(
     cluster: &str,
     labels: Option<&BTreeMap<String, String>>,
@@ -114,20 +122,21 @@ pub fn properties<'a>(
     let texts = [labels, annotations, config_map_data];
     let texts = texts.into_iter().flatten().flatten();
     let texts = texts.map(|(key, text)| (key.clone(), text.clone()));
-    // Bytes that are no UTF-8 would be replaced by whoever writes the object as JSON.
+    // Bytes that are not UTF-8 are replaced here, because the object is written as JSON.
     let bytes = config_map_binary_data.into_iter();
     let bytes = bytes.map(|(key, bytes)| (key.clone(), String::from_utf8_lossy(bytes).into_owned()));
     let all = std::iter::once(name).chain(texts).chain(bytes);
     all.filter(|(key, _)| is_property_name(key)).collect()
 }
 
-/// Whether a template can name a property of this key: an identifier of Go that is none of its keywords. So `location-group` is none.
+/// Returns true if a template can use a property with this key: the key must be an identifier of Go
+/// and no keyword, so `location-group` is not allowed.
 pub fn is_property_name(key: &str) -> bool {
     let starts = key.chars().next().is_some_and(|c| !c.is_numeric());
     starts && key.chars().all(lexer::is_word) && !GO_KEYWORDS.split(' ').any(|keyword| keyword == key)
 }
 
-/// Bytes that may still be written, built or compared.
+/// The rest of the bytes that may be written, built or compared.
 struct Budget(usize);
 
 impl Budget {
@@ -135,12 +144,12 @@ impl Budget {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(0);
         left.map(drop).ok_or_else(|| {
-            format!("the templates of the object make more than {MAX_OBJECT_BYTES} bytes of text")
+            format!("the templates of the object produce more than {MAX_OBJECT_BYTES} bytes of text")
         })
     }
 }
 
-/// The walk through one object.
+/// The traversal of one object.
 struct Expansion<'a> {
     properties: &'a BTreeMap<String, String>,
     dialect: Dialect,
@@ -184,7 +193,7 @@ impl Expansion<'_> {
     fn render(&mut self, text: &str) -> Outcome<String> {
         if text.len() > MAX_STRING_BYTES {
             return Err(format!(
-                "a template may be {MAX_STRING_BYTES} bytes long, and this one has {}",
+                "the template has {} bytes; the limit is {MAX_STRING_BYTES}",
                 text.len()
             ));
         }
@@ -194,7 +203,7 @@ impl Expansion<'_> {
     }
 }
 
-/// A member as a step of a path.
+/// A key as a step of a path.
 fn step(key: &str) -> String {
     let plain = key.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     if plain && !key.is_empty() && !key.starts_with(|c: char| c.is_ascii_digit()) {
@@ -204,7 +213,7 @@ fn step(key: &str) -> String {
     }
 }
 
-/// A name or a piece of a template, short enough for a sentence.
+/// A name or a part of a template, shortened for a message.
 fn shown(text: &str) -> String {
     let cut: String = text.chars().take(40).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };

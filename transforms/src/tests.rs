@@ -223,7 +223,7 @@ fn broken_paths_do_not_void_the_good_ones() {
     assert_eq!(
         messages,
         [
-            "Error in spec.remove[1]: not a JSONPath of RFC 9535: a path begins with $, for instance $.spec.suspend",
+            "Error in spec.remove[1]: not a JSONPath of RFC 9535: a path must begin with $, for instance $.spec.suspend",
             "Invalid spec.remove[2]: it identifies the whole object",
             "Invalid spec.remove[3]: it would remove $['metadata']['name'], which must stay; narrow the path, for instance to $.spec",
         ]

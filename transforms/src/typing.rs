@@ -1,18 +1,19 @@
-//! Whether the filters of a path are well typed (RFC 9535 §2.4.3), and use only what is supported.
+//! Type checks of the filters of a path (RFC 9535 §2.4.3), and checks for unsupported features.
 //!
-//! Owns what the parser lets pass: its own functions (`in`, `any_of`, …), `length(@.a)` as a condition, numbers
-//! that are not finite. Refuses `match` and `search`: a regular expression per value has no useful bound.
+//! Owned here: checks for errors that the parser accepts: its own functions (`in`, `any_of`, …),
+//! `length(@.a)` as a condition, and infinite numbers. `match` and `search` are rejected, because
+//! the cost of a regular expression per value has no useful bound.
 
 use jsonpath_rust::parser::model::{
     Comparable, Filter, FilterAtom, FnArg, Literal, Segment, Selector, Test, TestFunction,
 };
 
-/// Checks every filter in `segments`; the error says what is wrong.
+/// Checks every filter in `segments`. The error describes the problem.
 pub(crate) fn check(segments: &[Segment]) -> Result<(), String> {
     segments.iter().try_for_each(check_segment)
 }
 
-/// Whether a filter occurs, so that what is selected depends on values.
+/// Returns true if there is a filter, so that the selection depends on values.
 pub(crate) fn has_filter(segments: &[Segment]) -> bool {
     segments.iter().any(|segment| match segment {
         Segment::Descendant(inner) => has_filter(std::slice::from_ref(inner)),

@@ -1,17 +1,20 @@
-//! What an Argo Workflow does not take along to a WEC.
+//! The parts of Argo Workflows and CronWorkflows that are not sent to a WEC.
 //!
-//! Owns the keys that Argo's workflow-controller writes on a Workflow (Argo 3.5 to 4, `workflow/common/common.go`).
-//! They describe a run on the cluster where they were written; on another one they make its controller skip the
-//! object or stop after the first pod. Keys of users, argo-server and submitters (creator, workflow-template,
-//! cron-workflow, scheduled-time, …) stay.
+//! Owned here: the keys that Argo's workflow-controller writes on a Workflow (Argo 3.5 to 4,
+//! `workflow/common/common.go`). They describe a run on the cluster on which they were written. On
+//! another cluster, they make the controller skip the object or stop after the first pod. Keys of
+//! users, argo-server and submitters (creator, workflow-template, cron-workflow, scheduled-time, …)
+//! are kept.
 
 use serde_json::Value;
 
 use crate::object;
 
+const INSTANCE: &str = "workflows.argoproj.io/controller-instanceid";
+
 const CONTROLLER_LABELS: [&str; 4] = [
     "workflows.argoproj.io/completed",
-    "workflows.argoproj.io/controller-instanceid",
+    INSTANCE,
     "workflows.argoproj.io/phase",
     "workflows.argoproj.io/workflow-archiving-status",
 ];
@@ -21,8 +24,8 @@ const CONTROLLER_ANNOTATIONS: [&str; 2] = [
     "workflows.argoproj.io/pod-name-format",
 ];
 
-/// Does [`object::strip`], and removes the labels and annotations of Argo's controller and `spec.suspend`, the
-/// ticket by which a Workflow was picked up.
+/// Applies [`object::strip`], and removes the labels and annotations of Argo's controller and
+/// `spec.suspend`, with which the Workflow was held on the control cluster.
 pub fn strip(workflow: &mut Value) {
     object::strip(workflow);
     if let Some(metadata) = workflow.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -31,7 +34,28 @@ pub fn strip(workflow: &mut Value) {
             !CONTROLLER_ANNOTATIONS.contains(&key)
         });
     }
-    if let Some(spec) = workflow.get_mut("spec").and_then(Value::as_object_mut) {
+    resume(workflow);
+}
+
+/// Prefix of the labels and annotations with which Argo records on a CronWorkflow the last used
+/// schedule and its completion.
+const CRON_PREFIX: &str = "cronworkflows.argoproj.io/";
+
+/// Applies [`object::strip`] to a CronWorkflow, and removes the records of the control cluster's
+/// Argo and `spec.suspend`, which keeps it from firing on the control cluster.
+pub fn strip_cron(cron: &mut Value) {
+    object::strip(cron);
+    if let Some(metadata) = cron.get_mut("metadata").and_then(Value::as_object_mut) {
+        object::retain_keys(metadata, "labels", |key| {
+            key != INSTANCE && !key.starts_with(CRON_PREFIX)
+        });
+        object::retain_keys(metadata, "annotations", |key| !key.starts_with(CRON_PREFIX));
+    }
+    resume(cron);
+}
+
+fn resume(object: &mut Value) {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("suspend");
     }
 }

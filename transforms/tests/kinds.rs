@@ -1,4 +1,4 @@
-//! Properties of the built-in rules, over objects that have their fields with values of every type.
+//! Property tests of the built-in rules, over objects whose fields have values of every type.
 
 #![allow(
     clippy::indexing_slicing,
@@ -9,8 +9,8 @@ use argosy_transforms::kinds;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Every kind with rules of its own, and one without.
-const KINDS: [(&str, &str); 11] = [
+/// Every kind with its own rules, and one without.
+const KINDS: [(&str, &str); 12] = [
     ("", "configmaps"),
     ("", "namespaces"),
     ("", "persistentvolumeclaims"),
@@ -20,11 +20,12 @@ const KINDS: [(&str, &str); 11] = [
     ("", "serviceaccounts"),
     ("", "services"),
     ("apps", "deployments"),
+    ("argoproj.io", "cronworkflows"),
     ("argoproj.io", "workflows"),
     ("batch", "jobs"),
 ];
 
-/// JSON of any shape, with the keys that the rules look for.
+/// JSON of any shape, with the keys that the rules look up.
 fn tree() -> impl Strategy<Value = Value> {
     const KEYS: [&str; 8] = [
         "metadata",
@@ -55,7 +56,7 @@ fn tree() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields that the rules look at, with values of every type.
+/// Fields that the rules read, with values of every type.
 fn spec() -> impl Strategy<Value = Value> {
     const FIELDS: [&str; 16] = [
         "suspend",
@@ -92,7 +93,7 @@ fn spec() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Labels or annotations that the rules look at, and others.
+/// Labels or annotations that the rules read, and others.
 fn notes() -> impl Strategy<Value = Value> {
     const KEYS: [&str; 9] = [
         "argosy.dev/claim",
@@ -117,7 +118,7 @@ fn identity(document: &Value) -> [Option<&Value>; 4] {
     ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"].map(|pointer| document.pointer(pointer))
 }
 
-/// Random cases per property: `PROPTEST_CASES`, or as many as take a few seconds.
+/// Number of random cases per property: `PROPTEST_CASES`, or a default that takes a few seconds.
 fn cases() -> u32 {
     let cases = std::env::var("PROPTEST_CASES").ok();
     cases.and_then(|cases| cases.parse().ok()).unwrap_or(1024)

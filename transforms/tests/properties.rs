@@ -1,5 +1,6 @@
-//! Properties of compiling and applying, against an oracle that shares no code with the crate: the locations come
-//! from another `JSONPath` implementation, and the expected document is rebuilt without them.
+//! Property tests of compiling and applying, against an oracle that shares no code with the crate:
+//! another `JSONPath` implementation finds the locations, and the expected document is rebuilt
+//! without them.
 
 #![allow(
     clippy::expect_used,
@@ -64,8 +65,9 @@ fn literal() -> impl Strategy<Value = String> {
     })
 }
 
-/// A condition on which the oracle follows RFC 9535. It does not where `<=`, `>=` or `>` compares nothing with nothing
-/// or other values than numbers and texts; that is in a table of the crate.
+/// A condition for which the oracle follows RFC 9535. It does not if `<=`, `>=` or `>` compares
+/// nothing with nothing, or values other than numbers and texts; a table test of the crate covers
+/// these.
 fn condition() -> impl Strategy<Value = String> {
     let equality = || prop::sample::select(&["==", "!="][..]);
     let operator = || prop::sample::select(&["==", "!=", "<", "<=", ">", ">="][..]);
@@ -157,7 +159,7 @@ fn is_identity(place: &Place) -> bool {
     )
 }
 
-/// The document without the dead places, built anew from the top.
+/// The document without the dead places, rebuilt from the top.
 fn rebuild(value: &Value, here: &mut Place, dead: &BTreeSet<Place>) -> Option<Value> {
     if dead.contains(here) {
         return None;
@@ -183,7 +185,8 @@ fn rebuild(value: &Value, here: &mut Place, dead: &BTreeSet<Place>) -> Option<Va
     })
 }
 
-/// The places of the paths that compile; a path is refused only where it would hit the identity.
+/// The places of the valid paths. A path is rejected only if it would remove a part of the object's
+/// identity.
 fn expected_places(paths: &[String], document: &Value) -> Result<BTreeSet<Place>, TestCaseError> {
     let mut all = BTreeSet::new();
     for path in paths {
@@ -209,7 +212,7 @@ fn expected_places(paths: &[String], document: &Value) -> Result<BTreeSet<Place>
     Ok(all)
 }
 
-/// Random cases per property: `PROPTEST_CASES`, or as many as take a few seconds.
+/// Number of random cases per property: `PROPTEST_CASES`, or a default that takes a few seconds.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES")
         .ok()
@@ -302,7 +305,7 @@ proptest! {
     }
 }
 
-/// RFC 9535 allows a blank before any segment; the oracle does not before `..`.
+/// RFC 9535 allows a blank before any segment; the oracle does not allow one before `..`.
 fn without_blanks_before_descendants(text: &str) -> String {
     let mut parts: Vec<&str> = text.split("..").collect();
     let last = parts.pop();
@@ -319,7 +322,7 @@ fn identity(document: &Value) -> [Option<&Value>; 4] {
     ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"].map(|pointer| document.pointer(pointer))
 }
 
-/// Whatever the text, the result is an error or an object that is still the same one, and nothing panics.
+/// For any text, the result is an error or an object with the same identity, and nothing panics.
 fn never_breaks_the_object(document: &Value, text: &str) -> Result<(), TestCaseError> {
     let compiled = Transform::compile(&[text]);
     prop_assert_eq!(compiled.transform.is_empty(), compiled.errors.len() == 1);

@@ -1,4 +1,5 @@
-//! Properties of expanding templates, over texts that are templates and texts that only look like it.
+//! Property tests of expanding templates, over texts that are templates and texts that only look
+//! like templates.
 
 #![allow(
     clippy::indexing_slicing,
@@ -22,7 +23,7 @@ fn some_properties() -> BTreeMap<String, String> {
     pairs.map(|(key, text)| (key.to_owned(), text.to_owned())).into()
 }
 
-/// Text out of the words of the language, which goes deeper than arbitrary text.
+/// Text composed of the language's tokens, which reaches deeper code than arbitrary text.
 fn template() -> impl Strategy<Value = String> {
     const WORDS: [&str; 54] = [
         "{{",
@@ -83,7 +84,7 @@ fn template() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&WORDS[..]), 0..24).prop_map(|words| words.concat())
 }
 
-/// Whatever the text: it is expanded, or it stays and there is one error.
+/// Any text is either expanded, or left unchanged with one error.
 fn expands_or_stays(text: &str) -> Result<(), TestCaseError> {
     for dialect in DIALECTS {
         let mut object = json!({"a": text, "b": ["{{.region}}"]});
@@ -103,7 +104,7 @@ fn expands_or_stays(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Random cases per property: `PROPTEST_CASES`, or as many as take a few seconds.
+/// Number of random cases per property: `PROPTEST_CASES`, or a default that takes a few seconds.
 fn cases() -> u32 {
     let cases = std::env::var("PROPTEST_CASES").ok();
     cases.and_then(|cases| cases.parse().ok()).unwrap_or(4096)
@@ -146,7 +147,7 @@ proptest! {
     #[test]
     fn argos_own_templates_are_left_alone(inside in "[a-z=(][ -|~]{0,24}", around in "[^{}]{0,8}") {
         let text = format!("{around}{{{{{inside}}}}}{around}");
-        // What follows the first }} is not inside any more.
+        // The text after the first }} is not inside the template any more.
         prop_assume!(text.matches("{{").count() == 1);
         let mut object = json!(text);
         prop_assert_eq!(expand(&mut object, &some_properties(), Dialect::Argo), []);

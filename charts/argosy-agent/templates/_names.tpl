@@ -1,3 +1,8 @@
+{{- /* Not in the schema, so that helm lint, which has no values, finds nothing. */}}
+{{- define "argosy-agent.clusterName" -}}
+{{ required "clusterName is missing: the name of this cluster's ManagedCluster on the control cluster (--set clusterName=NAME)" .Values.clusterName }}
+{{- end }}
+
 {{- define "argosy-agent.image" -}}
 {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}

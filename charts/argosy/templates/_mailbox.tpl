@@ -1,5 +1,6 @@
 {{- /* pull: an identity for the agent that reaches its own mailbox and its own ManagedCluster, and nothing else. It is a certificate
-that the agent asks for itself, beginning with a token of argosy-bootstrap, or the token of argosy-agent. */}}
+that the agent asks for itself, beginning with a token of argosy-bootstrap, or where that is asked for, a token of argosy-agent, which never
+ends. One that an earlier chart has made stays until somebody deletes it: an agent may live by it. */}}
 {{- define "argosy.pull" }}
 ---
 apiVersion: v1
@@ -9,6 +10,7 @@ metadata:
   namespace: {{ .cluster }}
   labels: {{- .labels | nindent 4 }}
 automountServiceAccountToken: false
+{{- if or .token (lookup "v1" "Secret" .cluster "argosy-agent-token") }}
 ---
 apiVersion: v1
 kind: Secret
@@ -18,6 +20,7 @@ metadata:
   namespace: {{ .cluster }}
   labels: {{- .labels | nindent 4 }}
   annotations: {kubernetes.io/service-account.name: argosy-agent}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -59,7 +62,7 @@ rules:
 - apiGroups: [cluster.open-cluster-management.io]
   resources: [managedclusters]
   resourceNames: [{{ .cluster }}]
-  verbs: [get]
+  verbs: [get, list, watch]
 - apiGroups: [cluster.open-cluster-management.io]
   resources: [managedclusters/status]
   resourceNames: [{{ .cluster }}]
@@ -103,6 +106,19 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "argosy-
 subjects:
 - {kind: ServiceAccount, name: argosy-bootstrap, namespace: {{ .cluster }}}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: "argosy.dev:agent:{{ .cluster }}"}
+{{- end }}
+
+{{- /* What a member may leave in its mailbox at most. */}}
+{{- define "argosy.quota" }}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata:
+  name: argosy-mailbox
+  namespace: {{ .cluster }}
+  labels: {{- .labels | nindent 4 }}
+spec:
+  hard: {{- .hard | toYaml | nindent 4 }}
 {{- end }}
 
 {{- /* push: the controller renews the cluster's Lease, as the agent would. */}}

@@ -1,14 +1,15 @@
-//! `AppliedManifestWork` of Open Cluster Management: the record, on the cluster, of a ManifestWork carried out.
+//! `AppliedManifestWork` of Open Cluster Management: the record of an applied ManifestWork on its
+//! cluster.
 //!
-//! For Argosy it is the memory that an attempt was run there, which outlives the object and the hub; attempt and
-//! outcome are annotations (`names.rs`).
+//! Argosy uses it as the record that an attempt has run on the cluster. It outlives the object and
+//! the hub. Attempt and outcome are annotations (`names.rs`).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Record of a ManifestWork carried out on this cluster.
+/// Record of a ManifestWork applied on this cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "work.open-cluster-management.io",
@@ -32,11 +33,11 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedManifestWorkSpec {
-    /// Identifies the hub.
+    /// Hash that identifies the hub.
     pub hub_hash: String,
     /// Name of the ManifestWork on the hub.
     pub manifest_work_name: String,
-    /// Identifies the agent.
+    /// ID of the agent.
     #[serde(default, rename = "agentID", skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
 }
@@ -48,7 +49,8 @@ pub struct AppliedManifestWorkStatus {
     /// The objects that were applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
-    /// Since when OCM's agent misses the ManifestWork; an hour later it deletes this and the objects. Never written by Argosy.
+    /// Time since which OCM's agent has missed the ManifestWork; an hour later it deletes this
+    /// record and the objects. Never written by Argosy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_start_time: Option<Time>,
 }

@@ -1,6 +1,7 @@
 //! `Binding` of KubeStellar: a policy resolved into objects and clusters, for inspection.
 //!
-//! The wire type only. Argosy writes it for who wants to look, and does not need it to dispatch.
+//! Not here: any logic. Argosy writes Bindings for inspection only, and does not use them to
+//! dispatch.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -56,7 +57,8 @@ pub struct ObjectRef {
     pub namespace: Option<String>,
     /// Name of the object.
     pub name: String,
-    /// Resource version at which the object came in; it does not follow what changes later.
+    /// Resource version of the object when it was added; later changes of the object do not update
+    /// it.
     pub resource_version: String,
 }
 

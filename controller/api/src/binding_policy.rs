@@ -1,13 +1,14 @@
-//! `BindingPolicy` of KubeStellar: which objects go to which clusters, and what comes back.
+//! `BindingPolicy` of KubeStellar: the objects to send, their clusters, and the state to return.
 //!
-//! The wire type only. What a clause matches is decided in `argosy-core`.
+//! Not here: the matching of clauses (`argosy-core`).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is sent where: objects selected by any clause go to every cluster selected by any cluster selector.
+/// Objects and their clusters: an object that any clause selects is sent to every cluster that any
+/// cluster selector selects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "control.kubestellar.io",
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
     category = "kubestellar",
     status = "BindingPolicyStatus",
     derive = "PartialEq",
-    doc = "BindingPolicy says which objects of the workload description space go to which clusters, and whether their status comes back.",
+    doc = "BindingPolicy selects objects of the workload description space and the clusters to which they are sent, and defines whether their status comes back.",
     printcolumn(
         name = "READY",
         type_ = "string",
@@ -42,18 +43,20 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BindingPolicySpec {
-    /// Label selectors over ManagedClusters, ORed. An empty list selects no cluster; an empty selector selects all.
+    /// Label selectors over ManagedClusters, ORed. An empty list selects no cluster; an empty
+    /// selector selects all.
     #[serde(default)]
     pub cluster_selectors: Vec<LabelSelector>,
     /// Clauses that select objects, ORed.
     #[serde(default)]
     pub downsync: Vec<DownsyncClause>,
-    /// The place of the flag before KubeStellar 0.26: counts as set on every clause.
+    /// The flag's field before KubeStellar 0.26: if true, it applies to every clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub want_singleton_reported_state: Option<bool>,
 }
 
-/// One clause: a test that an object must pass whole, and what is wanted for the objects that pass it.
+/// One clause: tests, all of which an object must pass, and settings for the objects that pass
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -80,7 +83,7 @@ pub struct DownsyncClause {
     /// Object names; empty or `*` matches any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub object_names: Vec<String>,
-    /// Create the object and never update it. Workflows are always treated so.
+    /// Create the object and never update it. Always the case for Workflows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub create_only: bool,
     /// Names of StatusCollectors.
@@ -98,7 +101,7 @@ pub struct DownsyncClause {
     pub want_multi_wec_reported_state: bool,
 }
 
-/// What became of the policy.
+/// Observed state of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingPolicyStatus {
@@ -108,20 +111,21 @@ pub struct BindingPolicyStatus {
     /// Number of ManagedClusters that the cluster selectors match.
     #[serde(default)]
     pub clusters: i64,
-    /// Number of objects that the clauses select, Workflows among them.
+    /// Number of objects that the clauses select, including Workflows; of CronWorkflows, only those
+    /// to be copied.
     #[serde(default)]
     pub objects: i64,
-    /// How many copies are on their clusters, of how many that are to be (`12/14`): each selected object that is no Workflow, times
-    /// each matching cluster.
+    /// Number of copies on their clusters and number of all copies (`12/14`): each selected object
+    /// except Workflows, times each matching cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<String>,
-    /// `Ready`, `Synced`, `StatusCollectorsAvailable`, and what stands in their way.
+    /// Conditions `Ready`, `Synced`, `StatusCollectorsAvailable` and `Guarded`.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// What in the policy cannot be used, one sentence each.
+    /// Invalid parts of the policy, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// What in the policy works, but should be written otherwise, one sentence each.
+    /// Parts of the policy that work but should be written differently, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

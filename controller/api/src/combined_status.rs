@@ -1,13 +1,15 @@
-//! `CombinedStatus` of KubeStellar: what the StatusCollectors of one policy have collected of one object.
+//! `CombinedStatus` of KubeStellar: the values that the StatusCollectors of one policy have
+//! collected for one object.
 //!
-//! KubeStellar's fields: `results` stands at the top level, there is no spec and no status subresource. Which results there
-//! are, and under which name and labels, is decided in `argosy-core`.
+//! The fields are KubeStellar's: `results` is at the top level, and there is no spec and no status
+//! subresource. Not here: the choice of results, names and labels (`argosy-core`).
 
 use kube::{CustomResource, Resource, core::ObjectMeta};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What the derive makes the definition from; `crds.rs` puts `results` in the place of `spec`.
+/// The type from which the derive macro generates the definition; `crds.rs` replaces `spec` by
+/// `results`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "control.kubestellar.io",
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
     shortname = "cs",
     category = "kubestellar",
     namespaced,
-    doc = "CombinedStatus holds what the StatusCollectors of one BindingPolicy have collected of one object from its clusters.",
+    doc = "CombinedStatus contains the values that the StatusCollectors of one BindingPolicy have collected for one object from its clusters.",
     printcolumn(
         name = "SUBJECT_GROUP",
         type_ = "string",
@@ -48,7 +50,7 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct NoSpec {}
 
-/// What the StatusCollectors of one policy have collected of one object.
+/// Values that the StatusCollectors of one policy have collected for one object.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[resource(inherit = CombinedStatusOutline)]
 #[serde(rename_all = "camelCase")]
@@ -61,12 +63,12 @@ pub struct CombinedStatus {
     pub kind: String,
     /// Named after the UIDs of the object and of the policy.
     pub metadata: ObjectMeta,
-    /// One for each StatusCollector.
+    /// One entry per StatusCollector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<NamedStatusCombination>,
 }
 
-/// The table that one StatusCollector gives.
+/// The table of one StatusCollector.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedStatusCombination {
@@ -74,13 +76,13 @@ pub struct NamedStatusCombination {
     pub name: String,
     /// Names of the columns.
     pub column_names: Vec<String>,
-    /// The rows: one for each cluster, or one for each group.
+    /// Rows: one per cluster, or one per group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<StatusCombinationRow>,
-    /// What could not be evaluated, for which cluster.
+    /// Expressions that could not be evaluated, with their clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_errors: Vec<RowError>,
-    /// What could not be aggregated.
+    /// Aggregates that could not be computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aggregation_errors: Vec<AggregationError>,
 }
@@ -88,7 +90,7 @@ pub struct NamedStatusCombination {
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct StatusCombinationRow {
-    /// As many as there are names of columns.
+    /// The values, one per column.
     pub columns: Vec<Cell>,
 }
 
@@ -100,7 +102,7 @@ pub struct RowError {
     pub wec: Wec,
     /// The column, or `filter`.
     pub column_name: String,
-    /// What went wrong.
+    /// The error message.
     pub error: String,
 }
 
@@ -113,36 +115,37 @@ pub struct Wec {
     pub cluster_id: String,
 }
 
-/// An aggregate that could not be made.
+/// An aggregate that could not be computed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregationError {
     /// The column.
     pub column_name: String,
-    /// What went wrong.
+    /// The error message.
     pub error: String,
 }
 
-/// One value, which KubeStellar calls `Value`: the field that `type` names is set, and no other.
+/// One value, KubeStellar's `Value`: only the field that `type` names is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct Cell {
-    /// Which field holds the value.
+    /// Type of the value, which determines the field that is set.
     #[serde(rename = "type")]
     pub type_: CellType,
-    /// For `String`.
+    /// The value of type `String`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<String>,
-    /// For `Number`: integer or floating-point, in JavaScript Object Notation, and so a string.
+    /// The value of type `Number`: an integer or floating-point number in JavaScript Object
+    /// Notation, therefore a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub float: Option<String>,
-    /// For `Bool`.
+    /// The value of type `Bool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bool: Option<bool>,
-    /// For `Object`.
+    /// The value of type `Object`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub object: Option<serde_json::Value>,
-    /// For `Array`.
+    /// The value of type `Array`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub array: Option<serde_json::Value>,
@@ -161,7 +164,7 @@ pub enum CellType {
     Number,
     /// True or false.
     Bool,
-    /// Nothing.
+    /// Null.
     #[default]
     Null,
     /// JSON object.
@@ -171,12 +174,12 @@ pub enum CellType {
 }
 
 impl Cell {
-    /// The cell that says nothing.
+    /// A cell of type `Null`.
     pub fn null() -> Self {
         Self::default()
     }
 
-    /// A cell with a text.
+    /// A cell with a string.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             type_: CellType::String,
@@ -185,7 +188,7 @@ impl Cell {
         }
     }
 
-    /// A cell with a number that was printed before.
+    /// A cell with a number that is already formatted.
     pub fn number(printed: impl Into<String>) -> Self {
         Self {
             type_: CellType::Number,

@@ -1,7 +1,8 @@
-//! Condition types and reasons, and the two shapes a condition has.
+//! Condition types and reasons, and the two forms of conditions.
 //!
-//! Kubernetes conditions (`metav1.Condition`) stand on ManagedClusters, ManifestWorks and policies. Argo's
-//! Workflow conditions have type, status and message only, so there a reason is the first word of the message.
+//! ManagedClusters, ManifestWorks and policies have Kubernetes conditions (`metav1.Condition`).
+//! Argo's Workflow conditions have only type, status and message, so the reason is the first word
+//! of the message.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -10,29 +11,34 @@ use serde::{Deserialize, Serialize};
 
 /// Condition types on a WDS Workflow. All of them are ours; Argo's own types are left alone.
 pub mod workflow {
-    /// The Workflow is claimed for a cluster and its ManifestWork is there.
+    /// The Workflow is claimed for a cluster and its ManifestWork exists.
     pub const DISPATCHED: &str = "Dispatched";
-    /// The Workflow is selected but may have run here already, or cannot be read whole, so it is not sent.
+    /// The Workflow is selected but not sent, because it may have run on the control cluster
+    /// already, or cannot be read completely.
     pub const NOT_DISPATCHABLE: &str = "NotDispatchable";
-    /// More than one cluster could take the Workflow, so it is not sent.
+    /// More than one cluster matches the Workflow, so it is not sent.
     pub const AMBIGUOUS: &str = "Ambiguous";
-    /// Whether the agent of the claimed cluster is alive.
+    /// `True` if the agent of the claimed cluster renews its lease.
     pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 
-    /// Whether the whole status of the run can be shown.
+    /// `True` if the whole status of the run can be shown.
     pub const STATUS_COMPLETE: &str = "StatusComplete";
 
-    /// Whether what the user asked of the run could be done.
+    /// `True` if the user's requests for the run could be carried out.
     pub const CONTROL_APPLIED: &str = "ControlApplied";
 
+    /// The run starts no further step; the message names who has suspended it.
+    pub const SUSPENDED: &str = "Suspended";
+
     /// All types that Argosy owns on a Workflow.
-    pub const ALL: [&str; 6] = [
+    pub const ALL: [&str; 7] = [
         DISPATCHED,
         NOT_DISPATCHABLE,
         AMBIGUOUS,
         CLUSTER_REACHABLE,
         STATUS_COMPLETE,
         CONTROL_APPLIED,
+        SUSPENDED,
     ];
 }
 
@@ -42,39 +48,46 @@ pub mod manifest_work {
     pub const APPLIED: &str = "Applied";
     /// OCM: the objects of the manifests exist on the cluster.
     pub const AVAILABLE: &str = "Available";
-    /// The agent promises never to create this attempt.
+    /// The agent guarantees that it never creates this attempt.
     pub const WITHDRAWN: &str = "Withdrawn";
-    /// OCM, of one manifest: the values that were asked of its object's status are in the ManifestWork's.
+    /// `False` if the cluster's API server has not completed the agent's requests for ten seconds.
+    pub const ANSWERED: &str = "Answered";
+    /// OCM, of one manifest: the requested values of its object's status are in the status of the
+    /// ManifestWork.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
-    /// OCM, by a condition rule: the object, or each object with such a rule, has done what it is there for, and is not applied any more.
+    /// OCM, by a condition rule: the object, or each object with such a rule, has completed its
+    /// task and is not applied any more.
     pub const COMPLETE: &str = "Complete";
-    /// OCM, by a condition rule: of the whole, true where any object says so.
+    /// OCM, by a condition rule; of the ManifestWork: `True` if any object is progressing.
     pub const PROGRESSING: &str = "Progressing";
-    /// Of one manifest: `False` where the agent may not watch the kind, so that it looks only now and then.
+    /// Of one manifest: `False` if the agent may not watch the kind and polls it instead.
     pub const WATCHED: &str = "Watched";
 }
 
 /// Condition types on a BindingPolicy, as KubeStellar names them.
 pub mod binding_policy {
-    /// Whether the policy can be used, and selects clusters and anything to send.
+    /// `True` if the policy is valid, and selects clusters and objects.
     pub const READY: &str = "Ready";
-    /// Whether everything that it selects is on its clusters; absent where that is nothing but Workflows.
+    /// `True` if all selected objects are on their clusters; absent if only Workflows are selected.
     pub const SYNCED: &str = "Synced";
-    /// Whether the StatusCollectors that it names are there; absent where it names none.
+    /// `True` if the StatusCollectors that the policy names exist; absent if it names none.
     pub const COLLECTORS_AVAILABLE: &str = "StatusCollectorsAvailable";
+    /// `False` if the policy's selection does not fit into the admission policy `argosy-create`;
+    /// absent otherwise. The admission webhook still holds the selected Workflows.
+    pub const GUARDED: &str = "Guarded";
 }
 
 /// Condition types on a ManagedCluster.
 pub mod managed_cluster {
     /// OCM: the cluster's agent renews its lease.
     pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-    /// OCM: the hub's administrator has accepted the cluster. Only OCM's hub writes it.
+    /// OCM: the hub's administrator has accepted the cluster. Only OCM's hub writes this condition.
     pub const HUB_ACCEPTED: &str = "HubAcceptedManagedCluster";
     /// OCM: the cluster's agent has joined.
     pub const JOINED: &str = "ManagedClusterJoined";
-    /// The cluster's artifact repository points at a bucket that can be written and read.
+    /// The cluster's artifact repository refers to a bucket that can be written and read.
     pub const ARTIFACT_REPOSITORY_READY: &str = "ArtifactRepositoryReady";
-    /// That bucket is the one which the control cluster's argo-server reads from.
+    /// The bucket is the one from which the control cluster's argo-server reads.
     pub const ARTIFACT_REPOSITORY_SHARED: &str = "ArtifactRepositoryShared";
     /// The cluster serves Argo's Workflow API.
     pub const ARGO_READY: &str = "ArgoReady";
@@ -82,27 +95,31 @@ pub mod managed_cluster {
 
 /// Condition types on a CertificateSigningRequest, as Kubernetes names them.
 pub mod signing_request {
-    /// It is to be signed.
+    /// The request is to be signed.
     pub const APPROVED: &str = "Approved";
-    /// It is not to be signed.
+    /// The request is not to be signed.
     pub const DENIED: &str = "Denied";
-    /// The signer could not sign it.
+    /// The signer could not sign the request.
     pub const FAILED: &str = "Failed";
 }
 
 /// Reasons, the machine-readable word of a condition or Event.
 pub mod reason {
-    /// The claim stands; the ManifestWork is in the mailbox or about to be.
+    /// The Workflow is claimed, and its ManifestWork is in the mailbox or about to be created.
     pub const CLAIMED: &str = "Claimed";
     /// The Workflow was sent to a cluster.
     pub const DISPATCHED: &str = "Dispatched";
     /// The run is reported for the first time.
     pub const STARTED: &str = "Started";
+    /// The labels of a run have changed, and it stays on the cluster where it has started.
+    pub const STAYS: &str = "Stays";
     /// The object is on the cluster.
     pub const CREATED: &str = "Created";
+    /// The copy of a CronWorkflow on a cluster is removed.
+    pub const TAKEN_BACK: &str = "TakenBack";
     /// The attempt ended and its outcome is recorded.
     pub const FINISHED: &str = "Finished";
-    /// Somebody deleted the object on its cluster before it had ended.
+    /// The object was deleted on its cluster before it had ended.
     pub const DELETED_ON_CLUSTER: &str = "DeletedOnCluster";
     /// No BindingPolicy selects the Workflow.
     pub const NO_POLICY: &str = "NoPolicy";
@@ -110,35 +127,41 @@ pub mod reason {
     pub const NO_CLUSTER: &str = "NoCluster";
     /// Several ManagedClusters match.
     pub const SEVERAL_CLUSTERS: &str = "SeveralClusters";
-    /// The Workflow has a run for every cluster that its policies match.
+    /// The Workflow has a run on every cluster that its policies match.
     pub const EVERY_CLUSTER: &str = "EveryCluster";
-    /// The Workflow is for more clusters than it can have runs.
+    /// The Workflow matches more clusters than it can have runs.
     pub const TOO_MANY_CLUSTERS: &str = "TooManyClusters";
-    /// Another Workflow has the name that a run of this one is to have.
+    /// Another Workflow has the name of a run of this one.
     pub const NAME_TAKEN: &str = "NameTaken";
-    /// What was asked of the Workflow can only be asked of its runs, one by one.
+    /// The request can only be made for the runs of the Workflow, one by one.
     pub const ASK_THE_RUNS: &str = "AskTheRuns";
+    /// A user requested it on the control cluster.
+    pub const ASKED: &str = "Asked";
+    /// It was done on the cluster itself, not at the request of the control cluster.
+    pub const ON_CLUSTER: &str = "OnCluster";
     /// The Workflow was not held when it was first seen.
     pub const NOT_HELD: &str = "NotHeld";
     /// The Workflow has run or ended on the control cluster.
     pub const ALREADY_STARTED: &str = "AlreadyStarted";
     /// The cluster has no mailbox namespace in the ITS.
     pub const MAILBOX_MISSING: &str = "MailboxMissing";
-    /// The API server refused a write.
+    /// The API server rejected a write.
     pub const REFUSED: &str = "Refused";
+    /// The API server cannot execute a request, or does not respond in time.
+    pub const UNANSWERED: &str = "Unanswered";
     /// The Workflow waits until its former cluster has confirmed that it never started there.
     pub const MOVING: &str = "Moving";
     /// The cluster's lease is not renewed.
     pub const LEASE_EXPIRED: &str = "LeaseExpired";
     /// The cluster never renewed a lease.
     pub const NEVER_JOINED: &str = "NeverJoined";
-    /// The ManagedCluster is gone from the ITS.
+    /// The ManagedCluster was deleted from the ITS.
     pub const CLUSTER_GONE: &str = "ClusterGone";
-    /// The cluster was taken out of the fleet.
+    /// The cluster was removed from the fleet.
     pub const CLUSTER_REMOVED: &str = "ClusterRemoved";
-    /// Every cluster that could take the Workflow is cordoned.
+    /// Every matching cluster is cordoned.
     pub const CLUSTER_CORDONED: &str = "ClusterCordoned";
-    /// The cluster was lost, and the Workflow starts anew on another one.
+    /// The cluster was lost, and the Workflow starts again on another one.
     pub const RERUN: &str = "Rerun";
     /// The lease is renewed in time.
     pub const LEASE_RENEWED: &str = "LeaseRenewed";
@@ -152,43 +175,50 @@ pub mod reason {
     pub const TEMPLATE_MISSING: &str = "TemplateMissing";
     /// A template in the object cannot be expanded for its cluster.
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
-    /// An object of the same name that is not ours is in the way.
+    /// An object with the same name exists that is not ours.
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.
     pub const OTHER_ATTEMPT: &str = "OtherAttempt";
-    /// The attempt was sent to another cluster that had this name, and may have started there.
+    /// The attempt was sent to another cluster with the same name, and may have started there.
     pub const OTHER_CLUSTER: &str = "OtherCluster";
-    /// The manifest is not what this agent carries out.
+    /// The agent does not support the manifest.
     pub const UNSUPPORTED_MANIFEST: &str = "UnsupportedManifest";
     /// The attempt was never created and never will be.
     pub const NEVER_CREATED: &str = "NeverCreated";
-    /// The attempt was created before the withdrawal was seen.
+    /// The attempt was created before the agent saw the request to withdraw it.
     pub const ALREADY_CREATED: &str = "AlreadyCreated";
-    /// Everything is as it should be.
+    /// There is no problem.
     pub const READY: &str = "Ready";
-    /// Something in the object's specification cannot be used.
+    /// A part of the object's specification is invalid.
     pub const INVALID: &str = "Invalid";
+    /// The selection of the policies is longer than an API server accepts.
+    pub const SELECTION_TOO_LONG: &str = "SelectionTooLong";
     /// Every object is on its clusters.
     pub const APPLIED: &str = "Applied";
-    /// Some objects are on their way to their clusters.
+    /// Some objects are still being sent to their clusters.
     pub const APPLYING: &str = "Applying";
-    /// Some objects cannot be brought to their clusters.
+    /// Some objects cannot be applied on their clusters.
     pub const FAILING: &str = "Failing";
-    /// Something of the object cannot be read, or is nested too deep to be sent on.
+    /// A part of the object cannot be read, or is nested too deeply to be sent.
     pub const UNREADABLE: &str = "Unreadable";
-    /// Nothing matches.
+    /// No object or cluster matches.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
+    /// No API serves any of the kinds that the policy names.
+    pub const NOT_SERVED: &str = "NotServed";
     /// The artifact repository is not configured.
     pub const NOT_CONFIGURED: &str = "NotConfigured";
-    /// The bucket cannot be written and read back.
+    /// The bucket cannot be written or read back.
     pub const UNREACHABLE: &str = "Unreachable";
     /// The artifact repository of a cluster is not the one of the control cluster.
     pub const DIFFERENT_BUCKET: &str = "DifferentBucket";
     /// The last report of a run is lost, so that only its end is known.
     pub const REPORT_LOST: &str = "ReportLost";
-    /// What the cluster reports of a run cannot be the status of a Workflow.
+    /// The reported state of a run is not a valid status of a Workflow.
     pub const REPORT_INVALID: &str = "ReportInvalid";
-    /// The run had gone on before what was asked of it arrived, or was taken back before it began.
+    /// Some artifacts of a run are shown without their locations, because only the run's cluster
+    /// reports these.
+    pub const LOCATIONS_WITHHELD: &str = "LocationsWithheld";
+    /// The run had continued before the request arrived, or was withdrawn before it began.
     pub const OVERTAKEN: &str = "Overtaken";
     /// OCM, of a ManifestWork: all manifests are applied.
     pub const WORK_COMPLETE: &str = "AppliedManifestWorkComplete";
@@ -206,13 +236,13 @@ pub mod reason {
     pub const RESOURCE_AVAILABLE: &str = "ResourceAvailable";
     /// OCM, of one manifest: its object does not exist.
     pub const RESOURCE_NOT_AVAILABLE: &str = "ResourceNotAvailable";
-    /// OCM: nothing was asked of the object's status.
+    /// OCM: no values of the object's status are requested.
     pub const NO_FEEDBACK: &str = "NoStatusFeedbackSynced";
-    /// OCM: all that was asked of the object's status is there.
+    /// OCM: all requested values of the object's status are present.
     pub const FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
-    /// OCM: something that was asked of the object's status cannot be told.
+    /// OCM: a requested value of the object's status cannot be reported.
     pub const FEEDBACK_FAILED: &str = "StatusFeedbackSyncFailed";
-    /// OCM: what the reasons of all conditions begin with that come of condition rules.
+    /// OCM: the prefix of the reasons of all conditions from condition rules.
     pub const CONDITION_RULE: &str = "ConditionRule";
     /// OCM: a condition rule was evaluated.
     pub const CONDITION_RULE_EVALUATED: &str = "ConditionRuleEvaluated";
@@ -220,40 +250,42 @@ pub mod reason {
     pub const CONDITION_RULE_INVALID: &str = "ConditionRuleInvalid";
     /// OCM: an expression of a condition rule failed.
     pub const CONDITION_RULE_EXPRESSION_ERROR: &str = "ConditionRuleExpressionError";
-    /// OCM: a condition rule could not be evaluated for a reason that is not its own.
+    /// OCM: a condition rule could not be evaluated for a reason that is not in the rule.
     pub const CONDITION_RULE_INTERNAL_ERROR: &str = "ConditionRuleInternalError";
-    /// OCM, of a ManifestWork: made of the conditions that rules gave its manifests.
+    /// OCM, of a ManifestWork: aggregated from the conditions of its manifests that rules have set.
     pub const CONDITION_RULES_AGGREGATED: &str = "ConditionRulesAggregated";
-    /// OCM, of a ManifestWork: of some objects it is not known whether they are available.
+    /// OCM, of a ManifestWork: the availability of some objects is unknown.
     pub const RESOURCES_STATUS_UNKNOWN: &str = "ResourcesStatusUnknown";
-    /// The API server does not let the agent list the kind.
+    /// The API server does not allow the agent to list the kind.
     pub const FORBIDDEN: &str = "Forbidden";
-    /// The node status lies in the cluster's SQL database and cannot be read from here.
+    /// The node status is in the cluster's SQL database and cannot be read by Argosy.
     pub const NODES_OFFLOADED: &str = "NodesOffloaded";
-    /// A request for a certificate: the first one, asked for with the cluster's bootstrap account.
+    /// A certificate request: the first one, made with the cluster's bootstrap account.
     pub const AGENT_JOINS: &str = "AgentJoins";
-    /// A request for a certificate: asked for with one that was issued for the cluster.
+    /// A certificate request: made with a certificate that was issued for the cluster.
     pub const AGENT_RENEWS: &str = "AgentRenews";
-    /// A request for a certificate that asks for more than the identity of one agent, or is malformed.
+    /// A certificate request for more than the identity of one agent, or a malformed one.
     pub const NOT_AN_AGENTS_REQUEST: &str = "NotAnAgentsRequest";
-    /// A request for a certificate that lasts longer than is allowed, or says nothing about it.
+    /// A certificate request with a longer lifetime than allowed, or without a lifetime.
     pub const LASTS_TOO_LONG: &str = "LastsTooLong";
-    /// A request for a certificate by somebody who is neither the agent that it names nor the bootstrap account of its cluster.
+    /// A certificate request by a user who is neither the agent named in it nor the bootstrap
+    /// account of its cluster.
     pub const FOREIGN_REQUESTER: &str = "ForeignRequester";
-    /// A request for a certificate of a cluster that is not in the inventory.
+    /// A certificate request for a cluster that is not in the inventory.
     pub const UNKNOWN_CLUSTER: &str = "UnknownCluster";
-    /// A request for a certificate of a cluster that is not accepted.
+    /// A certificate request for a cluster that is not accepted.
     pub const NOT_ACCEPTED: &str = "NotAccepted";
-    /// A request for a certificate that was not made with one that is recorded for the cluster.
+    /// A certificate request that was not made with one of the certificates recorded for the
+    /// cluster.
     pub const UNKNOWN_CERTIFICATE: &str = "UnknownCertificate";
-    /// A request for a certificate while another one of the cluster is approved and not signed yet.
+    /// A certificate request while another one of the cluster is approved but not signed yet.
     pub const ANOTHER_PENDING: &str = "AnotherPending";
 }
 
-/// A condition of an Argo Workflow: type, status and message, nothing else (Argo's schema).
+/// A condition of an Argo Workflow: only type, status and message (Argo's schema).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowCondition {
-    /// One of [`workflow`] for ours.
+    /// The condition type; Argosy's are in [`workflow`].
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
@@ -274,7 +306,7 @@ impl WorkflowCondition {
     }
 }
 
-/// A Kubernetes condition that began at `now`.
+/// A Kubernetes condition with the transition time `now`.
 pub fn condition(type_: &str, status: bool, reason: &str, message: &str, now: Timestamp) -> Condition {
     Condition {
         type_: type_.to_owned(),
@@ -286,8 +318,8 @@ pub fn condition(type_: &str, status: bool, reason: &str, message: &str, now: Ti
     }
 }
 
-/// Puts `condition` in place of the one of its type and says whether anything but the time differs. The time
-/// of the last transition is kept while the status stays (Kubernetes API conventions).
+/// Sets the condition of its type, and returns true if anything but the time has changed. The time
+/// of the last transition is kept if the status is the same (Kubernetes API conventions).
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
     let Some(known) = conditions.iter_mut().find(|known| known.type_ == condition.type_) else {
         conditions.push(condition);

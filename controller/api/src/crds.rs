@@ -1,6 +1,7 @@
 //! The CustomResourceDefinitions generated from the types, for `argosy crds` and the charts.
 //!
-//! Only what the derive cannot say is added here: fields at the top level of a WorkStatus and of a CombinedStatus.
+//! Here are only additions that the derive macro does not support: fields at the top level of a
+//! WorkStatus and of a CombinedStatus.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
@@ -29,7 +30,7 @@ pub fn kubestellar() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The CRDs of Open Cluster Management that an ITS needs, for where no hub of OCM has brought them.
+/// The CRDs of Open Cluster Management that an ITS needs if OCM is not installed.
 pub fn open_cluster_management() -> Vec<CustomResourceDefinition> {
     vec![ManagedCluster::crd(), ManifestWork::crd()]
 }
@@ -39,8 +40,8 @@ pub fn agent() -> Vec<CustomResourceDefinition> {
     vec![AppliedManifestWork::crd()]
 }
 
-/// `status` and `reported` stand beside `spec`. Both are atomic: they are always written whole, and one managed
-/// field each keeps `managedFields` from growing with the number of nodes.
+/// Adds `status` and `reported` beside `spec`. Both are atomic: they are always written as a whole,
+/// and with one managed field each, `managedFields` does not grow with the number of nodes.
 fn work_status() -> CustomResourceDefinition {
     let mut crd = WorkStatusOutline::crd();
     if let Some(schema) = schema_of(&mut crd) {
@@ -55,7 +56,7 @@ fn work_status() -> CustomResourceDefinition {
     crd
 }
 
-/// `results` stands in the place of `spec`.
+/// Replaces `spec` by `results`.
 fn combined_status() -> CustomResourceDefinition {
     let mut crd = CombinedStatusOutline::crd();
     if let Some(schema) = schema_of(&mut crd) {
@@ -74,7 +75,7 @@ fn combined_status() -> CustomResourceDefinition {
     crd
 }
 
-/// The schema of a definition, which has one version.
+/// The schema of a definition with one version.
 fn schema_of(crd: &mut CustomResourceDefinition) -> Option<&mut JSONSchemaProps> {
     let version = crd.spec.versions.first_mut()?;
     version.schema.as_mut()?.open_api_v3_schema.as_mut()
@@ -90,9 +91,18 @@ fn any_object() -> JSONSchemaProps {
     }
 }
 
-/// With the settings of kube's derive, because the schema must be structural (KEP-1185).
+/// The schema of the output of commands that print `T`; optional fields are not required.
+pub fn printed<T: JsonSchema>() -> Option<JSONSchemaProps> {
+    structural::<T>(SchemaSettings::openapi3().for_serialize())
+}
+
 fn generated<T: JsonSchema>() -> Option<JSONSchemaProps> {
-    let generator = SchemaSettings::openapi3()
+    structural::<T>(SchemaSettings::openapi3())
+}
+
+/// Uses the settings of kube's derive macro, because the schema must be structural (KEP-1185).
+fn structural<T: JsonSchema>(settings: SchemaSettings) -> Option<JSONSchemaProps> {
+    let generator = settings
         .with(|settings| {
             settings.inline_subschemas = true;
             settings.meta_schema = None;

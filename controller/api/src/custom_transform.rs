@@ -1,12 +1,13 @@
-//! `CustomTransform` of KubeStellar: what is removed from objects of one resource before they are sent.
+//! `CustomTransform` of KubeStellar: the parts that are removed from objects of one resource before
+//! they are sent.
 //!
-//! The wire type only. Compiling and applying is the crate `argosy-transforms`.
+//! Not here: compiling and applying (the crate `argosy-transforms`).
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Removes parts of every object of one resource on its way to a cluster.
+/// Parts that are removed from every object of one resource before it is sent to a cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "control.kubestellar.io",
@@ -35,23 +36,24 @@ pub struct CustomTransformSpec {
     pub api_group: String,
     /// Lower-case plural resource name of the objects.
     pub resource: String,
-    /// JSONPaths (RFC 9535, for example `$.spec.suspend`) of what is removed; at most 64 of at most 1024 bytes.
+    /// JSONPaths of the removed parts (RFC 9535, for example `$.spec.suspend`); at most 64 of at
+    /// most 1024 bytes.
     #[serde(default)]
     #[schemars(length(max = 64), inner(length(max = 1024)))]
     pub remove: Vec<String>,
 }
 
-/// What became of the transform.
+/// Observed state of the transform.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomTransformStatus {
     /// Generation of the transform that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// What in the transform cannot be used; the rest of it is.
+    /// Invalid parts of the transform; the other parts are applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// What may surprise, such as a second transform of the same resource.
+    /// Warnings, for example about a second transform of the same resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -1,7 +1,8 @@
-//! The certificates of a cluster's agent, as its ManagedCluster records them ([`names::CERTIFICATES_ANNOTATION`]).
+//! The certificates of a cluster's agent, as recorded on its ManagedCluster
+//! ([`names::CERTIFICATES_ANNOTATION`]).
 //!
-//! The agent may not write that annotation: it writes the status only. Not here: which certificate is recorded and which is
-//! forgotten (`argosy_core::approval`).
+//! The agent may not write that annotation: it may write only the status. Not here: the choice of
+//! the certificates that are recorded and removed (`argosy_core::hub::approval`).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,16 +13,17 @@ use crate::{ManagedCluster, names};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IssuedCertificate {
-    /// When it was asked for: creation of its CertificateSigningRequest, on the clock of the ITS. Its `notBefore` is earlier, as
-    /// signers allow for clocks that are apart.
+    /// Time of the request: creation of the CertificateSigningRequest, on the clock of the ITS. The
+    /// certificate's `notBefore` is earlier, because signers allow for clock skew.
     pub requested_at: Timestamp,
-    /// When it ends.
+    /// End of the certificate's validity.
     pub not_after: Timestamp,
-    /// SHA-256 of the certificate (DER) in hexadecimal, as an API server names the credential of whoever shows it.
+    /// SHA-256 of the certificate (DER) in hexadecimal. An API server uses it as the credential ID
+    /// of the certificate's user.
     pub sha256: String,
 }
 
-/// The certificates that are recorded, the oldest first. An annotation that nobody can read records none.
+/// The recorded certificates, the oldest first. An annotation that cannot be parsed records none.
 pub fn certificates(cluster: &ManagedCluster) -> Vec<IssuedCertificate> {
     let annotations = cluster.metadata.annotations.as_ref();
     let text = annotations.and_then(|known| known.get(names::CERTIFICATES_ANNOTATION));
@@ -32,19 +34,22 @@ pub fn certificates(cluster: &ManagedCluster) -> Vec<IssuedCertificate> {
     known
 }
 
-/// When the last of the recorded certificates ends, which need not be the one that was asked for last.
+/// The latest end of validity of the recorded certificates. It need not be that of the certificate
+/// that was requested last.
 pub fn last_end(cluster: &ManagedCluster) -> Option<Timestamp> {
     certificates(cluster).iter().map(|known| known.not_after).max()
 }
 
-/// When somebody last asked for another certificate ([`names::ROTATE_CERTIFICATE`]); what is no time asks for nothing.
+/// The time at which a user last requested another certificate ([`names::ROTATE_CERTIFICATE`]). An
+/// invalid time requests none.
 pub fn rotation_wish(cluster: &ManagedCluster) -> Option<Timestamp> {
     let annotations = cluster.metadata.annotations.as_ref()?;
     annotations.get(names::ROTATE_CERTIFICATE)?.parse().ok()
 }
 
-/// A certificate that was asked for before this is to be replaced: somebody wished for another one, or it was issued to an earlier cluster
-/// of this name, so that it is not recorded and no other is given for it.
+/// A certificate that was requested before this time is to be replaced: a user requested another
+/// one, or it was issued to an earlier cluster with this name, so that it is not recorded and
+/// cannot be renewed.
 pub fn replaced_before(cluster: &ManagedCluster) -> Option<Timestamp> {
     let registered = cluster.metadata.creation_timestamp.as_ref();
     rotation_wish(cluster).max(registered.map(|time| time.0))

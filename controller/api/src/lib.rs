@@ -1,8 +1,8 @@
-//! Wire types of everything Argosy reads and writes, and the name of everything it puts on objects.
+//! Wire types of everything that Argosy reads and writes, and every name that it uses on objects.
 //!
-//! Owned here: the KubeStellar, Open Cluster Management and Argo kinds as far as Argosy needs them, the CRDs
-//! generated from them, and every label, annotation, finalizer, condition and reason. Not here: any rule
-//! about what to do with them (`argosy-core`), and any request (`argosy`).
+//! Owned here: the KubeStellar, Open Cluster Management and Argo kinds as far as Argosy needs them,
+//! the CRDs generated from them, and every label, annotation, finalizer, condition and reason. Not
+//! here: the logic that uses them (`argosy-core`), and requests (`argosy`).
 
 pub mod applied_manifest_work;
 pub mod binding;

@@ -1,7 +1,8 @@
 //! `ManagedCluster` of Open Cluster Management: one cluster of the inventory.
 //!
-//! All fields of OCM 1.2, so that nothing that others write is pruned where Argosy brings the definition. What Argosy's agent
-//! writes of them, and when it leaves that to OCM's, is in `argosy_core::facts`.
+//! It has all fields of OCM 1.2, so that fields of other writers are not pruned if Argosy installs
+//! the definition. Not here: the fields that Argosy's agent writes, and the condition under which
+//! it leaves them to OCM's agent (`argosy_core::model::cluster_info`).
 
 use std::collections::BTreeMap;
 
@@ -51,16 +52,16 @@ use serde_json::Value;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSpec {
-    /// Addresses of the cluster's API server, where the hub can reach one.
+    /// Addresses of the cluster's API server, if the hub can reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
-    /// The hub's administrator has accepted the cluster.
+    /// True if the hub's administrator has accepted the cluster.
     #[serde(default)]
     pub hub_accepts_client: bool,
     /// Seconds between renewals of the cluster's lease.
     #[serde(default = "default_lease_duration_seconds")]
     pub lease_duration_seconds: i32,
-    /// What keeps OCM's placements off the cluster, unless they tolerate it.
+    /// Taints, which OCM's placements avoid unless they tolerate them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
 }
@@ -75,13 +76,14 @@ fn default_lease_duration_seconds() -> i32 {
 pub struct ClientConfig {
     /// The address.
     pub url: String,
-    /// Who has signed its certificate, in base64; by default any authority that the reader trusts.
+    /// CA bundle of the server's certificate, in base64; by default, the reader's trusted
+    /// authorities.
     #[serde(default, rename = "caBundle", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: Option<String>,
 }
 
-/// What keeps OCM's placements off a cluster.
+/// A taint, which OCM's placements avoid unless they tolerate it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
@@ -95,19 +97,19 @@ pub struct Taint {
     /// `NoSelect`, `PreferNoSelect` or `NoSelectIfNew`.
     #[schemars(extend("enum" = ["NoSelect", "PreferNoSelect", "NoSelectIfNew"]))]
     pub effect: String,
-    /// Since when; the seconds that a placement tolerates it count from here.
+    /// Time at which the taint was added; the toleration seconds of a placement count from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// What is known of the cluster.
+/// Observed state of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
     /// `ManagedClusterConditionAvailable` and others.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// What its nodes have, in all.
+    /// Total resources of its nodes.
     #[serde(
         default,
         deserialize_with = "quantities",
@@ -115,7 +117,7 @@ pub struct ManagedClusterStatus {
     )]
     #[schemars(schema_with = "quantities_schema")]
     pub capacity: Resources,
-    /// What its nodes have for pods, in all.
+    /// Total resources of its nodes for pods.
     #[serde(
         default,
         deserialize_with = "quantities",
@@ -123,24 +125,24 @@ pub struct ManagedClusterStatus {
     )]
     #[schemars(schema_with = "quantities_schema")]
     pub allocatable: Resources,
-    /// Versions of what runs there.
+    /// Versions of the software on the cluster.
     #[serde(default, skip_serializing_if = "ClusterVersion::is_unknown")]
     pub version: ClusterVersion,
-    /// Facts the cluster claims about itself.
+    /// Facts that the cluster reports about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_claims: Vec<ClusterClaim>,
-    /// Namespaces that OCM's cluster sets keep there.
+    /// Namespaces that OCM's cluster sets maintain on the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_namespaces: Vec<ManagedNamespace>,
 }
 
-/// Amounts by resource, as `cpu` or `memory`.
+/// Amounts by resource, such as `cpu` or `memory`.
 pub type Resources = BTreeMap<String, Quantity>;
 
-/// Versions of what runs on a cluster.
+/// Versions of the software on a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ClusterVersion {
-    /// Version of Kubernetes, as `v1.34.4`.
+    /// Version of Kubernetes, for example `v1.34.4`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes: String,
 }
@@ -151,7 +153,7 @@ impl ClusterVersion {
     }
 }
 
-/// One fact that a cluster claims about itself.
+/// One fact that a cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ClusterClaim {
     /// Name of the fact.
@@ -162,7 +164,7 @@ pub struct ClusterClaim {
     pub value: String,
 }
 
-/// A namespace that one of OCM's cluster sets keeps on a cluster.
+/// A namespace that one of OCM's cluster sets maintains on a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedNamespace {
@@ -175,7 +177,7 @@ pub struct ManagedNamespace {
     pub conditions: Vec<Condition>,
 }
 
-/// A quantity may be written as a number, too.
+/// A quantity may also be a JSON number.
 fn quantities<'de, D: Deserializer<'de>>(from: D) -> Result<Resources, D::Error> {
     let read = Option::<BTreeMap<String, Value>>::deserialize(from)?.unwrap_or_default();
     let amount = |value: Value| match value {
@@ -231,7 +233,7 @@ mod tests {
         });
         let cluster: ManagedCluster = serde_json::from_value(text.clone()).unwrap();
         let mut written = serde_json::to_value(&cluster).unwrap();
-        // Empty and absent are the same here.
+        // The type does not distinguish an empty list from an absent one.
         written["status"]["managedNamespaces"][0]["conditions"] = json!([]);
         assert_eq!(written, text);
     }

@@ -1,26 +1,26 @@
-//! The part of a ManifestWork's status that speaks of single objects.
+//! The part of a ManifestWork's status about single objects.
 //!
-//! The wire types only, as OCM 1.2 has them.
+//! Wire types only, as in OCM 1.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of each object.
+/// Observed state of each object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ResourceStatus {
-    /// One entry for each manifest.
+    /// One entry per manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<ManifestCondition>,
 }
 
-/// What became of one object.
+/// Observed state of one object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestCondition {
-    /// Which object.
+    /// The object.
     pub resource_meta: ResourceMeta,
-    /// What of its status was asked for.
+    /// Requested values of the object's status.
     #[serde(default, skip_serializing_if = "StatusFeedback::is_empty")]
     pub status_feedback: StatusFeedback,
     /// `Applied`, `Available`, `StatusFeedbackSynced`.
@@ -28,10 +28,10 @@ pub struct ManifestCondition {
     pub conditions: Vec<Condition>,
 }
 
-/// Which object.
+/// An object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ResourceMeta {
-    /// Its place among the manifests, from 0.
+    /// Index of its manifest, from 0.
     #[serde(default)]
     pub ordinal: i32,
     /// API group, `""` for core.
@@ -54,7 +54,7 @@ pub struct ResourceMeta {
     pub namespace: String,
 }
 
-/// What of an object's status was asked for.
+/// Requested values of an object's status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct StatusFeedback {
     /// The values, by name.
@@ -63,7 +63,7 @@ pub struct StatusFeedback {
 }
 
 impl StatusFeedback {
-    /// Whether there is no value.
+    /// Returns true if there is no value.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -73,7 +73,7 @@ impl StatusFeedback {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackValue {
-    /// Under which name it was asked for.
+    /// Name under which the value was requested.
     pub name: String,
     /// The value.
     pub field_value: FieldValue,
@@ -83,7 +83,7 @@ pub struct FeedbackValue {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldValue {
-    /// `Integer`, `String`, `Boolean` or `JsonRaw`: which of the others is set.
+    /// `Integer`, `String`, `Boolean` or `JsonRaw`; only the field of that type is set.
     #[serde(rename = "type")]
     pub type_: String,
     /// An integer.
@@ -92,7 +92,7 @@ pub struct FieldValue {
     /// A string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<String>,
-    /// A truth.
+    /// A boolean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boolean: Option<bool>,
     /// A list or an object as JSON, at most 1024 bytes.

@@ -1,7 +1,9 @@
-//! `ManifestWork` of Open Cluster Management: objects to be created in one cluster, in its mailbox namespace.
+//! `ManifestWork` of Open Cluster Management: objects to be created on one cluster, stored in its
+//! mailbox namespace.
 //!
-//! All fields of OCM 1.2, so that nothing that others write is pruned where Argosy brings the definition. Argosy puts one object
-//! into each ManifestWork of its own. What the parts of the status are is in [`crate::manifest_status`].
+//! It has all fields of OCM 1.2, so that fields of other writers are not pruned if Argosy installs
+//! the definition. Argosy creates one ManifestWork per object. The parts of the status are in
+//! [`crate::manifest_status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -11,7 +13,7 @@ use serde_json::Value;
 
 use crate::manifest_status::ResourceStatus;
 
-/// Objects to be created in the cluster whose mailbox namespace this lies in.
+/// Objects to be created on the cluster whose mailbox namespace contains this ManifestWork.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "work.open-cluster-management.io",
@@ -21,7 +23,14 @@ use crate::manifest_status::ResourceStatus;
     namespaced,
     status = "ManifestWorkStatus",
     derive = "PartialEq",
-    doc = "ManifestWork holds objects to be created in the cluster whose mailbox namespace it lies in.",
+    doc = "ManifestWork contains objects to be created on the cluster whose mailbox namespace contains it.",
+    // The kind is read from the manifest itself, so that the column also works for ManifestWorks of
+    // others.
+    printcolumn(
+        name = "KIND",
+        type_ = "string",
+        json_path = ".spec.workload.manifests[0].kind"
+    ),
     printcolumn(
         name = "ORIGIN",
         type_ = "string",
@@ -44,13 +53,13 @@ pub struct ManifestWorkSpec {
     /// The objects.
     #[serde(default)]
     pub workload: ManifestsTemplate,
-    /// What becomes of the objects when the ManifestWork is deleted.
+    /// Treatment of the objects when the ManifestWork is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_option: Option<DeleteOption>,
-    /// How single objects are to be treated.
+    /// Settings for single objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_configs: Vec<ManifestConfig>,
-    /// In whose name the objects are written.
+    /// Identity with which the objects are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<Executor>,
 }
@@ -64,38 +73,39 @@ pub struct ManifestsTemplate {
     pub manifests: Vec<Value>,
 }
 
-/// What becomes of the objects of a ManifestWork that is deleted.
+/// Treatment of the objects of a deleted ManifestWork.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOption {
     /// `Foreground`, the default, `Orphan` or `SelectivelyOrphan`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub propagation_policy: String,
-    /// Which objects stay, where the policy is `SelectivelyOrphan`.
+    /// Objects that are not deleted, if the policy is `SelectivelyOrphan`.
     #[serde(
         default,
         rename = "selectivelyOrphans",
         skip_serializing_if = "Option::is_none"
     )]
     pub selectively_orphans: Option<SelectivelyOrphans>,
-    /// Seconds after which a ManifestWork is deleted whose condition `Complete`, which comes of condition rules, is true.
+    /// Seconds after which a ManifestWork is deleted whose condition `Complete`, which is set by
+    /// condition rules, is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i64>,
 }
 
-/// Which objects stay.
+/// Objects that are not deleted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectivelyOrphans {
-    /// One entry for each object.
+    /// One entry per object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphaning_rules: Vec<ResourceIdentifier>,
 }
 
-/// In whose name the objects of a ManifestWork are written.
+/// Identity with which the objects of a ManifestWork are written.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct Executor {
-    /// Who.
+    /// The identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<ExecutorSubject>,
 }
@@ -107,7 +117,7 @@ pub struct ExecutorSubject {
     /// `ServiceAccount`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Which service account.
+    /// The service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ExecutorAccount>,
 }
@@ -115,29 +125,29 @@ pub struct ExecutorSubject {
 /// A service account of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ExecutorAccount {
-    /// Its namespace.
+    /// Namespace of the service account.
     pub namespace: String,
-    /// Its name.
+    /// Name of the service account.
     pub name: String,
 }
 
-/// How one object is to be treated.
+/// Settings for one object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestConfig {
-    /// Which objects: in name and namespace, `*` stands for any text. Of several entries for one object, the first that says
-    /// something of a matter counts for that.
+    /// Objects to which the settings apply: in name and namespace, `*` matches any text. If several
+    /// entries match an object, the first that contains a setting determines it.
     pub resource_identifier: ResourceIdentifier,
-    /// What of the object's status comes back in the ManifestWork's.
+    /// Values of the object's status that are returned in the status of the ManifestWork.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback_rules: Vec<FeedbackRule>,
-    /// How that comes back: `Poll`, the default, or `Watch`.
+    /// Method by which these values are updated: `Poll`, the default, or `Watch`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub feedback_scrape_type: String,
-    /// How it is kept up to date.
+    /// Method by which the object is kept up to date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
-    /// Further conditions of the object.
+    /// Additional conditions of the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub condition_rules: Vec<ConditionRule>,
 }
@@ -158,14 +168,14 @@ pub struct ResourceIdentifier {
     pub name: String,
 }
 
-/// What of an object's status comes back.
+/// Values of an object's status that are returned.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackRule {
     /// `WellKnownStatus` or `JSONPaths`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// What comes back, where the type is `JSONPaths`.
+    /// Returned fields, if the type is `JSONPaths`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_paths: Vec<StatusPath>,
 }
@@ -173,83 +183,86 @@ pub struct FeedbackRule {
 /// A field of a status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct StatusPath {
-    /// Under which name it comes back.
+    /// Name under which the value is returned.
     pub name: String,
-    /// Version of the object's API; by default that of the manifest.
+    /// Version of the object's API; by default, that of the manifest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Path of the field, as `kubectl -o jsonpath` reads it, from the object's root: `.status.replicas`.
+    /// Path of the field from the object's root, in the syntax of `kubectl -o jsonpath`:
+    /// `.status.replicas`.
     pub path: String,
 }
 
-/// A further condition of an object.
+/// An additional condition of an object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionRule {
-    /// Type of the condition. An object that is `Complete` is not applied any more. What the agent says itself (`Applied`,
-    /// `StatusFeedbackSynced`, `Watched`, `Withdrawn`) no rule can say.
+    /// Type of the condition. An object that is `Complete` is not applied any more. Types that the
+    /// agent itself sets (`Applied`, `StatusFeedbackSynced`, `Watched`, `Withdrawn`) are not
+    /// allowed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub condition: String,
     /// `CEL` or `WellKnownConditions`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Expressions over `object` that must all be true, where the type is `CEL`.
+    /// Expressions over `object` that must all be true, if the type is `CEL`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cel_expressions: Vec<String>,
-    /// The condition's message.
+    /// Message of the condition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// An expression for the message, over `object` and `result`.
+    /// Expression for the message, over `object` and `result`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
 }
 
-/// How an object is kept up to date.
+/// Method by which an object is kept up to date.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStrategy {
     /// `CreateOnly`, `ServerSideApply`, `Update` or `ReadOnly`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Where the type is `ServerSideApply`.
+    /// Settings for the type `ServerSideApply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApply>,
 }
 
-/// How an object is applied.
+/// Settings of server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSideApply {
-    /// Take fields over that others own.
+    /// Take over fields that other managers own.
     #[serde(default)]
     pub force: bool,
-    /// `work-agent` by default; OCM wants that as a prefix.
+    /// Field manager, `work-agent` by default; OCM requires that as a prefix.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_manager: String,
-    /// Fields that are left as they are on the cluster.
+    /// Fields that are not changed on the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_fields: Vec<IgnoreFields>,
 }
 
-/// Fields that are left as they are on the cluster.
+/// Fields that are not changed on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct IgnoreFields {
-    /// `OnSpokePresent` (the object is there) or `OnSpokeChange` (somebody has changed it there).
+    /// `OnSpokePresent` (if the object exists) or `OnSpokeChange` (if another manager has changed
+    /// it on the cluster).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub condition: String,
-    /// Which fields.
+    /// JSONPaths of the fields.
     #[serde(default, rename = "jsonPaths", skip_serializing_if = "Vec::is_empty")]
     pub json_paths: Vec<String>,
 }
 
-/// What became of the ManifestWork, written by the agent.
+/// Observed state of the ManifestWork, written by the agent.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkStatus {
-    /// `Applied`, `Available`, `Withdrawn`.
+    /// Conditions `Applied`, `Available`, `Answered` and `Withdrawn`.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// What became of each object.
+    /// Observed state of each object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_status: Option<ResourceStatus>,
 }

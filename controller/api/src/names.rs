@@ -1,12 +1,13 @@
 //! Every label, annotation, finalizer, field manager and object name that Argosy reads or writes.
 //!
-//! The only place with such strings. What they mean for a decision is said in `argosy-core`.
+//! All such strings are declared here. Not here: their effect on decisions (`argosy-core`).
 
-/// Label: the cluster that a Workflow is claimed for. On the WDS Workflow and on the object in the WEC, as on whatever else its agent
-/// has applied there.
+/// Label: the cluster that a Workflow is claimed for. On the WDS Workflow, and on the objects that
+/// the agent has created or applied in the WEC.
 pub const CLUSTER_LABEL: &str = "argosy.dev/cluster";
 
-/// Label: UID of the WDS object. On ManifestWork, WorkStatus, AppliedManifestWork and the object in the WEC.
+/// Label: UID of the WDS object. On ManifestWork, WorkStatus, AppliedManifestWork and the object in
+/// the WEC.
 pub const ORIGIN_UID_LABEL: &str = "argosy.dev/origin-uid";
 
 /// Annotation on a ManifestWork: namespace of the WDS object.
@@ -15,89 +16,114 @@ pub const ORIGIN_NAMESPACE_ANNOTATION: &str = "argosy.dev/origin-namespace";
 /// Annotation on a ManifestWork: name of the WDS object.
 pub const ORIGIN_NAME_ANNOTATION: &str = "argosy.dev/origin-name";
 
-/// Label on a ManifestWork: the WDS it comes from, as KubeStellar's transport writes it.
+/// Label on a ManifestWork: the WDS of its object, as KubeStellar's transport writes it.
 pub const ORIGIN_WDS_LABEL: &str = "transport.kubestellar.io/originWdsName";
 
 /// Annotation on the WDS Workflow: the claim as JSON (`cluster`, `attempt`, `uid` …).
 pub const CLAIM_ANNOTATION: &str = "argosy.dev/claim";
 
-/// Annotation on a BindingPolicy: `"true"` makes the admission webhook set `spec.archiveLogs` of the Workflows it selects,
-/// where their users have not said otherwise.
+/// Annotation on a WDS Workflow that a policy selects and that was seen without a hold, or that has
+/// run on the control cluster: its UID. It is not sent, even if its user changes it, because its
+/// run may have begun on the control cluster. Invalid on a copy.
+pub const SEEN_UNHELD_ANNOTATION: &str = "argosy.dev/seen-unheld";
+
+/// Annotation on a BindingPolicy: `"true"` makes the admission webhook set `spec.archiveLogs` of
+/// the Workflows that it selects, unless their users have set it.
 pub const ARCHIVE_LOGS_ANNOTATION: &str = "argosy.dev/archive-logs";
 
-/// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the Workflows that it selects on every cluster that it matches, each run
-/// being a Workflow of its own.
+/// Annotation on a BindingPolicy: [`EACH_CLUSTER`] sends the selected CronWorkflows to every
+/// matching cluster if they are suspended on the control cluster; the clusters' Argo fires them
+/// there. Without the annotation, they stay on the control cluster.
+pub const CRON_ANNOTATION: &str = "argosy.dev/cron";
+
+/// Value of [`CRON_ANNOTATION`].
+pub const EACH_CLUSTER: &str = "each-cluster";
+
+/// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the selected Workflows on every matching
+/// cluster. Each run is a Workflow of its own.
 pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 
-/// Value of [`RUNS_ANNOTATION`], and the cluster that such a Workflow is claimed for. A ManagedCluster of that name takes no
-/// Workflows.
+/// Value of [`RUNS_ANNOTATION`], and the cluster that such a Workflow is claimed for. A
+/// ManagedCluster with that name takes no Workflows.
 pub const EVERY_CLUSTER: &str = "every-cluster";
 
-/// Label on a run of such a Workflow: name of the Workflow, shortened where that is too long for a label.
+/// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
+/// label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";
 
-/// Label on a run of such a Workflow: the one cluster that it may go to. On a copy of it, the same.
+/// Label on a run of such a Workflow: the only cluster that it may be sent to. The label also
+/// applies to a copy of the run.
 pub const RUN_ON_LABEL: &str = "argosy.dev/run-on";
 
-/// Annotation on such a Workflow: the runs that were created (JSON: `uid` of the Workflow, and by cluster the `uid` of the run and
-/// the `phase` it has ended in).
+/// Annotation on such a Workflow: the created runs (JSON: `uid` of the Workflow, and by cluster the
+/// `uid` of the run and the `phase` in which it has ended).
 pub const RUNS_ON_ANNOTATION: &str = "argosy.dev/runs-on";
 
-/// Annotation on a run of such a Workflow: what was asked of the Workflow and passed on to the run (JSON: `suspend`, `shutdown`).
+/// Annotation on a run of such a Workflow: requests for the Workflow that were propagated to the
+/// run (JSON: `suspend`, `shutdown`).
 pub const PASSED_ON_ANNOTATION: &str = "argosy.dev/passed-on";
 
-/// Annotation on a BindingPolicy: `rerun` lets a Workflow start anew on another cluster when its own is lost, see
-/// [`LOST_AFTER_ANNOTATION`]. The run that was lost may have gone on, so its steps may run twice.
+/// Annotation on a BindingPolicy: `rerun` lets a Workflow start again on another cluster when its
+/// own is lost, see [`LOST_AFTER_ANNOTATION`]. The lost run may have continued, so its steps may
+/// run twice.
 pub const ON_LOST_ANNOTATION: &str = "argosy.dev/on-lost";
 
-/// Annotation on a BindingPolicy: how long after the end of its lease a cluster counts as lost (`10m`, `1h 30m`; 5 minutes by
-/// default). On a ManifestWork: the same in seconds; its agent starts nothing once its last renewal is older than that.
+/// Annotation on a BindingPolicy: the time after the expiry of its lease at which a cluster counts
+/// as lost (`10m`, `1h 30m`; 5 minutes by default). On a ManifestWork: the same time in seconds;
+/// its agent starts no run if its last renewal is older.
 pub const LOST_AFTER_ANNOTATION: &str = "argosy.dev/lost-after";
 
-/// Annotation: the attempt, a decimal number from 1 up. On ManifestWork, WorkStatus, AppliedManifestWork and
-/// the object in the WEC.
+/// Annotation: the attempt, a decimal number from 1 up. On ManifestWork, WorkStatus,
+/// AppliedManifestWork and the object in the WEC.
 pub const ATTEMPT_ANNOTATION: &str = "argosy.dev/attempt";
 
-/// Annotation on a WDS Workflow, written by its user: `"true"` suspends the run on its cluster, as `spec.suspend` does where
-/// webhook and admission policies guard the hold.
+/// Annotation on a WDS Workflow, written by its user: `"true"` suspends the run on its cluster,
+/// like `spec.suspend` if webhook and admission policies guard the hold.
 pub const SUSPEND_ANNOTATION: &str = "argosy.dev/suspend";
 
-/// Annotation on a WDS Workflow: the verbs that the webhook has recorded (JSON).
+/// Annotation on a WDS Workflow: the verbs recorded by the webhook (JSON).
 pub const VERBS_ANNOTATION: &str = "argosy.dev/verbs";
 
-/// Annotation on a ManifestWork: what is asked of the run; on the object in the WEC: what was carried out (JSON).
+/// Annotation on a ManifestWork: the requests for the run. On the object in the WEC: the requests
+/// that were carried out (JSON).
 pub const CONTROL_ANNOTATION: &str = "argosy.dev/control";
 
-/// Annotation on a ManifestWork: the controller asks the agent never to create this attempt (its number). The
-/// agent answers with the condition `Withdrawn`.
+/// Annotation on a ManifestWork: the number of an attempt that the controller asks the agent never
+/// to create. The agent confirms with the condition `Withdrawn`.
 pub const WITHDRAW_ANNOTATION: &str = "argosy.dev/withdraw";
 
-/// Annotation on the object in the WEC: namespace and name that its agent created it under (`argo/w`). On a copy it names another object.
+/// Annotation on the object in the WEC: namespace and name under which the agent created it
+/// (`argo/w`). On a copy, they differ from those of the copy.
 pub const BORN_AS_ANNOTATION: &str = "argosy.dev/born-as";
 
-/// Annotation on WorkStatus and AppliedManifestWork: UID of the object in the WEC that the attempt is run by.
+/// Annotation on WorkStatus and AppliedManifestWork: UID of the object in the WEC that runs the
+/// attempt.
 pub const RUN_UID_ANNOTATION: &str = "argosy.dev/run-uid";
 
-/// Annotation on a ManifestWork: `"true"` where the attempt had started before this ManifestWork was made, so that it is not started again.
+/// Annotation on a ManifestWork: `"true"` if the attempt had started before this ManifestWork was
+/// created, so that it is not started again.
 pub const STARTED_ANNOTATION: &str = "argosy.dev/started";
 
-/// Annotation on a ManifestWork: the one cluster that may start the attempt, by its [`CLUSTER_ID_CLAIM`]; empty until its agent is heard of.
+/// Annotation on a ManifestWork: the [`CLUSTER_ID_CLAIM`] of the only cluster that may start the
+/// attempt; empty until its agent has reported.
 pub const CLUSTER_ID_ANNOTATION: &str = "argosy.dev/cluster-id";
 
-/// Annotation on an AppliedManifestWork: what the run ended with (JSON: `phase`, `message`, `startedAt`, `finishedAt` and
-/// `progress` of its status, the number of its last `verb`, and the `digest` of its last report), should the ITS lose that.
+/// Annotation on an AppliedManifestWork: the end of the run, in case the ITS loses it (JSON:
+/// `phase`, `message`, `startedAt`, `finishedAt` and `progress` of its status, the number of its
+/// last `verb`, and the `digest` of its last report).
 pub const ENDING_ANNOTATION: &str = "argosy.dev/ending";
 
-/// Annotation on an AppliedManifestWork: how the attempt ended, see [`crate::Outcome`].
+/// Annotation on an AppliedManifestWork: outcome of the attempt, see [`crate::Outcome`].
 pub const OUTCOME_ANNOTATION: &str = "argosy.dev/outcome";
 
-/// Annotation on an AppliedManifestWork: when its ManifestWork was released (RFC 3339).
+/// Annotation on an AppliedManifestWork: time at which its ManifestWork was released (RFC 3339).
 pub const RELEASED_ANNOTATION: &str = "argosy.dev/released-at";
 
-/// Finalizer on a claimed WDS Workflow; goes when nothing of it is left in the ITS.
+/// Finalizer on a claimed WDS Workflow; removed when none of its objects is left in the ITS.
 pub const CONTROLLER_FINALIZER: &str = "argosy.dev/controller";
 
-/// Finalizer on a ManifestWork and on the object in the WEC; the agent lets go when the hub has the last status.
+/// Finalizer on a ManifestWork and on the object in the WEC; the agent removes it when the hub has
+/// the last status.
 pub const AGENT_FINALIZER: &str = "argosy.dev/agent";
 
 /// Field manager of the controller.
@@ -109,60 +135,69 @@ pub const AGENT: &str = "argosy-agent";
 /// Label on a Secret with key `kubeconfig`: the cluster whose agent the controller hosts (push).
 pub const WEC_KUBECONFIG_LABEL: &str = "argosy.dev/wec-kubeconfig";
 
+/// Annotation on a Secret with the kubeconfig of a cluster: the `instanceID` of the cluster's Argo,
+/// if it has one.
+pub const ARGO_INSTANCE_ANNOTATION: &str = "argosy.dev/argo-instance-id";
+
 /// The Secret key that holds a kubeconfig.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
 
-/// Name of the Lease in a mailbox namespace that says that the cluster's agent is alive, as OCM names it.
+/// Name of the Lease in a mailbox namespace that the cluster's agent renews, the same as in OCM.
 pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
 
-/// OCM's label on what belongs to a cluster: its name. OCM's hub sees no Lease without it.
+/// OCM's label on objects of a cluster: the cluster's name. OCM's hub does not see a Lease without
+/// it.
 pub const OCM_CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 
 /// Name of the cluster claim by which an agent reports the artifact repository of its cluster.
 pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
 
-/// Name of the cluster claim by which an agent tells which version of Argo Workflows its cluster runs.
+/// Name of the cluster claim by which an agent reports the version of Argo Workflows on its
+/// cluster.
 pub const ARGO_VERSION_CLAIM: &str = "argoversion.argosy.dev";
 
-/// Name of the cluster claim by which an agent tells its own version.
+/// Name of the cluster claim by which an agent reports its own version.
 pub const AGENT_VERSION_CLAIM: &str = "agentversion.argosy.dev";
 
-/// Name of the cluster claim that tells clusters apart: UID of the namespace `kube-system` (KEP-2149).
+/// Name of the cluster claim that identifies a cluster: UID of the namespace `kube-system`
+/// (KEP-2149).
 pub const CLUSTER_ID_CLAIM: &str = "id.k8s.io";
 
 /// Name of OCM's cluster claim with the version of Kubernetes.
 pub const VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 
-/// Taint on a ManagedCluster whose agent says that the cluster is not well (OCM).
+/// Taint on a ManagedCluster whose agent reports that the cluster is unhealthy (OCM).
 pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
 
-/// Taint on a ManagedCluster of whose agent nothing is heard (OCM).
+/// Taint on a ManagedCluster whose agent does not report (OCM).
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 
-/// Taint on a ManagedCluster: it takes no Workflow that is not there already. With the value [`DRAIN`], what has not started there is
-/// taken back as well.
+/// Taint on a ManagedCluster: it takes no new Workflows. With the value [`DRAIN`], Workflows that
+/// have not started there are taken back as well.
 pub const CORDONED_TAINT: &str = "argosy.dev/cordoned";
 
 /// Value of [`CORDONED_TAINT`].
 pub const DRAIN: &str = "drain";
 
-/// Annotation on a ManagedCluster: it was taken out of the fleet (RFC 3339, since when). Once its agent has stopped renewing its lease,
-/// the controller gives up what runs there and releases what lies in its mailbox.
+/// Annotation on a ManagedCluster: the time at which it was removed from the fleet (RFC 3339). Once
+/// its agent has stopped renewing its lease, the controller gives up the runs there and releases
+/// the objects in its mailbox.
 pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 
 /// Prefix of every label and annotation of Argosy.
 pub const PREFIX: &str = "argosy.dev/";
 
-/// Label by which KubeStellar's users name the cluster of a Workflow.
+/// Label by which KubeStellar's users choose the cluster of a Workflow.
 pub const KUBESTELLAR_CLUSTER_LABEL: &str = "kubestellar.io/cluster";
 
 /// Value of [`KUBESTELLAR_CLUSTER_LABEL`] that means the control cluster itself.
 pub const KUBESTELLAR_LOCAL_CLUSTER: &str = "local";
 
-/// Label on a WDS object whose status is being returned, as KubeStellar's status controller writes it.
+/// Label on a WDS object whose status is being returned, as KubeStellar's status controller writes
+/// it.
 pub const SINGLETON_STATUS_LABEL: &str = "managed-by.kubestellar.io/singletonstatus";
 
-/// Prefix of what Argo's controllers and servers put on objects.
+/// Prefix of the labels, annotations and finalizers of Argo's controllers and servers.
 pub const ARGO_PREFIX: &str = "workflows.argoproj.io/";
 
 /// Argo's label that makes a workflow-controller skip an object: the hold.
@@ -174,19 +209,20 @@ pub const ARGO_PHASE_LABEL: &str = "workflows.argoproj.io/phase";
 /// Argo's label for its archive; never mirrored.
 pub const ARGO_ARCHIVING_LABEL: &str = "workflows.argoproj.io/workflow-archiving-status";
 
-/// Argo's label naming the controller instance that owns an object; never mirrored.
+/// Argo's label naming the controller instance that owns an object; the agent sets that of its
+/// cluster. Never mirrored.
 pub const ARGO_INSTANCE_LABEL: &str = "workflows.argoproj.io/controller-instanceid";
 
-/// Argo's annotation by which a controller recognises stale reads; never mirrored.
+/// Argo's annotation by which a controller recognizes stale reads; never mirrored.
 pub const ARGO_LAST_SEEN_ANNOTATION: &str = "workflows.argoproj.io/last-seen-version";
 
-/// Argo's annotation with the way pod names are made; its UI and CLI compute pod names from it.
+/// Argo's annotation with the format of pod names; its UI and CLI compute pod names from it.
 pub const ARGO_POD_NAME_FORMAT_ANNOTATION: &str = "workflows.argoproj.io/pod-name-format";
 
-/// Argo's label on a Workflow that `argo resubmit` has made of another one.
+/// Argo's label on a Workflow that `argo resubmit` has copied from another one.
 pub const ARGO_RESUBMITTED_LABEL: &str = "workflows.argoproj.io/resubmitted-from-workflow";
 
-/// Argo's label on a Workflow that a CronWorkflow has created: its name.
+/// Argo's label on a Workflow that a CronWorkflow has created: name of the CronWorkflow.
 pub const ARGO_CRON_LABEL: &str = "workflows.argoproj.io/cron-workflow";
 
 /// Argo's label on a pod: name of its Workflow.
@@ -195,55 +231,62 @@ pub const ARGO_WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
 /// Argo's annotation on a pod: ID of its node.
 pub const ARGO_NODE_ID_ANNOTATION: &str = "workflows.argoproj.io/node-id";
 
-/// Names of the Deployment of Argo's workflow-controller: Argo's own manifests', and that of its Helm chart in a release called
-/// `argo-workflows`.
+/// Names of the Deployment of Argo's workflow-controller: in Argo's own manifests, and in its Helm
+/// chart with the release name `argo-workflows`.
 pub const ARGO_DEPLOYMENTS: [&str; 2] = ["workflow-controller", "argo-workflows-workflow-controller"];
 
 /// Name of the Deployment of Argosy's controller.
 pub const CONTROLLER_DEPLOYMENT: &str = "argosy-controller";
 
-/// Kubernetes' recommended label with the version of what is deployed.
+/// Kubernetes' recommended label with the version of the deployed software.
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
-/// Argo's finalizer for artifact garbage collection; makes the local controller process a held object.
+/// Argo's finalizer for artifact garbage collection; it makes the local controller process a held
+/// object.
 pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc";
 
-/// Label on everything that is made of an object of the WDS that is no Workflow: that object's UID. On its ManifestWorks and
-/// WorkStatuses, and on the object in the WEC.
+/// Label on everything that is derived from a WDS object other than a Workflow: that object's UID.
+/// On its ManifestWorks and WorkStatuses, and on the object in the WEC.
 pub const OBJECT_UID_LABEL: &str = "argosy.dev/object-uid";
 
-/// Annotation on such a ManifestWork: group, version and plural of the WDS object (`apps/v1/deployments`, `/v1/configmaps`).
+/// Annotation on such a ManifestWork: group, version and plural of the WDS object
+/// (`apps/v1/deployments`, `/v1/configmaps`).
 pub const ORIGIN_RESOURCE_ANNOTATION: &str = "argosy.dev/origin-resource";
 
-/// Annotation on such a ManifestWork: UID of the namespace `kube-system` of the WDS, which says which API server that is. A WDS that
-/// was made anew under the name of another one takes nothing back of what that has sent.
+/// Annotation on such a ManifestWork: UID of the namespace `kube-system` of the WDS, which
+/// identifies its API server. A WDS that was recreated under the same name does not remove objects
+/// that the former one has sent.
 pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
 
-/// Annotation on such a ManifestWork: `"true"` asks the agent for a WorkStatus of the object.
+/// Annotation on such a ManifestWork: `"true"` requests a WorkStatus of the object from the agent.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 
-/// Annotation on an object in a WEC: the digest of the manifest that it was applied from.
+/// Annotation on an object in a WEC: digest of the manifest from which it was applied.
 pub const APPLIED_ANNOTATION: &str = "argosy.dev/applied";
 
-/// Annotation on an object in a WEC: name of the ManifestWork that it was applied from.
+/// Annotation on an object in a WEC: name of the ManifestWork from which it was applied.
 pub const MANIFEST_WORK_ANNOTATION: &str = "argosy.dev/manifest-work";
 
-/// Annotation on an object in a WEC: `"true"` where it was there before, so that it stays when its ManifestWork goes.
+/// Annotation on an object in a WEC: `"true"` if it existed before, so that it stays when its
+/// ManifestWork is deleted.
 pub const ADOPTED_ANNOTATION: &str = "argosy.dev/adopted";
 
-/// Label on a Namespace of a WEC that was made because an object needed it: name of the ManagedCluster.
+/// Label on a Namespace of a WEC that was created because an object needed it: name of the
+/// ManagedCluster.
 pub const MADE_FOR_LABEL: &str = "argosy.dev/made-for";
 
-/// Field manager that an object of another kind than Workflow is applied with. OCM asks for the prefix `work-agent`.
+/// Field manager with which objects other than Workflows are applied. OCM requires the prefix
+/// `work-agent`.
 pub const APPLIER: &str = "work-agent-argosy";
 
-/// Field manager that an object is applied with where its ManifestWork names none, as OCM's agent does.
+/// Field manager with which an object is applied if its ManifestWork names none, the same as in
+/// OCM.
 pub const WORK_AGENT: &str = "work-agent";
 
-/// OCM's label on a ManifestWork that its ManifestWorkReplicaSets keep: name of that.
+/// OCM's label on a ManifestWork of a ManifestWorkReplicaSet: name of the latter.
 pub const REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
 
-/// Kubernetes' finalizer on an object that is deleted while what it owns stays (`--cascade=orphan`).
+/// Kubernetes' finalizer on an object that is deleted without its dependents (`--cascade=orphan`).
 pub const ORPHAN_FINALIZER: &str = "orphan";
 
 /// OCM's finalizer on a ManifestWork: its objects are still to be deleted on the cluster.
@@ -253,19 +296,20 @@ pub const MANIFEST_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/ma
 pub const APPLIED_MANIFEST_WORK_FINALIZER: &str =
     "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
-/// Annotation on a WDS object, written by its user: `"true"` expands the templates in its strings for each cluster.
+/// Annotation on a WDS object, written by its user: `"true"` expands the templates in its strings
+/// for each cluster.
 pub const EXPAND_TEMPLATES_ANNOTATION: &str = "control.kubestellar.io/expand-templates";
 
-/// Label on a WDS object whose status is an aggregate of several clusters'.
+/// Label on a WDS object whose status is an aggregate of the statuses of several clusters.
 pub const MULTI_STATUS_LABEL: &str = "managed-by.kubestellar.io/multiwecstatus";
 
-/// Namespace of the ITS with a ConfigMap for each cluster: the properties that templates may name.
+/// Namespace of the ITS with one ConfigMap per cluster: the properties that templates may use.
 pub const PROPERTIES_NAMESPACE: &str = "customization-properties";
 
 /// Namespace of the WDS for the CombinedStatuses of cluster-scoped objects.
 pub const REPORT_NAMESPACE: &str = "kubestellar-report";
 
-/// Labels on a CombinedStatus: which object it is of, and by which policy.
+/// Labels on a CombinedStatus: the object that it is about, and the policy.
 pub const COMBINED_GROUP_LABEL: &str = "status.kubestellar.io/api-group";
 /// See [`COMBINED_GROUP_LABEL`].
 pub const COMBINED_RESOURCE_LABEL: &str = "status.kubestellar.io/resource";
@@ -276,53 +320,62 @@ pub const COMBINED_NAME_LABEL: &str = "status.kubestellar.io/name";
 /// See [`COMBINED_GROUP_LABEL`].
 pub const COMBINED_POLICY_LABEL: &str = "status.kubestellar.io/binding-policy";
 
-/// Annotation on a Binding: how many objects it does not name, because they are too many. On a CombinedStatus: what is not in its results because of a collector's `limit`, or for want of room. JSON, by
-/// collector: `{"a":{"rows":37,"errors":0}}`.
+/// Annotation on a Binding: the number of objects that are left out because they are too many. On a
+/// CombinedStatus: results that are left out because of a collector's `limit`, or for lack of
+/// space. JSON, by collector: `{"a":{"rows":37,"errors":0}}`.
 pub const LEFT_OUT_ANNOTATION: &str = "argosy.dev/left-out";
 
-/// ServiceAccount in a mailbox namespace whose token a cluster's agent dials the ITS with.
+/// ServiceAccount in a mailbox namespace with whose token a cluster's agent connects to the ITS.
 pub const AGENT_ACCOUNT: &str = "argosy-agent";
 
-/// Secret in a mailbox namespace with a token of that account, where the cluster was registered with one.
+/// Secret in a mailbox namespace with a token of that account, if the cluster was registered with
+/// one.
 pub const AGENT_TOKEN_SECRET: &str = "argosy-agent-token";
 
-/// What the user name of an agent begins with; its cluster's name follows. The common name of its certificate.
+/// Prefix of the user name of an agent, which is also the common name of its certificate; the name
+/// of its cluster follows.
 pub const AGENT_USER_PREFIX: &str = "argosy.dev:agent:";
 
-/// The group that every agent with a certificate is in: the organization of its certificate.
+/// The group of every agent with a certificate: the organization of its certificate.
 pub const AGENTS_GROUP: &str = "argosy.dev:agents";
 
-/// Name of the service account in a mailbox namespace by which an agent that has no certificate yet asks for one.
+/// Name of the service account in a mailbox namespace with which an agent without a certificate
+/// requests one.
 pub const BOOTSTRAP_ACCOUNT: &str = "argosy-bootstrap";
 
-/// Name of the Secret beside an agent whose kubeconfig (see [`KUBECONFIG_KEY`]) has a token of that account.
+/// Name of the Secret next to an agent whose kubeconfig (see [`KUBECONFIG_KEY`]) has a token of
+/// that account.
 pub const BOOTSTRAP_SECRET: &str = "argosy-bootstrap-kubeconfig";
 
 /// Name of the Secret in which an agent keeps its certificate and key.
 pub const IDENTITY_SECRET: &str = "argosy-its-identity";
 
-/// Annotation on a ManagedCluster: its agent is to have a certificate that was asked for later than this (RFC 3339).
+/// Annotation on a ManagedCluster: a time; a certificate of its agent that was requested before
+/// that time is replaced (RFC 3339).
 pub const ROTATE_CERTIFICATE: &str = "argosy.dev/rotate-certificate";
 
-/// Annotation on a ManagedCluster, written by the controller: the certificates of its agent, see [`crate::issued`]. Only with one of
-/// these may it ask for the next.
+/// Annotation on a ManagedCluster, written by the controller: the certificates of its agent, see
+/// [`crate::issued`]. The agent may request the next one only with one of these.
 pub const CERTIFICATES_ANNOTATION: &str = "argosy.dev/certificates";
 
-/// The signer of Kubernetes whose certificates an API server takes for its clients'.
+/// Kubernetes' signer of certificates that an API server accepts from clients.
 pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// What an API server calls the credential of a request in the `extra` of its user (Kubernetes 1.32).
+/// Key of a request's credential ID in the `extra` of its user (Kubernetes 1.32).
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What the credential of a client certificate begins with; the SHA-256 of the certificate follows, in hexadecimal.
+/// Prefix of the credential ID of a client certificate; the SHA-256 of the certificate in
+/// hexadecimal follows.
 pub const CERTIFICATE_CREDENTIAL_PREFIX: &str = "X509SHA256=";
 
-/// Name of the Lease by which the controllers of a WDS choose which of them leads, in their namespace of the WDS.
+/// Name of the Lease with which the controllers of a WDS elect a leader, in their namespace of the
+/// WDS.
 pub fn controller_lease(wds_name: &str) -> String {
     format!("{CONTROLLER}-{wds_name}")
 }
 
-/// Name of the Lease by which the agents of `cluster` choose which of them leads, in their namespace of the WEC.
+/// Name of the Lease with which the agents of `cluster` elect a leader, in their namespace of the
+/// WEC.
 pub fn agent_lease(cluster: &str) -> String {
     format!("{AGENT}-{cluster}")
 }
@@ -332,13 +385,19 @@ pub fn agent_user(cluster: &str) -> String {
     format!("{AGENT_USER_PREFIX}{cluster}")
 }
 
-/// The user name of the service account by which the agent of `cluster` asks for its first certificate.
+/// The user name of the service account with which the agent of `cluster` requests its first
+/// certificate.
 pub fn bootstrap_user(cluster: &str) -> String {
     format!("system:serviceaccount:{cluster}:{BOOTSTRAP_ACCOUNT}")
 }
 
-/// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object: derived from its UID, so that
-/// every write can be repeated and a new object of the same name is another one.
+/// Prefix of the name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object; the
+/// object's UID follows.
+pub const WORK_PREFIX: &str = "argosy-";
+
+/// Name of the ManifestWork, WorkStatus and AppliedManifestWork of a WDS object. It is derived from
+/// the object's UID, so that every write can be repeated, and a new object with the same name gets
+/// another one.
 pub fn work_name(origin_uid: &str) -> String {
-    format!("argosy-{origin_uid}")
+    format!("{WORK_PREFIX}{origin_uid}")
 }

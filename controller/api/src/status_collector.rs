@@ -1,15 +1,16 @@
-//! `StatusCollector` of KubeStellar: which values are collected from the clusters that an object goes to.
+//! `StatusCollector` of KubeStellar: the values that are collected from the clusters of an object.
 //!
-//! The wire type only, with KubeStellar's fields. Compiling and evaluating the expressions is in `argosy-core`.
+//! The fields are KubeStellar's. Not here: compiling and evaluating the expressions
+//! (`argosy-core`).
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many rows a StatusCollector gives that does not say, from KubeStellar's description of the field.
+/// Default of `limit`, from KubeStellar's description of the field.
 pub const DEFAULT_LIMIT: i64 = 20;
 
-/// One way to collect values from the clusters, modelled after an SQL SELECT.
+/// A collection of values from the clusters, modeled after an SQL SELECT.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "control.kubestellar.io",
@@ -20,7 +21,7 @@ pub const DEFAULT_LIMIT: i64 = 20;
     category = "kubestellar",
     status = "StatusCollectorStatus",
     derive = "PartialEq",
-    doc = "StatusCollector says which values are collected from the clusters that an object goes to: a list, or aggregates.",
+    doc = "StatusCollector defines which values are collected from the clusters that an object goes to: a list, or aggregates.",
     printcolumn(name = "LIMIT", type_ = "integer", json_path = ".spec.limit"),
     printcolumn(
         name = "ERRORS",
@@ -32,10 +33,12 @@ pub const DEFAULT_LIMIT: i64 = 20;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCollectorSpec {
-    /// CEL expression of type bool: only clusters for which it is true count. Null counts as false.
+    /// CEL expression of type bool: only clusters for which it is true are included. Null counts as
+    /// false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// Expressions whose values, which are no lists or maps, make the groups that `combinedFields` aggregates over.
+    /// Expressions whose values, which must not be lists or maps, form the groups for
+    /// `combinedFields`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group_by: Vec<NamedExpression>,
     /// Aggregates over the clusters, or over the clusters of each group. Excludes `select`.
@@ -44,7 +47,7 @@ pub struct StatusCollectorSpec {
     /// Values of each cluster. Excludes `groupBy` and `combinedFields`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub select: Vec<NamedExpression>,
-    /// The most rows of a result: at least 1 and at most 1000, 20 by default.
+    /// Maximum number of rows of a result: 1 to 1000, 20 by default.
     #[serde(default = "default_limit")]
     pub limit: i64,
 }
@@ -65,7 +68,7 @@ impl Default for StatusCollectorSpec {
     }
 }
 
-/// A column and where its values come from.
+/// A column and the expression for its values.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct NamedExpression {
     /// Name of the column.
@@ -74,30 +77,33 @@ pub struct NamedExpression {
     pub def: String,
 }
 
-/// A column and what it aggregates.
+/// A column and its aggregate.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct NamedAggregator {
     /// Name of the column.
     pub name: String,
-    /// `COUNT`, `SUM`, `AVG`, `MIN` or `MAX`. Another word is no error of the schema, as with KubeStellar, but in the status.
+    /// `COUNT`, `SUM`, `AVG`, `MIN` or `MAX`. As in KubeStellar, the schema accepts other words;
+    /// they are reported in the status.
     #[serde(rename = "type")]
     pub type_: String,
-    /// CEL expression whose value is a number or a string that reads as one. `COUNT` has none, the others need one.
+    /// CEL expression with a number, or a string that can be parsed as one, as its value. Required
+    /// except for `COUNT`, where it is not allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
 }
 
-/// What became of the collector.
+/// Observed state of the collector.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCollectorStatus {
     /// Generation of the collector that this status describes. KubeStellar leaves it at zero.
     #[serde(default)]
     pub observed_generation: i64,
-    /// Why the collector cannot be used, one sentence each. It gives no results until they are gone.
+    /// Errors that make the collector unusable, one sentence each. It has no results until they are
+    /// fixed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// What works otherwise than it is written, one sentence each.
+    /// Parts of the collector that work differently than written, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -1,7 +1,9 @@
-//! `WorkStatus` of KubeStellar: the reported state of one object of one cluster, in its mailbox namespace.
+//! `WorkStatus` of KubeStellar: the reported state of one object of one cluster, in the cluster's
+//! mailbox namespace.
 //!
-//! KubeStellar's fields are kept. `reported` is Argosy's addition: what else of the object the control cluster
-//! shows, and which attempt it belongs to. There is no status subresource, so that one request writes it all.
+//! KubeStellar's fields are kept. Argosy adds `reported`: other properties of the object that the
+//! control cluster shows, and the attempt that it belongs to. There is no status subresource, so
+//! that one request writes everything.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Which object the status is of.
+/// The object that the status is about.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "control.kubestellar.io",
@@ -22,7 +24,7 @@ use serde_json::Value;
     shortname = "wss",
     category = "kubestellar",
     namespaced,
-    doc = "WorkStatus is the reported state of one object of the cluster whose mailbox namespace it lies in.",
+    doc = "WorkStatus is the reported state of one object on the cluster whose mailbox namespace contains it.",
     printcolumn(name = "KIND", type_ = "string", json_path = ".spec.sourceRef.kind"),
     printcolumn(name = "NAMESPACE", type_ = "string", json_path = ".spec.sourceRef.namespace"),
     printcolumn(name = "NAME", type_ = "string", json_path = ".spec.sourceRef.name"),
@@ -67,22 +69,22 @@ pub struct WorkStatus {
     pub kind: String,
     /// Named after the ManifestWork.
     pub metadata: ObjectMeta,
-    /// Which object the status is of.
+    /// The object that the status is about.
     #[serde(default)]
     pub spec: WorkStatusSpec,
-    /// The object's `.status`, as it was when last seen.
+    /// The object's `.status` when it was last seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Value>,
-    /// What else is reported of the object.
+    /// Other reported properties of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
 }
 
-/// What Argosy reports of an object besides its status.
+/// Properties that Argosy reports of an object besides its status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reported {
-    /// The attempt that this is the state of.
+    /// The attempt whose state is reported.
     pub attempt: u64,
     /// UID of the object in the cluster.
     #[serde(default)]
@@ -93,34 +95,41 @@ pub struct Reported {
     /// Annotations of the object that the control cluster shows too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Number of the last verb of the control cluster's user that was carried out, or found to be too late.
+    /// Number of the last verb of the control cluster's user that was carried out, or found to be
+    /// too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verb: Option<u64>,
-    /// Why that verb had no effect, if it had none.
+    /// The reason why that verb had no effect, if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overtaken: Option<String>,
-    /// Set when this is the last report of the attempt.
+    /// Outcome, set in the last report of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// When the status changed last (RFC 3339): by the object's managed fields, else when the agent saw it.
+    /// Time of the last change of the status (RFC 3339): from the object's managed fields, or else
+    /// the time at which the agent saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<String>,
-    /// The object is gone, and the last report was lost: of the status, only what the cluster's record of it remembers.
+    /// True if the object is deleted and its last report was lost; the status has only the fields
+    /// that the cluster's record keeps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_remembered: bool,
+    /// True if the run is suspended, but not at the request of the control cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_suspended: bool,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Outcome {
     /// It ran to a final phase.
     Finished,
-    /// The object was deleted before it had ended: by its user on the control cluster, or by somebody on its cluster.
+    /// The object was deleted before it had ended: by its user on the control cluster, or by anyone
+    /// on its cluster.
     Deleted,
 }
 
 impl Outcome {
-    /// The word on the wire.
+    /// The outcome as a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Finished => "Finished",
@@ -128,7 +137,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of that word, if there is one.
+    /// Parses the word of an outcome.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "Finished" => Some(Self::Finished),

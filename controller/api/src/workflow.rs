@@ -1,7 +1,8 @@
-//! Argo's `Workflow`: metadata, the few fields that Argosy reads, and the rest untouched.
+//! Argo's `Workflow`: metadata, the few fields that Argosy reads, and the rest unchanged.
 //!
-//! Spec and status stay JSON, so that no Workflow can fail to decode, no unknown field is lost, and versions of
-//! Argo from 3.5 to 4 look alike. The CRD has no status subresource: status is written with the object.
+//! Spec and status stay JSON. Every Workflow can therefore be decoded, no unknown field is lost,
+//! and Argo versions 3.5 to 4 are handled alike. The CRD has no status subresource: the status is
+//! written together with the object.
 
 use std::borrow::Cow;
 
@@ -39,6 +40,10 @@ pub const VERSION: &str = "v1alpha1";
 pub const KIND: &str = "Workflow";
 /// The resource name.
 pub const PLURAL: &str = "workflows";
+/// Argo's kind that creates Workflows on a schedule.
+pub const CRON_KIND: &str = "CronWorkflow";
+/// Its resource name.
+pub const CRON_PLURAL: &str = "cronworkflows";
 
 impl Resource for Workflow {
     type DynamicType = ();
@@ -72,13 +77,13 @@ pub fn phase(status: Option<&Value>) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether a phase is one that Argo never leaves by itself (`WorkflowPhase.Completed`).
+/// Returns true if Argo never leaves the phase by itself (`WorkflowPhase.Completed`).
 pub fn is_final(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed" | "Error")
 }
 
-/// Whether the status holds a node of type Pod, so that a pod may have run. Nodes that Argo has compressed or
-/// offloaded cannot be looked at and count as such.
+/// Returns true if the status has a node of type Pod, so that a pod may have run. Nodes that Argo
+/// has compressed or offloaded cannot be inspected and count as such.
 pub fn has_pod_nodes(status: Option<&Value>) -> bool {
     let Some(status) = status else { return false };
     let hidden = |key: &str| {

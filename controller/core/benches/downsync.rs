@@ -10,7 +10,7 @@ use std::{
 
 use argosy_core::{
     Change, Reconcile,
-    downsync::{Downsync, DownsyncConfig, DownsyncInput, kind::Kind},
+    hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, kind::Kind},
 };
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const ROUNDS: usize = 101;
 
 struct Bench {
-    index: Downsync,
+    index: ObjectIndex,
     version: usize,
     kind: Arc<Kind>,
 }
@@ -66,8 +66,9 @@ impl Bench {
             has_status: false,
         };
         let mut bench = Self {
-            index: Downsync::new(DownsyncConfig {
+            index: ObjectIndex::new(DownsyncConfig {
                 wds_name: "wds".to_owned(),
+                is_guarded: true,
             }),
             version: 1,
             kind: Arc::new(kind.clone()),
@@ -85,15 +86,15 @@ impl Bench {
             DownsyncInput::Binding(Change::Reset(Vec::new())),
             DownsyncInput::Cluster(Change::Reset(clusters.collect())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
-            DownsyncInput::Work(Change::Reset(Vec::new())),
-            DownsyncInput::Report(Change::Reset(Vec::new())),
+            DownsyncInput::work(Change::Reset(Vec::new())),
+            DownsyncInput::report(Change::Reset(Vec::new())),
             DownsyncInput::Collector(Change::Reset(Vec::new())),
             DownsyncInput::Combined(Change::Reset(Vec::new())),
         ] {
             bench.take(input);
         }
         let objects = (0..size).map(|number| read(object(number, 1)));
-        let listed = DownsyncInput::Object(Arc::clone(&bench.kind), Change::Reset(objects.collect()));
+        let listed = DownsyncInput::object(Arc::clone(&bench.kind), Change::Reset(objects.collect()));
         bench.take(listed);
         bench
     }
@@ -115,9 +116,9 @@ impl Bench {
         for round in 0..ROUNDS {
             self.version += 1;
             let input = change(self, round * size / ROUNDS);
-            let began = Instant::now();
+            let started = Instant::now();
             keys = self.take(input);
-            times.push(began.elapsed());
+            times.push(started.elapsed());
         }
         times.sort_unstable();
         (times.get(ROUNDS / 2).copied().unwrap_or_default(), keys)
@@ -127,15 +128,15 @@ impl Bench {
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
     println!(
-        "policies, objects   list all   one object changes   one policy changes   one cluster is relabelled and back"
+        "policies, objects   list all   one object changes   one policy changes   one cluster is relabeled and back"
     );
     for size in [100, 1_000, 10_000] {
-        let began = Instant::now();
+        let started = Instant::now();
         let mut bench = Bench::new(size);
-        let listed = began.elapsed();
+        let listed = started.elapsed();
         let (of_object, object_keys) = bench.measure(size, |bench, number| {
             let change = Change::Apply(Box::new(read(object(number, bench.version))));
-            DownsyncInput::Object(Arc::clone(&bench.kind), change)
+            DownsyncInput::object(Arc::clone(&bench.kind), change)
         });
         let (of_policy, policy_keys) = bench.measure(size, |bench, number| {
             DownsyncInput::Policy(Change::Apply(Box::new(read(policy(number, bench.version)))))

@@ -1,10 +1,13 @@
-//! Which of several replicas leads, elected by a Lease as Kubernetes' own components do it (client-go, `leaderelection`).
+//! Leader election between replicas with a Lease, as in Kubernetes' own components (client-go,
+//! `leaderelection`).
 //!
-//! Who leads renews the Lease every retry period, and leads no longer than the renew deadline after the beginning of the last renewal that has
-//! succeeded. Who follows takes the Lease when it was given back, or when it has not seen it change for as long as it lasts. Both
-//! count on their own clock, which nobody sets: `now` is the time since the process began. As a follower sees a renewal after it
-//! was begun, and a lease lasts longer than the renew deadline, no two lead at once, however their walls' clocks differ. Not here:
-//! requests, and what who does not lead must not do (`argosy::leader`).
+//! The leader renews the Lease every retry period. It leads no longer than the renew deadline after
+//! the start of its last successful renewal. A follower acquires the Lease when the leader has
+//! released it, or when the follower has not seen it change for the duration of the lease. Both use
+//! their own monotonic clock: `now` is the time since the start of the process. A follower sees a
+//! renewal only after its start, and a lease is valid for longer than the renew deadline. Two
+//! replicas therefore never lead at once, even if their wall clocks differ. Not here: requests, and
+//! the restrictions on replicas that do not lead (`argosy::runtime::leader`).
 
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 
-use crate::{Change, reconcile::is_newer};
+use crate::{Change, index::reconciler::is_newer};
 
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +28,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// A lease lasts `lease_duration`; who could not renew it for `renew_deadline` leads no longer; tried is every `retry_period`.
+    /// `lease_duration` is the time for which a lease is valid, `renew_deadline` the time that a
+    /// leader keeps leading without a successful renewal, and `retry_period` the interval between
+    /// attempts.
     ///
     /// # Errors
     ///
-    /// What is wrong with them, in words: each must be shorter than the one before.
+    /// The violated rule as a sentence: each duration must be shorter than the one before.
     pub fn new(
         lease_duration: Duration,
         renew_deadline: Duration,
@@ -37,8 +42,8 @@ impl Terms {
     ) -> Result<Self, String> {
         if retry_period.is_zero() || retry_period >= renew_deadline || renew_deadline >= lease_duration {
             return Err(format!(
-                "a lease of {lease_duration:?}, renewed within {renew_deadline:?} and tried every {retry_period:?}: the retry period must \
-                 be shorter than the renew deadline, and that than the lease"
+                "lease duration {lease_duration:?}, renew deadline {renew_deadline:?}, retry period {retry_period:?}: the retry period \
+                 must be shorter than the renew deadline, and the renew deadline shorter than the lease duration"
             ));
         }
         Ok(Self {
@@ -48,41 +53,43 @@ impl Terms {
         })
     }
 
-    /// How long after the beginning of the last renewal writes may begin.
+    /// The time after the start of the last renewal in which writes may start.
     pub fn renew_deadline(&self) -> Duration {
         self.renew_deadline
     }
 
-    /// How long after it nobody waits for the answer to a write any more: half-way between the renew deadline and the end of the lease,
-    /// so that what is on the wire has arrived when somebody else may lead.
+    /// The time after the start of the last renewal at which the leader stops waiting for responses
+    /// to writes. It is half-way between the renew deadline and the end of the lease, so that
+    /// requests in flight have arrived before another replica may lead.
     pub fn answer_deadline(&self) -> Duration {
         (self.renew_deadline + self.lease_duration) / 2
     }
 
-    /// How long a write may take to arrive that nobody waits for any more.
+    /// The time that a write may take to arrive after the leader has stopped waiting for its
+    /// response.
     pub fn arrival(&self) -> Duration {
         self.lease_duration.saturating_sub(self.answer_deadline())
     }
 
-    /// How long after a failure it is tried again.
+    /// The time after a failure at which the next attempt starts.
     pub fn retry_period(&self) -> Duration {
         self.retry_period
     }
 }
 
-/// One replica, and what it knows of the Lease.
+/// One replica and its view of the Lease.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     identity: String,
     metadata: ObjectMeta,
     terms: Terms,
-    /// `None` before it was listed.
+    /// `None` before the first list.
     seen: Option<Seen>,
-    /// Until when somebody else may lead, as far as was seen.
+    /// The time until which another replica may lead, as far as it was observed.
     taken_until: Duration,
-    /// While it leads: when the last renewal that has succeeded began.
+    /// Set while the replica leads: the start of the last successful renewal.
     renewed: Option<Duration>,
-    /// Before this, nothing is tried.
+    /// The earliest time of the next attempt.
     next_try: Duration,
 }
 
@@ -92,19 +99,20 @@ enum Seen {
     There(Box<Lease>),
 }
 
-/// What a candidate does next.
+/// The next step of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Write the Lease: create it where it has no version, else replace exactly that version.
+    /// Write the Lease: create it if it has no version, otherwise replace exactly that version.
     Write(Box<Lease>),
-    /// Wait for news of the Lease, and at most until this time, if there is one.
+    /// Wait for a change of the Lease, and at most until this time, if there is one.
     Wait(Option<Duration>),
-    /// It led and does so no longer.
+    /// The replica has led and no longer does.
     Lost,
 }
 
 impl Candidate {
-    /// A replica called `identity`, which no other living one is called, for the Lease `name` in `namespace`.
+    /// A candidate for the Lease `name` in `namespace`. No other live replica may have the same
+    /// `identity`.
     pub fn new(identity: &str, namespace: &str, name: &str, terms: Terms) -> Self {
         Self {
             identity: identity.to_owned(),
@@ -121,22 +129,22 @@ impl Candidate {
         }
     }
 
-    /// The durations.
+    /// The durations of the election.
     pub fn terms(&self) -> Terms {
         self.terms
     }
 
-    /// Who holds the Lease, as far as it is known.
+    /// The holder of the Lease, as far as it is known.
     pub fn holder(&self) -> Option<&str> {
         self.lease().and_then(holder)
     }
 
-    /// Whether the Lease was listed.
+    /// Returns true once the Lease was listed.
     pub fn is_listed(&self) -> bool {
         self.seen.is_some()
     }
 
-    /// Learns what a watch of this one Lease, or a read of it, has told at `now`.
+    /// Applies a watch event or the result of a read of this one Lease at `now`.
     pub fn learn(&mut self, change: Change<Lease>, now: Duration) {
         match change {
             Change::Reset(mut live) => match live.pop() {
@@ -145,7 +153,8 @@ impl Candidate {
             },
             Change::Apply(lease) => self.see(*lease, now),
             Change::Delete(lease) => {
-                // Another one may be there already, by an answer that was faster than the watch.
+                // A new Lease may exist already, if the response to its creation was faster than
+                // the watch.
                 if self
                     .lease()
                     .is_none_or(|known| known.metadata.uid == lease.metadata.uid)
@@ -161,7 +170,8 @@ impl Candidate {
             let (known, new) = (&known.metadata, &lease.metadata);
             let version = known.resource_version.as_deref().unwrap_or_default();
             let is_known = new.resource_version.as_deref() == Some(version);
-            // Any newer version counts as a renewal, whatever its times say: those are of a clock that may be set.
+            // Any newer version counts as a renewal, whatever times it contains: they are from a
+            // wall clock, which may be wrong.
             if known.uid == new.uid && (is_known || !is_newer(new.resource_version.as_deref(), version)) {
                 return;
             }
@@ -173,7 +183,7 @@ impl Candidate {
         self.seen = Some(Seen::There(Box::new(lease)));
     }
 
-    /// What to do at `now`, which is `wall` on the clock of the wall.
+    /// Returns the next step at `now`, at which the wall clock shows `wall`.
     pub fn decide(&self, now: Duration, wall: Timestamp) -> Step {
         let Some(seen) = &self.seen else {
             return Step::Wait(None);
@@ -184,7 +194,7 @@ impl Candidate {
             if now >= deadline || is_others {
                 return Step::Lost;
             }
-            // A Lease that somebody has deleted, or given away, is put back at once.
+            // A Lease that was deleted or assigned to another holder by hand is restored at once.
             let is_ours = self.holder() == Some(&self.identity);
             let due = if is_ours { self.next_try } else { Duration::ZERO };
             return if now < due {
@@ -200,24 +210,26 @@ impl Candidate {
         Step::Write(Box::new(self.renewal(seen, wall)))
     }
 
-    /// A write that began at `began` was answered with `lease` at `now`: it leads.
-    pub fn wrote(&mut self, lease: Lease, began: Duration, now: Duration) {
+    /// Records a successful write that started at `started`: its response `lease` arrived at `now`,
+    /// and the replica leads.
+    pub fn wrote(&mut self, lease: Lease, started: Duration, now: Duration) {
         self.see(lease, now);
-        self.renewed = Some(began);
+        self.renewed = Some(started);
         self.next_try = now + self.terms.retry_period;
     }
 
-    /// A write failed, or its outcome is not known.
+    /// Records a write that failed, or whose result is unknown.
     pub fn failed(&mut self, now: Duration) {
         self.next_try = now + self.terms.retry_period;
     }
 
-    /// Until when writes may begin; `None` while it does not lead.
+    /// The time until which writes may start; `None` while the replica does not lead.
     pub fn leads_until(&self) -> Option<Duration> {
         self.renewed.map(|renewed| renewed + self.terms.renew_deadline)
     }
 
-    /// The Lease as it is given back, so that another one leads at once; `None` where it is not ours to give.
+    /// The Lease for its release, which lets another replica lead at once. `None` if this replica
+    /// does not hold it.
     pub fn release(&self, wall: Timestamp) -> Option<Lease> {
         let known = self
             .lease()
@@ -246,7 +258,7 @@ impl Candidate {
         seconds.map_or(self.terms.lease_duration, Duration::from_secs)
     }
 
-    /// The Lease as this replica holds it from now on.
+    /// The Lease with this replica as its holder from now on.
     fn renewal(&self, seen: &Seen, wall: Timestamp) -> Lease {
         let now = Some(MicroTime(wall));
         let (metadata, former) = match seen {

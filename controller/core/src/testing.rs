@@ -1,4 +1,6 @@
-//! What the tables of all indexes are written with.
+//! Helpers for the table tests of all indexes.
+
+pub(crate) mod drawn;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,7 +10,7 @@ pub(crate) fn read<K: DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// `base` with the fields of `more` put over it; other than in a merge patch, a null stays.
+/// `base`, overwritten with the fields of `more`. Unlike in a merge patch, a null is kept.
 pub(crate) fn with(mut base: Value, more: Value) -> Value {
     match (&mut base, more) {
         (Value::Object(fields), Value::Object(more)) => {
@@ -20,4 +22,21 @@ pub(crate) fn with(mut base: Value, more: Value) -> Value {
         }
         (_, more) => more,
     }
+}
+
+thread_local! {
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts the comparison of a policy with a cluster or an object.
+pub(crate) fn look() {
+    LOOKS.set(LOOKS.get() + 1);
+}
+
+/// Returns the result of `doing`, and the number of comparisons of a policy with a cluster or an
+/// object that it made.
+pub(crate) fn looks<T>(doing: impl FnOnce() -> T) -> (T, usize) {
+    let before = LOOKS.get();
+    let result = doing();
+    (result, LOOKS.get() - before)
 }

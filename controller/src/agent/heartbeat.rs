@@ -1,10 +1,12 @@
-//! What the agent says about its cluster: the Lease while the WEC answers, conditions and facts on the ManagedCluster.
+//! Reports about the agent's cluster: the Lease while the WEC responds, and conditions and facts on
+//! the ManagedCluster.
 //!
-//! The Lease goes first and alone, so that a slow check of the artifact repository cannot make the cluster look dead. Nothing is
-//! written that stands there already.
+//! The Lease is renewed separately, so that a slow check of the artifact repository cannot make the
+//! cluster look dead. A value that is up to date is not written again.
 
 mod argo_version;
 mod facts;
+mod known;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +18,7 @@ use argosy_api::{
 };
 use argosy_core::{
     Failure,
-    facts::{Facts, set_claim, status_patch},
+    model::cluster_info::{Facts, set_claim, status_patch},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -33,28 +35,33 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
-use self::facts::Teller;
+use self::{facts::Teller, known::Known};
 use super::Member;
 use crate::{
     artifacts,
-    outcome::{call, patching, read},
-    tolerant::Tolerant,
+    runtime::{
+        lenient::Lenient,
+        requests::{call, patching, read},
+        restore_guard::Newest,
+    },
 };
 
-/// How often the artifact repository is looked at while it is fine.
+/// Interval between checks of an artifact repository that works.
 const CHECK_EVERY: Duration = Duration::from_mins(5);
-/// How often it is looked at while something is wrong with it.
+/// Interval between checks of an artifact repository with a problem.
 const RECHECK_EVERY: Duration = Duration::from_secs(15);
-/// How often version, nodes and the like are looked at, as by OCM's registration agent (`--cluster-healthcheck-period`).
+/// Interval between checks of version, nodes and the like, as in OCM's registration agent
+/// (`--cluster-healthcheck-period`).
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-/// Between two tries to find out, or tell, which cluster this is.
+/// Interval between attempts to read or report the identity of this cluster.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// When the last renewal of the Lease began that has succeeded; of none, `None`.
+/// Start of the last successful renewal of the Lease; `None` before the first one.
 pub(super) type LastRenewal = watch::Receiver<Option<Instant>>;
 
-/// What tells the agent's cluster from another one of its name; `None` where that may not be read. Waits until its API server answers.
+/// Returns the ID that distinguishes the agent's cluster from another one of its name; `None` if
+/// the agent may not read it. Waits until the cluster's API server responds.
 pub(super) async fn cluster_id(member: &Member) -> Option<String> {
     let mut ticks = interval(AGAIN);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -62,21 +69,25 @@ pub(super) async fn cluster_id(member: &Member) -> Option<String> {
         ticks.tick().await;
         match facts::cluster_id(&member.wec).await {
             Ok(id) => return id,
-            Err(failure) => tracing::warn!(error = %failure, "cannot read which cluster this is"),
+            Err(failure) => tracing::warn!(error = %failure, "cannot read the ID of this cluster"),
         }
     }
 }
 
-/// Renews the Lease and keeps the conditions, for ever. The hub is told first which cluster this is: it takes the one that it knows of for
-/// the one that is alive.
+/// Renews the Lease and updates the conditions, until the ITS is restored to an earlier state. The
+/// cluster's ID is reported first: the hub takes the cluster that it knows for the one that is
+/// alive.
 pub(super) async fn run(member: Member, cluster_id: Option<String>, renewed: watch::Sender<Option<Instant>>) {
     if let Some(id) = cluster_id {
         introduce(&member, &id).await;
     }
-    tokio::join!(renew_lease(&member, &renewed), describe(&member));
+    tokio::select! {
+        () = renew_lease(&member, &renewed) => {}
+        () = describe(&member) => {}
+    }
 }
 
-/// Tells the hub which cluster this is, unless OCM's agent does.
+/// Reports the cluster's ID to the hub, unless OCM's agent does.
 async fn introduce(member: &Member, id: &str) {
     let mut ticks = interval(AGAIN);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,10 +96,13 @@ async fn introduce(member: &Member, id: &str) {
         match write_id(member, id).await {
             Ok(()) => return,
             Err(failure @ (Failure::Refused(_) | Failure::NotFound { .. } | Failure::Unserved(_))) => {
-                tracing::warn!(error = %failure, "cannot tell the hub which cluster this is");
+                tracing::warn!(error = %failure, "cannot report the ID of this cluster to the hub");
                 return;
             }
-            Err(failure) => tracing::debug!(error = %failure, "cannot tell the hub which cluster this is"),
+            Err(failure) => tracing::debug!(
+                error = %failure,
+                "cannot report the ID of this cluster to the hub"
+            ),
         }
     }
 }
@@ -113,12 +127,14 @@ async fn write_id(member: &Member, id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Three renewals within the lease's duration, so that one lost request does not end it.
+/// Renews the Lease three times within its duration, so that one lost request does not end it.
+/// Returns when a response shows that the ITS was restored to an earlier state.
 async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) {
     let slice = member.lease_duration / 3;
     let renewals = member.metrics.lease(member.cluster.as_str());
     let mut ticks = interval(slice);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut newest = Newest::default();
     loop {
         ticks.tick().await;
         match timeout(slice, call(member.wec.apiserver_version())).await {
@@ -133,7 +149,10 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
         }
         let begun = Instant::now();
         match timeout(slice, write_lease(member)).await {
-            Ok(Ok(())) => {
+            Ok(Ok(version)) => {
+                if newest.goes_back("Lease", version.as_deref()) {
+                    return;
+                }
                 renewed.send_replace(Some(begun));
                 renewals.renewed();
             }
@@ -142,8 +161,9 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
     }
 }
 
-async fn write_lease(member: &Member) -> Result<(), Failure> {
-    let api: Api<Tolerant<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
+/// Renews the Lease and returns its resource version.
+async fn write_lease(member: &Member) -> Result<Option<String>, Failure> {
+    let api: Api<Lenient<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
@@ -155,8 +175,8 @@ async fn write_lease(member: &Member) -> Result<(), Failure> {
         ..LeaseSpec::default()
     });
     let params = PatchParams::apply(names::AGENT).force();
-    call(api.patch(names::CLUSTER_LEASE, &params, &Patch::Apply(&lease))).await?;
-    Ok(())
+    let written = read(api.patch(names::CLUSTER_LEASE, &params, &Patch::Apply(&lease))).await?;
+    Ok(written.metadata.resource_version)
 }
 
 type Checked = Result<artifacts::Repository, artifacts::Problem>;
@@ -170,8 +190,12 @@ async fn describe(member: &Member) {
     let mut argo = None;
     let mut next_look = Instant::now();
     let mut claimed = Claims::new();
+    let mut known = Known::of(member);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = known.follow() => {}
+        }
         if Instant::now() >= next_check {
             let checked =
                 artifacts::check(&member.wec, &member.artifact_namespace, member.cluster.as_str()).await;
@@ -187,20 +211,23 @@ async fn describe(member: &Member) {
             match facts::read(&member.wec).await {
                 Ok(read) => (teller, next_look) = (read, Instant::now() + LOOK_EVERY),
                 Err(failure) => {
-                    tracing::warn!(error = %failure, "cannot read what the hub is told about this cluster");
+                    tracing::warn!(
+                        error = %failure,
+                        "cannot read the facts about this cluster that are reported to the hub"
+                    );
                 }
             }
             argo = argo_version::read(&member.wec, &member.artifact_namespace, argo).await;
         }
         let Some(repository) = &repository else { continue };
         let claims = claims(repository, argo.as_deref());
-        if let Err(failure) = tell(member, repository, &teller, &claims, &mut claimed).await {
-            tracing::warn!(error = %failure, "cannot write what the hub is told about this cluster");
+        if let Err(failure) = tell(member, &mut known, repository, &teller, &claims, &mut claimed).await {
+            tracing::warn!(error = %failure, "cannot report the facts about this cluster to the hub");
         }
     }
 }
 
-/// What the agent claims, by the name of the claim; empty where it claims nothing.
+/// The cluster claims of the agent by name; an empty value means no claim.
 type Claims = BTreeMap<&'static str, String>;
 
 fn claims(repository: &Checked, argo: Option<&str>) -> Claims {
@@ -215,9 +242,10 @@ fn claims(repository: &Checked, argo: Option<&str>) -> Claims {
     .into()
 }
 
-/// Tells the hub. `claimed` is what OCM's agent was last given to claim, if anything.
+/// Reports to the hub. `claimed` are the values that OCM's agent received last, if any.
 async fn tell(
     member: &Member,
+    known: &mut Known,
     repository: &Checked,
     teller: &Teller,
     claims: &Claims,
@@ -231,9 +259,14 @@ async fn tell(
                     continue;
                 }
                 match facts::claim_by_ocm(&member.wec, name, value).await {
-                    // As with the chart of an earlier release: the rest is told.
+                    // The chart of an earlier release grants no right to it. The other claims are
+                    // still written.
                     Err(Failure::Refused(why)) => {
-                        tracing::warn!(name, error = why, "a claim may not be written");
+                        tracing::warn!(
+                            name,
+                            error = why,
+                            "the agent is not allowed to write a ClusterClaim"
+                        );
                     }
                     claimed => claimed?,
                 }
@@ -243,7 +276,7 @@ async fn tell(
         }
         Teller::Us(facts) => Some((facts, claims)),
     };
-    write_status(member, argo, repository, facts).await
+    write_status(member, known, argo, repository, facts).await
 }
 
 async fn serves_argo(member: &Member) -> Result<bool, Failure> {
@@ -258,18 +291,19 @@ async fn serves_argo(member: &Member) -> Result<bool, Failure> {
     }
 }
 
-/// Attempts to write while others write the same ManagedCluster.
+/// Number of attempts while others write the same ManagedCluster.
 const ATTEMPTS: usize = 3;
 
 async fn write_status(
     member: &Member,
+    shown: &mut Known,
     argo: bool,
     repository: &Checked,
     facts: Option<(&Facts, &Claims)>,
 ) -> Result<(), Failure> {
-    let api: Api<Tolerant<ManagedCluster>> = Api::all(member.its.clone());
+    let api: Api<Lenient<ManagedCluster>> = Api::all(member.its.clone());
     for _ in 0..ATTEMPTS {
-        let cluster = read(api.get(member.cluster.as_str())).await?;
+        let cluster = shown.get().await?;
         pass_on(replaced_before(&cluster), &member.wish);
         let known = cluster.status.unwrap_or_default();
         let status = described(known.clone(), argo, repository, facts, Timestamp::now());
@@ -281,12 +315,12 @@ async fn write_status(
             "status": change,
         }));
         match call(api.patch_status(member.cluster.as_str(), &patching(names::AGENT), &patch)).await {
-            // The controller has written at the same moment, which it does when it first hears of the agent.
-            Err(Failure::Conflict) => {}
+            // The controller wrote at the same time, which it does when it first sees the agent.
+            Err(Failure::Conflict) => shown.forget(),
             written => return written.map(|_| ()),
         }
     }
-    // The next tick decides on what is there then.
+    // The next tick tries again.
     Ok(())
 }
 
@@ -306,7 +340,7 @@ fn described(
     now: Timestamp,
 ) -> ManagedClusterStatus {
     let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
-    // OCM's agent may have said so before, in its own words.
+    // OCM's agent may have set the condition before, with its own message.
     if !status.conditions.iter().any(has_joined) {
         let joined = condition(
             types::JOINED,

@@ -1,7 +1,9 @@
-//! Who the agent is to the ITS: a certificate of its own, which it asks for itself, keeps in a Secret of the WEC, and replaces in time.
+//! The agent's identity in the ITS: a client certificate, which it requests, keeps in a Secret of
+//! the WEC, and replaces before it expires.
 //!
-//! The first one it asks for with the token of its cluster's bootstrap account, every other one with the one it has. Until there is
-//! another, a certificate is used as long as it lives. Not here: what the hub thinks of a request (`approver`), and who signs it.
+//! It requests the first one with the token of its cluster's bootstrap account, and every other one
+//! with the current certificate. A certificate is used until its end if no other is issued. Not
+//! here: the hub's approval of a request (`hub/approval`), and the signing.
 
 mod ask;
 mod bootstrap;
@@ -27,7 +29,7 @@ use self::{
     held::{Content, Held},
     secret::Place,
 };
-use crate::{
+use crate::runtime::{
     client::{self, switch::Switch},
     kubeconfig::from_secret,
     leader::gate::Gate,
@@ -35,10 +37,11 @@ use crate::{
     x509::Certificate,
 };
 
-/// A certificate that was asked for before this is to be replaced ([`argosy_api::issued::replaced_before`]); `None` before that is known.
-pub type Wish = watch::Receiver<Option<Timestamp>>;
+/// Time before which a certificate must have been requested to be replaced
+/// ([`argosy_api::issued::replaced_before`]); `None` until it is known.
+pub type RotationRequest = watch::Receiver<Option<Timestamp>>;
 
-/// How an agent comes to its certificate.
+/// Settings of an agent's certificate.
 pub struct Settings {
     /// Name of its ManagedCluster.
     pub cluster: ClusterName,
@@ -46,11 +49,11 @@ pub struct Settings {
     pub bootstrap: Option<PathBuf>,
     /// Namespace and name of the Secret in the WEC.
     pub secret: (String, String),
-    /// How long a certificate is asked for.
+    /// Requested validity of a certificate.
     pub duration: Duration,
 }
 
-/// An agent's certificate, and everything that it takes to replace it.
+/// The state that is needed to obtain or replace an agent's certificate.
 pub struct Identity {
     settings: Settings,
     bootstrap: Bootstrap,
@@ -61,7 +64,7 @@ pub struct Identity {
 
 /// A certificate in use.
 pub struct Established {
-    /// Goes through the certificate that is in use at the time.
+    /// Client that always uses the current certificate.
     pub its: Client,
     /// Address of the ITS, see [`client::address`].
     pub hub: String,
@@ -71,10 +74,10 @@ pub struct Established {
     identity: Identity,
 }
 
-/// The clock of the wall is looked at this often, because it may be set.
+/// Maximum sleep. The wall clock is checked at least this often, because it may be set.
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
-/// With what a certificate is asked for.
+/// The credential of a request for a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Bootstrap,
@@ -82,7 +85,7 @@ enum By {
 }
 
 impl Identity {
-    /// Nothing is read yet.
+    /// Creates the state without reading anything.
     pub fn new(settings: Settings, wec: &Client, metrics: &Metrics) -> Self {
         Self {
             place: Place::new(wec, &settings.secret),
@@ -93,7 +96,7 @@ impl Identity {
         }
     }
 
-    /// A client with the certificate that is there, or with a new one. Tries until it has one.
+    /// Returns a client with the existing certificate or with a new one. Retries until it has one.
     pub async fn establish(mut self, metrics: &Metrics, gate: &Gate) -> Established {
         let mut waits = delays();
         loop {
@@ -140,7 +143,7 @@ impl Identity {
         self.obtain(&client, &hub, None).await
     }
 
-    /// What is held, unless the bootstrap kubeconfig leads to another hub.
+    /// The existing certificate, unless the bootstrap kubeconfig is for another hub.
     fn usable(&self) -> Option<Held> {
         let held = self.content.held.clone()?;
         let is_elsewhere = self
@@ -148,7 +151,7 @@ impl Identity {
             .read()
             .is_ok_and(|(hub, _)| held.hub().as_ref() != Some(&hub));
         if is_elsewhere {
-            tracing::info!("the bootstrap kubeconfig leads to another hub than the certificate does");
+            tracing::info!("the bootstrap kubeconfig is for another hub than the certificate");
         }
         (!is_elsewhere).then_some(held)
     }
@@ -158,7 +161,7 @@ impl Identity {
         Ok(client::connect_to(from_secret(&held.kubeconfig, &origin)?, &origin).await?)
     }
 
-    /// Asks with `client` for a certificate, and keeps it.
+    /// Requests a certificate with `client`, and stores it.
     async fn obtain(
         &mut self,
         client: &Client,
@@ -180,7 +183,7 @@ impl Identity {
         let kubeconfig = held::kubeconfig(hub, &issued.certificate, &key);
         let held = Held {
             cluster: self.settings.cluster.to_string(),
-            kubeconfig: kubeconfig.context("the certificate cannot be written down")?,
+            kubeconfig: kubeconfig.context("cannot write the kubeconfig with the certificate")?,
             certificate: issued.certificate,
             key,
             requested_at: issued.requested_at,
@@ -188,9 +191,9 @@ impl Identity {
         };
         let Some(certificate) = held.valid(&self.settings.cluster, Timestamp::now()) else {
             self.forget_request().await?;
-            bail!("the certificate that was issued is not this agent's, or has ended");
+            bail!("the issued certificate is not for this agent or has expired");
         };
-        // A client is made first: it is refused for a certificate of another key.
+        // The client is created first: that fails if the certificate belongs to another key.
         let client = self.connect(&held).await?;
         let content = Content {
             held: Some(held.clone()),
@@ -201,7 +204,8 @@ impl Identity {
         Ok((held, certificate, client))
     }
 
-    /// That request is over. The next one needs another key, or it would be the same.
+    /// Drops the key of a finished request. The next request needs another key, or it would have
+    /// the same name.
     async fn forget_request(&mut self) -> anyhow::Result<()> {
         let content = Content {
             next_key: None,
@@ -210,7 +214,7 @@ impl Identity {
         self.keep(content).await
     }
 
-    /// The key of the request that is under way, or a new one, which is kept before it is used.
+    /// Returns the key of the pending request, or a new one, which is stored before it is used.
     async fn next_key(&mut self) -> anyhow::Result<String> {
         if let Some(key) = &self.content.next_key {
             return Ok(key.clone());
@@ -246,20 +250,24 @@ impl Identity {
 }
 
 impl Established {
-    /// Replaces the certificate whenever it is due or wished for, for ever.
-    pub async fn keep(mut self, mut wish: Wish) {
+    /// Replaces the certificate whenever it is due or a rotation is requested. Never returns.
+    pub async fn keep(mut self, mut wish: RotationRequest) {
         loop {
             self.until_due(&mut wish).await;
             self.replace(&wish).await;
         }
     }
 
-    async fn until_due(&self, wish: &mut Wish) {
+    async fn until_due(&self, wish: &mut RotationRequest) {
         let due = schedule::renew_at(&self.certificate, self.held.requested_at);
         loop {
             let wished = *wish.borrow_and_update();
             if schedule::is_wished(wished, self.held.requested_at, self.held.answered) {
-                tracing::info!(since = ?wished, "the hub wishes for another certificate, or knows the cluster only since then");
+                tracing::info!(
+                    since = ?wished,
+                    "replacing the certificate: the hub requests a rotation, or the cluster was registered \
+                     after the last certificate was requested"
+                );
                 return;
             }
             let left = Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default();
@@ -268,15 +276,15 @@ impl Established {
             }
             tokio::select! {
                 () = sleep(left.min(LONGEST_SLEEP)) => {}
-                // Nobody can wish for anything when the agent has ended.
+                // The sender is dropped when the agent has ended; then only the time counts.
                 Ok(()) = wish.changed() => {}
             }
         }
     }
 
-    /// Tries until there is another certificate; asked is in turn with the one that is there and with the bootstrap account, at once
-    /// with that if somebody has given it a new token.
-    async fn replace(&mut self, wish: &Wish) {
+    /// Retries until there is another certificate. Attempts alternate between the current
+    /// certificate and the bootstrap account; a new bootstrap kubeconfig ends the wait at once.
+    async fn replace(&mut self, wish: &RotationRequest) {
         let mut waits = delays();
         let mut by = By::Certificate;
         loop {
@@ -289,7 +297,13 @@ impl Established {
                     }
                     let delay = waits.next().unwrap_or(LONGEST_DELAY);
                     let end = self.certificate.not_after;
-                    tracing::warn!(credential = ?by, ?delay, %end, error = format!("{error:#}"), "cannot replace the agent's certificate, which is used until its end");
+                    tracing::warn!(
+                        credential = ?by,
+                        ?delay,
+                        %end,
+                        error = format!("{error:#}"),
+                        "cannot replace the agent's certificate; it is used until it expires"
+                    );
                     if self.identity.bootstrap.is_replaced_within(delay).await {
                         (waits, by) = (delays(), By::Certificate);
                     }
@@ -299,7 +313,8 @@ impl Established {
         }
     }
 
-    /// The bootstrap account, if it is one of the same hub: what watches have told of one is nothing to another.
+    /// Returns the next credential. The bootstrap account counts only if it is for the same hub:
+    /// the watch state of one hub is meaningless for another.
     fn next_by(&self, by: By) -> By {
         let bootstrap = self.identity.bootstrap.read().ok().map(|(hub, _)| hub);
         match by {
@@ -314,22 +329,26 @@ impl Established {
             By::Certificate => self.its.clone(),
             By::Bootstrap => self.identity.bootstrap.connect().await?.0,
         };
-        let hub = self.held.hub().context("the certificate leads to no hub")?;
+        let hub = self
+            .held
+            .hub()
+            .context("the kubeconfig with the certificate names no hub")?;
         let (held, certificate, (client, _)) = self.identity.obtain(&client, &hub, wished).await?;
         self.switch.set(client);
         self.identity.report.holds_until(certificate.not_after);
-        tracing::info!(end = %certificate.not_after, "the agent has another certificate");
+        tracing::info!(end = %certificate.not_after, "the agent has a new certificate");
         (self.held, self.certificate) = (held, certificate);
         Ok(())
     }
 }
 
-/// What came of a renewal that has failed before the hub was asked, or after it has answered; what came of asking is counted there.
+/// The outcome of a renewal that failed before the request was sent or after it was decided. Other
+/// outcomes are counted by the request itself.
 fn uncounted(error: &anyhow::Error) -> Option<&'static str> {
     (!error.is::<Problem>()).then_some("failed")
 }
 
-/// The longest time between two attempts.
+/// Maximum delay between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
 fn delays() -> backon::ExponentialBackoff {

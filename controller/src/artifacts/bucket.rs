@@ -1,6 +1,6 @@
-//! A bucket of a cluster's Argo: its client, a look at it, and the objects in it, which are read piece by piece.
+//! A bucket of a cluster's Argo: its client, a check, and its objects, which are read in pieces.
 //!
-//! Not here: where the bucket is configured (`repository`), and the check that writes (`probe`).
+//! Not here: the configuration of the bucket (`repository`), and the check that writes (`probe`).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::{
     repository::{self, Settings},
 };
 
-/// Until an answer begins, or its next piece comes.
+/// Timeout of a response, and of each of its pieces.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A bucket that can be read.
@@ -31,13 +31,13 @@ pub struct Bucket {
     repository: Repository,
 }
 
-/// An object of a bucket, as it comes.
+/// The content of an object, as a stream.
 pub struct Content {
     stream: ByteStream,
     key: String,
 }
 
-/// The bucket of the Argo in `namespace`. Nothing is asked of the bucket itself.
+/// Opens the bucket of the Argo in `namespace`. Makes no request to the bucket itself.
 pub async fn open(client: &Kube, namespace: &str) -> Result<Bucket, Problem> {
     let settings = repository::read(client, namespace).await?;
     Ok(Bucket {
@@ -47,25 +47,26 @@ pub async fn open(client: &Kube, namespace: &str) -> Result<Bucket, Problem> {
 }
 
 impl Bucket {
-    /// Which bucket it is.
+    /// The endpoint and the name of the bucket.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Asks for the name of one object, which shows that the bucket answers and lets itself be read.
+    /// Lists one object, which shows that the bucket responds and can be read.
     pub async fn look(&self) -> Result<(), Problem> {
         let request = self.client.list_objects_v2().bucket(&self.repository.bucket);
         let answer = timeout(PATIENCE, request.max_keys(1).send()).await;
         match answer {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
-                Err(self.unreachable(format!("cannot list it: {}", DisplayErrorContext(&error))))
+                Err(self.unreachable(format!("cannot list the bucket: {}", DisplayErrorContext(&error))))
             }
             Err(_) => Err(self.unreachable(silent())),
         }
     }
 
-    /// The object with this key, in `bucket` of the same server if that is another one; `None` where there is none.
+    /// Reads the object with this key; `None` if it does not exist. `bucket` names another bucket
+    /// of the same server.
     pub async fn read(&self, bucket: Option<&str>, key: &str) -> Result<Option<Content>, Problem> {
         let bucket = bucket.unwrap_or(&self.repository.bucket);
         let request = self.client.get_object().bucket(bucket).key(key);
@@ -98,9 +99,10 @@ impl Bucket {
 }
 
 impl Content {
-    /// The next piece, of a size that the server chooses; `None` at the end. An error says why there is no more.
+    /// Returns the next piece, of a size that the server chooses; `None` at the end. An error
+    /// explains the interruption.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
-        let cut = |why: &str| format!("{} breaks off: {why}", self.key);
+        let cut = |why: &str| format!("cannot read the rest of {}: {why}", self.key);
         match timeout(PATIENCE, self.stream.next()).await {
             Ok(None) => Ok(None),
             Ok(Some(Ok(piece))) => Ok(Some(piece.to_vec())),
@@ -114,7 +116,7 @@ fn silent() -> String {
     format!("no answer within {} s", PATIENCE.as_secs())
 }
 
-/// A client of the server of a bucket.
+/// Creates a client for the server of a bucket.
 pub(super) fn connect(settings: &Settings) -> Client {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(3))
@@ -131,7 +133,8 @@ pub(super) fn connect(settings: &Settings) -> Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .endpoint_url(&settings.repository.endpoint)
-        // Servers other than AWS have no DNS name per bucket, and older ones choke on checksum trailers.
+        // Servers other than AWS have no DNS name per bucket, and older ones fail on checksum
+        // trailers.
         .force_path_style(true)
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .region(Region::new(region))

@@ -1,4 +1,4 @@
-//! Writing a small object to a bucket, reading it back, deleting it.
+//! Writes a small object to a bucket, reads it back and deletes it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use aws_sdk_s3::{error::DisplayErrorContext, primitives::ByteStream};
 
 use super::{Problem, bucket::connect, repository::Settings};
 
-/// For all requests of one probe together.
+/// Timeout of all requests of one probe together.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Fails unless what was written is what is read.
+/// Fails unless the content that is read equals the content that was written.
 pub(super) async fn probe(settings: &Settings, cluster: &str) -> Result<(), Problem> {
     let unreachable = |message: String| Problem::Unreachable {
         repository: settings.repository.clone(),
@@ -29,7 +29,7 @@ async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
     let client = connect(settings);
     let bucket = &settings.repository.bucket;
     let now = jiff::Timestamp::now();
-    // A key of its own, because two checks of one cluster may meet.
+    // The key is unique, because two checks of one cluster may run at the same time.
     let key = format!(".argosy/check-{cluster}-{}", now.as_nanosecond());
     let content = format!("written by Argosy for {cluster} at {now}");
     let body = ByteStream::from(content.clone().into_bytes());
@@ -53,7 +53,7 @@ async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
     deleted.map_err(|error| format!("cannot delete {key}: {}", DisplayErrorContext(&error)))?;
     if bytes != content.as_bytes() {
         return Err(format!(
-            "{key} does not read as it was written; do two fleets share the bucket?"
+            "{key} was read back with other content than was written; do two fleets share the bucket?"
         ));
     }
     Ok(())

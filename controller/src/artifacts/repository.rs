@@ -1,6 +1,6 @@
-//! Reading Argo's configuration: `artifactRepository` of the ConfigMap `workflow-controller-configmap`, or the default
-//! of the ConfigMap `artifact-repositories`, and the credentials that it points to (Argo's docs,
-//! "Configuring Your Artifact Repository").
+//! Reads Argo's configuration: `artifactRepository` of the ConfigMap
+//! `workflow-controller-configmap`, or the default of the ConfigMap `artifact-repositories`, and
+//! the credentials that it refers to (Argo's docs, "Configuring Your Artifact Repository").
 
 use argosy_core::Failure;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -8,13 +8,13 @@ use kube::{Api, Client};
 use serde::Deserialize;
 
 use super::{Problem, Repository};
-use crate::outcome::{call, found};
+use crate::runtime::requests::{call, found};
 
 const CONTROLLER_CONFIG: &str = "workflow-controller-configmap";
 const REPOSITORIES: &str = "artifact-repositories";
 const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-repository";
 
-/// A bucket and how to get at it.
+/// A bucket with its credentials.
 pub(super) struct Settings {
     pub(super) repository: Repository,
     pub(super) region: Option<String>,
@@ -47,7 +47,7 @@ struct KeySelector {
     key: String,
 }
 
-/// The settings of the Argo in `namespace`.
+/// Reads the settings of the Argo in `namespace`.
 pub(super) async fn read(client: &Client, namespace: &str) -> Result<Settings, Problem> {
     let (origin, text) = find(client, namespace).await?;
     let wrong = |what: &str| Problem::NotConfigured(format!("{origin} {what}"));
@@ -75,7 +75,7 @@ pub(super) async fn read(client: &Client, namespace: &str) -> Result<Settings, P
     })
 }
 
-/// The YAML of the repository, and where it was found.
+/// Returns a description of the source, and the YAML of the repository.
 async fn find(client: &Client, namespace: &str) -> Result<(String, String), Problem> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let config = get(&maps, namespace, CONTROLLER_CONFIG).await?;
@@ -126,7 +126,7 @@ fn cannot_read(kind: &str, namespace: &str, name: &str, failure: &Failure) -> Pr
         | Failure::Missing(message)
         | Failure::Fenced(message)
         | Failure::Unreachable(message) => message,
-        Failure::Conflict => "it changes all the time",
+        Failure::Conflict => "it keeps changing",
     };
     Problem::Unreadable(format!("cannot read {kind} {namespace}/{name}: {why}"))
 }

@@ -1,7 +1,9 @@
-//! The controller's own look at artifacts: its cluster's repository, and whether every other cluster shares it.
+//! The controller's check of artifacts: the repository of its own cluster, and a comparison with
+//! all others.
 //!
-//! Each agent checks its own repository and claims which bucket it is; here the claims are compared with the bucket that
-//! the control cluster's argo-server reads from, and the verdict is a condition on each ManagedCluster.
+//! Each agent checks its own repository and claims its bucket. The watchdog compares the claims
+//! with the bucket that the control cluster's argo-server reads from, and sets a condition on each
+//! ManagedCluster.
 
 use std::time::Duration;
 
@@ -20,9 +22,9 @@ use kube::{
 use serde_json::json;
 
 use super::{Problem, Repository, check};
-use crate::{
-    outcome::{call, list, patching},
-    tolerant::Tolerant,
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{call, list, patching},
 };
 
 const CHECK_EVERY: Duration = Duration::from_secs(30);
@@ -30,7 +32,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The control cluster's name in keys and messages.
 pub const CONTROL_CLUSTER: &str = "control";
 
-/// Looks after the artifact repositories of the fleet.
+/// Checks the artifact repositories of the fleet.
 pub struct Watchdog {
     /// Client of the cluster whose argo-server serves artifacts.
     pub wds: Client,
@@ -41,7 +43,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Checks for ever; what is wrong is logged when it changes.
+    /// Runs the checks in a loop. Logs the result when it changes.
     pub async fn run(self) {
         let mut last = None;
         loop {
@@ -71,7 +73,7 @@ impl Watchdog {
     }
 
     async fn compare(&self, own: &Result<Repository, Problem>) -> Result<(), Failure> {
-        let api: Api<Tolerant<ManagedCluster>> = Api::all(self.its.clone());
+        let api: Api<Lenient<ManagedCluster>> = Api::all(self.its.clone());
         for cluster in list(api.list(&ListParams::default())).await? {
             let mut conditions = cluster.status.clone().unwrap_or_default().conditions;
             let Some(verdict) = shared(own, &cluster, Timestamp::now()) else {
@@ -85,7 +87,7 @@ impl Watchdog {
                 "status": { "conditions": conditions },
             }));
             match call(api.patch_status(&cluster.name_any(), &patching(names::CONTROLLER), &patch)).await {
-                // Somebody has written at the same moment; the next round decides on what they wrote.
+                // The object was written at the same time; the next round decides again.
                 Ok(_) | Err(Failure::Conflict | Failure::NotFound { .. }) => {}
                 Err(failure) => {
                     tracing::warn!(cluster = cluster.name_any(), error = %failure, "cannot write the ManagedCluster's conditions");
@@ -96,7 +98,8 @@ impl Watchdog {
     }
 }
 
-/// Whether the cluster's artifacts can be opened from the control cluster; `None` while the cluster claims nothing.
+/// Returns the condition that the control cluster can open the cluster's artifacts; `None` while
+/// the cluster has no claim.
 fn shared(own: &Result<Repository, Problem>, cluster: &ManagedCluster, now: Timestamp) -> Option<Condition> {
     let type_ = types::ARTIFACT_REPOSITORY_SHARED;
     let claims = &cluster.status.as_ref()?.cluster_claims;
@@ -117,7 +120,8 @@ fn shared(own: &Result<Repository, Problem>, cluster: &ManagedCluster, now: Time
         ),
         Ok(own) => {
             let message = format!(
-                "the cluster keeps artifacts in {}, the control cluster reads them from {own}; point both at one bucket",
+                "the cluster stores artifacts in {}, and the control cluster reads them from {own}; \
+                configure the same bucket for both",
                 claim.value
             );
             condition(type_, false, reason::DIFFERENT_BUCKET, &message, now)

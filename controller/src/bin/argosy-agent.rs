@@ -1,4 +1,4 @@
-//! The agent in its own cluster (pull).
+//! The binary of the agent that runs in its own cluster (pull).
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The controller: beside the WDS, one per WDS.
+//! The binary of the controller. It runs beside the WDS, one per WDS.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,14 @@
-//! `argosy cluster`: the life of a cluster of the fleet, from its registration to its removal.
+//! `argosy cluster`: manages a cluster of the fleet, from its registration to its removal.
 //!
-//! Owned here: where the spaces are, and what the verbs share. Each verb has a file; what the hub needs of a cluster is in `mailbox`. Not here:
-//! what follows from taints and annotations, which the controller decides, so that `kubectl` does as well.
+//! Owned here: the clients of the spaces, and the helpers of the subcommands. Each subcommand has a
+//! file; the hub's objects for a cluster are in `mailbox`. Not here: the effects of taints and
+//! annotations. The controller implements them, so `kubectl` can be used as well.
 
 mod accept;
 mod cordon;
 mod drain;
 mod join;
-mod list;
+pub(super) mod list;
 mod mailbox;
 mod remove;
 mod rotate;
@@ -16,7 +17,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use argosy_api::{ManagedCluster, Workflow, names, workflow};
-use argosy_core::{Failure, claim::Claim};
+use argosy_core::{Failure, model::claim::Claim};
 use clap::{Args, Subcommand};
 use kube::{
     Api, ResourceExt,
@@ -26,52 +27,59 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::spaces::{Clients, Spaces};
-use crate::{
+use crate::runtime::{
     args::duration,
-    outcome::{self, found, patching, read},
-    tolerant::Tolerant,
+    lenient::Lenient,
+    requests::{self, found, patching, read},
 };
 
-/// What to do with a cluster.
+/// Commands about a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Let the hub take what a registered cluster's agent asks for
+    /// Accept a registered cluster, so that its agent gets certificates
     ///
-    /// Exits with 0, or with 1 where there is no such cluster or it was removed.
+    /// Exits with 0, or with 1 if the cluster does not exist or was removed.
     Accept(Named),
-    /// Keep new Workflows off a cluster; what was sent there stays
+    /// Keep new Workflows off a cluster; those that were sent there stay
     ///
-    /// Exits with 0, or with 1 where there is no such cluster or it cannot be written.
+    /// Exits with 0, or with 1 if the cluster does not exist or cannot be written.
     Cordon(Named),
-    /// Keep new Workflows off a cluster, take back what has not started there, and wait until what runs has ended
+    /// Cordon a cluster, take back Workflows that have not started there, and wait for the others
+    /// to end
     ///
-    /// Exits with 0 when nothing is left there, and with 1 where something is after the timeout, or nothing can be asked.
+    /// Exits with 0 when nothing is left there, and with 1 if something is left after the timeout,
+    /// or a request failed.
     Drain(drain::DrainArgs),
-    /// Register a cluster, and print what installs its agent
+    /// Register a cluster, and print the command that installs its agent
     ///
-    /// Makes ManagedCluster, mailbox, the rights of its agent, and a token that is good for asking for a certificate and ends soon. May be
-    /// repeated, for another token. Exits with 0, or with 1 where something cannot be made or, with --wait, the agent does not come.
+    /// Creates the ManagedCluster, the mailbox, the rights of its agent, and a short-lived token
+    /// for requesting a certificate. May be repeated for another token. Exits with 0, or with 1 if
+    /// something cannot be created or, with --wait, the agent does not join.
     Join(join::JoinArgs),
-    /// List the clusters with what a fleet's keeper looks at: accepted, joined, available, cordoned, and the end of its certificate
+    /// List the clusters for operators: accepted, joined, available, cordoned, and the end of the
+    /// certificate
     ///
-    /// Exits with 0, or with 1 where a name is not there or nothing can be read.
+    /// Exits with 0, or with 1 if a name does not exist or the list cannot be read.
     List(list::ListArgs),
-    /// Take a cluster out of the fleet at once: cut its agent off, give up what runs there, delete mailbox and ManagedCluster
+    /// Remove a cluster at once: cut off its agent, give up its runs, delete mailbox and
+    /// ManagedCluster
     ///
-    /// What runs there goes on, unreported, and is not started elsewhere unless a policy asks for reruns. Exits with 0 when nothing is
-    /// left, and with 1 where it is refused or something is left after the timeout; run it again then.
+    /// Runs there go on, unreported, and are not started elsewhere unless a policy requests reruns.
+    /// Exits with 0 when nothing is left, and with 1 if it was not confirmed or something is left
+    /// after the timeout; in that case, run it again.
     Remove(remove::RemoveArgs),
-    /// Have a cluster's agent ask for another certificate now, and wait until that is recorded
+    /// Make a cluster's agent request another certificate now, and wait until it is recorded
     ///
-    /// Exits with 0 when it is, and with 1 where the agent has no certificate, or none after the timeout.
+    /// Exits with 0 when it is recorded, and with 1 if the agent has no certificate, or no new one
+    /// after the timeout.
     Rotate(rotate::RotateArgs),
     /// Let a cordoned or drained cluster take Workflows again
     ///
-    /// Exits with 0, or with 1 where there is no such cluster or it cannot be written.
+    /// Exits with 0, or with 1 if the cluster does not exist or cannot be written.
     Uncordon(Named),
 }
 
-/// One cluster.
+/// Arguments that name one cluster.
 #[derive(Debug, Args)]
 pub struct Named {
     /// Name of the cluster
@@ -80,15 +88,15 @@ pub struct Named {
     spaces: Spaces,
 }
 
-/// How long is waited.
+/// Timeout of a wait.
 #[derive(Debug, Args)]
 struct Patience {
-    /// How long to wait at most, in seconds or with a unit (30s, 2m, 1h)
+    /// Maximum time to wait, in seconds or with a unit (30s, 2m, 1h)
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
     match command {
         ClusterCommand::Accept(args) => accept::run(&args).await,
@@ -103,15 +111,15 @@ pub(super) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
 }
 
 impl Clients {
-    fn clusters(&self) -> Api<Tolerant<ManagedCluster>> {
+    fn clusters(&self) -> Api<Lenient<ManagedCluster>> {
         Api::all(self.its.clone())
     }
 
-    /// The cluster, which must be there.
+    /// Returns the cluster, or fails if it does not exist.
     async fn cluster(&self, name: &str) -> anyhow::Result<ManagedCluster> {
         let known = self.known_cluster(name).await?;
         known.with_context(|| {
-            format!("there is no ManagedCluster {name}; argosy cluster join {name} makes it")
+            format!("there is no ManagedCluster {name}; create it with argosy cluster join {name}")
         })
     }
 
@@ -120,16 +128,20 @@ impl Clients {
             .map_err(|failure| anyhow!("cannot read ManagedCluster {name}: {failure}"))
     }
 
-    /// The cluster, which must be there and must not have been removed.
+    /// Returns the cluster, or fails if it does not exist or was removed.
     async fn member(&self, name: &str) -> anyhow::Result<ManagedCluster> {
         let cluster = self.cluster(name).await?;
         if is_removed(&cluster) {
-            bail!("{name} is being taken out of the fleet; end that with argosy cluster remove {name}");
+            bail!(
+                "{name} is being removed from the fleet; complete the removal with argosy cluster remove \
+                {name}"
+            );
         }
         Ok(cluster)
     }
 
-    /// Changes a ManagedCluster by what `change` makes of it, as it is then.
+    /// Patches a ManagedCluster with the result of `change`, which is called again after a
+    /// conflict.
     async fn change(
         &self,
         name: &str,
@@ -153,18 +165,19 @@ impl Clients {
             .await
             {
                 Ok(written) => return Ok(written),
-                // The controller writes it too.
+                // The controller writes the object, too.
                 Err(Failure::Conflict) => {}
                 Err(failure) => bail!("cannot write ManagedCluster {name}: {failure}"),
             }
         }
     }
 
-    /// The Workflows that are claimed for a cluster and have not ended, as far as is known.
+    /// Returns the Workflows that are claimed for a cluster and have not ended, as far as the
+    /// control cluster knows.
     async fn unfinished(&self, cluster: &str) -> anyhow::Result<Vec<Claimed>> {
-        let all: Api<Tolerant<Workflow>> = Api::all(self.wds.clone());
+        let all: Api<Lenient<Workflow>> = Api::all(self.wds.clone());
         let selected = ListParams::default().labels(&format!("{}={cluster}", names::CLUSTER_LABEL));
-        let list = outcome::list(all.list(&selected)).await;
+        let list = requests::list(all.list(&selected)).await;
         let list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
         let live = list
             .into_iter()
@@ -173,7 +186,7 @@ impl Clients {
     }
 }
 
-/// The field manager of what this command writes.
+/// Field manager of the command's writes.
 const COMMAND: &str = "argosy";
 
 /// A Workflow that is claimed for a cluster.
@@ -193,7 +206,7 @@ impl Claimed {
     }
 }
 
-/// Whether it is being taken out of the fleet.
+/// Returns true if the cluster is being removed from the fleet.
 pub(super) fn is_removed(cluster: &ManagedCluster) -> bool {
     cluster.annotations().contains_key(names::REMOVED_ANNOTATION)
 }
@@ -204,7 +217,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// The first names of some Workflows, for a sentence.
+/// Lists the first names of some Workflows, for a message.
 fn some_of(claimed: &[Claimed]) -> String {
     const NAMED: usize = 5;
     let mut names: Vec<String> = claimed
@@ -218,11 +231,11 @@ fn some_of(claimed: &[Claimed]) -> String {
     names.join(", ")
 }
 
-/// Between two looks.
+/// Polling interval of a wait.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks until `look` says that there is nothing to wait for any more, and says what it waits for whenever that changes. Whether it came to
-/// that in time.
+/// Polls until `look` returns `None`, and prints the obstacle whenever it changes. Returns false
+/// after the timeout.
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 async fn wait(
     patience: &Patience,
@@ -235,7 +248,7 @@ async fn wait(
             return Ok(true);
         };
         if said.as_ref() != Some(&waits_for) {
-            eprintln!("waits: {waits_for}");
+            eprintln!("waiting: {waits_for}");
             said = Some(waits_for);
         }
         if Instant::now() >= deadline {

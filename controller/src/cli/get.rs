@@ -1,13 +1,15 @@
-//! `argosy get`: the Workflows and the clusters of a fleet as tables, with what `kubectl get` cannot show: where a run is, how long it took
-//! to start there, how much a cluster runs.
+//! `argosy get`: the Workflows and the clusters of a fleet as tables, with columns that `kubectl
+//! get` lacks: the cluster of a run, the time until it started there, and the number of running
+//! Workflows on a cluster.
 //!
-//! Owned here: which objects are asked for, and the watch. Not here: what the columns mean (`clusters`, `workflows`) and how they are aligned (`table`).
+//! Owned here: the selection of objects, and the watch. Not here: the columns (`clusters`,
+//! `workflows`) and their alignment (`table`).
 
 pub(super) mod age;
 mod arrival;
 pub(super) mod clusters;
 pub(super) mod table;
-mod workflows;
+pub(super) mod workflows;
 
 use std::{fmt::Debug, path::PathBuf};
 
@@ -26,14 +28,14 @@ use serde::Serialize;
 
 use self::table::Row;
 use super::spaces::inventory;
-use crate::{
+use crate::runtime::{
     client,
-    outcome::with_sources,
-    tolerant::{Readable, Tolerant},
+    lenient::{Lenient, Readable},
+    requests::with_sources,
     watch::reconnect_policy,
 };
 
-/// What to list.
+/// Arguments of `get`.
 #[derive(Debug, Args)]
 pub struct GetArgs {
     #[command(subcommand)]
@@ -42,10 +44,10 @@ pub struct GetArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List Workflows: the cluster they run on, their phase, and how long after their creation they arrived and started there
+    /// List Workflows with their cluster, phase, and the time until they arrived and started there
     #[command(visible_aliases = ["workflow", "wf"])]
     Workflows(WorkflowsArgs),
-    /// List clusters: whether they can be reached, which Argo they have, how much they run and what they have for it
+    /// List clusters with their availability, Argo version, running Workflows and resources
     #[command(visible_aliases = ["cluster", "managedclusters", "mcl"])]
     Clusters(ClustersArgs),
 }
@@ -54,22 +56,23 @@ enum What {
 struct WorkflowsArgs {
     /// Name of one Workflow; by default all
     name: Option<String>,
-    /// Namespace
+    /// Namespace of the Workflows
     #[arg(long, short, default_value = "argo")]
     namespace: String,
-    /// Those of every namespace
+    /// List Workflows of all namespaces
     #[arg(long, short = 'A', conflicts_with = "name")]
     all_namespaces: bool,
-    /// Those with these labels, as kubectl writes them
+    /// Label selector, as in kubectl
     #[arg(long, short = 'l')]
     selector: Option<String>,
-    /// Those of this cluster
+    /// List only Workflows of this cluster
     #[arg(long)]
     cluster: Option<String>,
-    /// Those in one of these phases, as Running or Failed,Error
+    /// List only Workflows in one of these phases, as Running or Failed,Error
     #[arg(long, value_delimiter = ',')]
     phase: Vec<String>,
-    /// Kubeconfig of the ITS, where -o wide, json and yaml look when a Workflow arrived; by default the control cluster is that, too
+    /// Kubeconfig of the ITS, for the arrival times in -o wide, json and yaml; by default the
+    /// control cluster is the ITS, too
     #[arg(long)]
     its_kubeconfig: Option<PathBuf>,
     #[command(flatten)]
@@ -80,36 +83,38 @@ struct WorkflowsArgs {
 struct ClustersArgs {
     #[command(flatten)]
     inventory: Inventory,
-    /// Namespace of the controller, where the kubeconfigs of clusters lie whose agent it hosts
+    /// Namespace of the controller, with the kubeconfigs of clusters whose agent it hosts
     #[arg(long, short, default_value = "argosy")]
     namespace: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// Which clusters, and where they are.
+/// Selection of clusters.
 #[derive(Debug, Args)]
 pub(super) struct Inventory {
     /// Name of one cluster; by default all
     name: Option<String>,
-    /// Those with these labels, as kubectl writes them
+    /// Label selector, as in kubectl
     #[arg(long, short = 'l')]
     selector: Option<String>,
-    /// Kubeconfig of the ITS, where the ManagedClusters are; by default the control cluster is that, too
+    /// Kubeconfig of the ITS with the ManagedClusters; by default the control cluster is the ITS,
+    /// too
     #[arg(long)]
     its_kubeconfig: Option<PathBuf>,
 }
 
-/// How it is printed, and where from.
+/// Output flags and the kubeconfig.
 #[derive(Debug, Args)]
 pub(super) struct Common {
-    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or
+    /// the pod's account
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Go on, and print each that changes
+    /// Keep running, and print each change
     #[arg(long, short)]
     watch: bool,
 }
@@ -121,15 +126,15 @@ enum Output {
     Text,
     /// A table with more columns
     Wide,
-    /// A list of objects as JSON; with --watch one object a line
+    /// A JSON list of objects; with --watch one object per line
     Json,
-    /// A list of objects as YAML; with --watch one document each
+    /// A YAML list of objects; with --watch one document per object
     Yaml,
-    /// Their names, as kubectl takes them
+    /// The names, as kubectl accepts them
     Name,
 }
 
-/// Lists. Fails where a name is not there.
+/// Lists objects. Fails if a given name does not exist.
 pub(super) async fn run(args: GetArgs) -> anyhow::Result<()> {
     match args.what {
         What::Workflows(args) => {
@@ -144,16 +149,16 @@ pub(super) async fn run(args: GetArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Says why nothing is told at present; the watch is begun again.
+/// Prints the error of a watch, which is restarted.
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 fn warn(error: &watcher::Error) {
     eprintln!(
-        "argosy: the watch failed and is begun again: {}",
+        "argosy: the watch failed and is restarted: {}",
         with_sources(error)
     );
 }
 
-/// Which objects are asked for, as a list and as a watch have it.
+/// A selection for a list and for a watch.
 struct Selection {
     list: ListParams,
     watch: watcher::Config,
@@ -176,10 +181,11 @@ impl Selection {
 }
 
 impl Common {
-    /// Prints each that changes, for ever. `listed` says what is told of an object, if anything; `shown` was printed before.
+    /// Prints each change. Never returns. `listed` converts an object to a row, if it is listed;
+    /// `shown` are the rows that were printed before.
     async fn follow<K, T>(
         &self,
-        api: Api<Tolerant<K>>,
+        api: Api<Lenient<K>>,
         config: watcher::Config,
         mut shown: Vec<T>,
         listed: impl AsyncFn(K) -> anyhow::Result<Option<T>>,
@@ -212,7 +218,7 @@ impl Common {
         Ok(())
     }
 
-    /// Prints what there is.
+    /// Prints all rows.
     #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
     fn print<T: Row + Serialize>(&self, rows: &[T], none: &str) -> anyhow::Result<()> {
         match self.output {
@@ -230,7 +236,7 @@ impl Common {
         Ok(())
     }
 
-    /// Prints one that has changed.
+    /// Prints one changed row.
     #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
     fn print_change<T: Row + Serialize>(&self, row: &T) -> anyhow::Result<()> {
         match self.output {

@@ -1,7 +1,7 @@
-//! `argosy logs`: the logs of a run's steps, which Argo has kept in the shared S3.
+//! `argosy logs`: the logs of a run's steps that Argo keeps in the shared S3.
 //!
-//! A step that runs has its log on its cluster only, and is said to. Not here: which steps there are and where their logs lie
-//! (`steps`), and how lines look (`lines`).
+//! The log of a running step is only on its cluster; a note says so. Not here: the list of steps
+//! and the location of their logs (`steps`), and the format of lines (`lines`).
 
 mod lines;
 mod steps;
@@ -10,7 +10,7 @@ use std::{collections::HashSet, io, path::PathBuf, process::ExitCode};
 
 use anyhow::{anyhow, bail};
 use argosy_api::{Workflow, names, workflow};
-use argosy_core::{Failure, claim::Claim};
+use argosy_core::{Failure, model::claim::Claim};
 use clap::Args;
 use futures::{StreamExt, pin_mut};
 use kube::{
@@ -26,27 +26,30 @@ use self::{
 };
 use crate::{
     artifacts::{self, Bucket},
-    client,
-    outcome::{list, read, with_sources},
-    tolerant::Tolerant,
-    watch::reconnect_policy,
+    runtime::{
+        client,
+        lenient::Lenient,
+        requests::{list, read, with_sources},
+        watch::reconnect_policy,
+    },
 };
 
-/// Of which run, and which of its steps.
+/// Arguments of `logs`.
 #[derive(Debug, Args)]
 pub struct LogsArgs {
     /// Name of the Workflow
     workflow: String,
-    /// Its namespace
+    /// Namespace of the Workflow
     #[arg(long, short, default_value = "argo")]
     namespace: String,
-    /// Only of the steps with this name, path, node ID or template
+    /// Only steps with this name, path, node ID or template
     #[arg(long, visible_alias = "node")]
     step: Option<String>,
-    /// Of this container
+    /// Name of the container
     #[arg(long, short, default_value = "main")]
     container: String,
-    /// Go on until the run has ended, and print the log of each step once it is kept, which is when the step has ended
+    /// Keep running until the run has ended, and print the log of each step as soon as the step has
+    /// ended
     #[arg(long, short)]
     follow: bool,
     /// Print lines without the name of their step
@@ -55,25 +58,26 @@ pub struct LogsArgs {
     /// Namespace of Argo, where the artifact repository is configured
     #[arg(long, default_value = "argo")]
     argo_namespace: String,
-    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or the pod's account
+    /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory, or
+    /// the pod's account
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
 }
 
-/// Where the log of a step that has ended is missing or cannot be read.
+/// Exit code if the log of an ended step is missing or cannot be read.
 const INCOMPLETE: u8 = 1;
 
-/// Where neither the run nor the bucket can be read.
+/// Exit code if the run or the bucket cannot be read.
 const UNREADABLE: u8 = 2;
 
-/// Prints the logs. Ends with 0 where that of every step which has ended was printed, with 1 where one is missing, and with 2 where
-/// the Workflow or the bucket cannot be read.
+/// Prints the logs. Exits with 0 if the log of every ended step was printed, with 1 if one is
+/// missing, and with 2 if the Workflow or the bucket cannot be read.
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 pub(super) async fn run(args: &LogsArgs) -> ExitCode {
     match print(args).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INCOMPLETE),
-        // Whoever reads the lines wants no more, as `head`.
+        // The reader of the pipe, such as `head`, has closed it.
         Err(error) if is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("argosy: {error:#}");
@@ -89,7 +93,7 @@ fn is_closed(error: &anyhow::Error) -> bool {
 
 async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
     let client = client::connect_as_user(args.kubeconfig.as_deref()).await?;
-    let workflows: Api<Tolerant<Workflow>> = Api::namespaced(client.clone(), &args.namespace);
+    let workflows: Api<Lenient<Workflow>> = Api::namespaced(client.clone(), &args.namespace);
     let found = read(workflows.get(&args.workflow)).await;
     let (namespace, name) = (&args.namespace, &args.workflow);
     let workflow = found.map_err(|failure| match failure {
@@ -98,7 +102,8 @@ async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
     })?;
     if Claim::of(&workflow.metadata).is_some_and(|claim| claim.is_for_every_cluster()) {
         bail!(
-            "{namespace}/{name} runs on every cluster that matches, each run being a Workflow of its own: {}",
+            "{namespace}/{name} has a run on every cluster that matches, and each run is a separate \
+            Workflow: {}",
             runs(&client, &workflow).await
         );
     }
@@ -121,12 +126,13 @@ fn has_ended(workflow: &Workflow) -> bool {
     workflow::is_final(workflow::phase(workflow.status.as_ref()))
 }
 
-/// The runs of a Workflow for every cluster. A courtesy within an error, so that it says nothing where they cannot be listed.
+/// Lists the runs of a Workflow for every cluster, as a hint in an error message. A failure to list
+/// them is ignored.
 async fn runs(client: &Client, workflow: &Workflow) -> String {
     let namespace = workflow.namespace().unwrap_or_default();
-    let workflows: Api<Tolerant<PartialObjectMeta<Workflow>>> = Api::namespaced(client.clone(), &namespace);
-    let labelled = ListParams::default().labels(names::RUN_OF_LABEL);
-    let listed = list(workflows.list(&labelled)).await;
+    let workflows: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::namespaced(client.clone(), &namespace);
+    let labeled = ListParams::default().labels(names::RUN_OF_LABEL);
+    let listed = list(workflows.list(&labeled)).await;
     let is_own = |uid: &str| workflow.uid().as_deref() == Some(uid);
     let runs = listed.into_iter().flatten().filter(|run| {
         let claim = Claim::of(&run.metadata);
@@ -136,7 +142,7 @@ async fn runs(client: &Client, workflow: &Workflow) -> String {
         .map(|run| format!("argosy logs {}", run.name_any()))
         .collect();
     if commands.is_empty() {
-        "none is there yet".to_owned()
+        "there is no run yet".to_owned()
     } else {
         commands.join(", ")
     }
@@ -145,22 +151,25 @@ async fn runs(client: &Client, workflow: &Workflow) -> String {
 struct Printer<'a> {
     args: &'a LogsArgs,
     client: Client,
-    /// Opened when there is something to read.
+    /// Opened for the first log.
     bucket: Option<Bucket>,
-    /// IDs of the nodes that are done with.
+    /// IDs of the nodes that were handled.
     printed: HashSet<String>,
     is_complete: bool,
 }
 
 impl Printer<'_> {
-    /// Prints what is kept by now and was not printed before.
+    /// Prints the logs that are kept by now and were not printed before.
     async fn print(&mut self, workflow: &Workflow) -> anyhow::Result<()> {
         for step in self.steps(workflow)? {
             let Some(place) = step.log.as_ref().filter(|_| self.printed.insert(step.id.clone())) else {
                 continue;
             };
             if place.key.is_empty() {
-                self.miss(&format!("the log of {} is in no S3; use argo logs", step.shown));
+                self.miss(&format!(
+                    "the log of {} is not in an S3 bucket; use argo logs",
+                    step.shown
+                ));
                 continue;
             }
             let bucket = match self.bucket.take() {
@@ -185,7 +194,8 @@ impl Printer<'_> {
         let LogsArgs { container, step, .. } = self.args;
         steps(workflow, container, step.as_deref()).ok_or_else(|| {
             anyhow!(
-                "Argo keeps the steps of {} in the database of its cluster (nodeStatusOffLoad), where they cannot be read from here",
+                "Argo stores the steps of {} in the database of its cluster (nodeStatusOffLoad), which this \
+                command cannot read",
                 workflow.name_any()
             )
         })
@@ -211,13 +221,13 @@ impl Printer<'_> {
         }
         lines.end()?;
         if let Some(why) = broken {
-            self.miss(&format!("the log of {} is not whole: {why}", step.shown));
+            self.miss(&format!("the log of {} is incomplete: {why}", step.shown));
         }
         Ok(())
     }
 
-    /// Prints what comes, until the run has ended.
-    async fn follow(mut self, workflows: Api<Tolerant<Workflow>>) -> anyhow::Result<bool> {
+    /// Prints new logs until the run has ended.
+    async fn follow(mut self, workflows: Api<Lenient<Workflow>>) -> anyhow::Result<bool> {
         let states = watcher::watch_object(workflows, &self.args.workflow).backoff(reconnect_policy());
         pin_mut!(states);
         while let Some(state) = states.next().await {
@@ -232,7 +242,7 @@ impl Printer<'_> {
                 }
                 Ok(None) => bail!("{} was deleted", self.args.workflow),
                 Err(error) => note(&format!(
-                    "the watch failed and is begun again: {}",
+                    "the watch failed and is restarted: {}",
                     with_sources(&error)
                 )),
             }
@@ -240,9 +250,9 @@ impl Printer<'_> {
         Ok(self.is_complete)
     }
 
-    /// Says which logs were not printed, and why.
+    /// Prints which logs are missing, and the reasons.
     fn say_what_is_missing(&mut self, workflow: &Workflow) {
-        // It was read a moment ago.
+        // The same steps were read successfully before.
         let steps = self.steps(workflow).unwrap_or_default();
         let name = workflow.name_any();
         if steps.is_empty() {
@@ -254,9 +264,9 @@ impl Printer<'_> {
             };
             return self.miss(&match &self.args.step {
                 Some(step) => {
-                    format!("no step of {name} is called {step} ({name} is {phase}); see argo get {name}")
+                    format!("{name} ({phase}) has no step named {step}; see argo get {name}")
                 }
-                None => format!("{name} has no steps yet ({phase}); argosy why {name} says where it goes"),
+                None => format!("{name} has no steps yet ({phase}); argosy why {name} shows its cluster"),
             });
         }
         let running: Vec<&Step> = steps.iter().filter(|step| !step.has_ended()).collect();
@@ -270,7 +280,7 @@ impl Printer<'_> {
         for step in &missing {
             let others = &step.containers;
             let why = if others.is_empty() {
-                "was not kept".to_owned()
+                "was not archived".to_owned()
             } else {
                 format!(
                     "has no container {}; it has {}",
@@ -291,7 +301,7 @@ impl Printer<'_> {
     }
 }
 
-/// Where the logs of steps that run are, and how one gets at them.
+/// Returns a hint on reading the logs of running steps.
 fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String {
     let names: Vec<&str> = running.iter().map(|step| step.shown.as_str()).collect();
     let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
@@ -306,8 +316,8 @@ fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String
         None => ("this cluster".to_owned(), String::new()),
     };
     format!(
-        "not ended yet, so that their logs are on {place} only: {}; there, use{with}: kubectl logs --namespace {namespace} --selector \
-         {}={name} --container {container} --prefix --follow",
+        "these steps have not ended, so their logs are only on {place}: {}; read them{with}: kubectl logs \
+         --namespace {namespace} --selector {}={name} --container {container} --prefix --follow",
         names.join(", "),
         names::ARGO_WORKFLOW_LABEL,
     )
@@ -348,12 +358,12 @@ mod tests {
         let said = where_live(&workflow, &running.iter().collect::<Vec<_>>(), "main");
         assert!(
             said.contains(
-                "on cluster cluster1 only: a; there, use with a kubeconfig of cluster1: kubectl logs"
+                "only on cluster cluster1: a; read them with a kubeconfig of cluster1: kubectl logs"
             ),
             "{said}"
         );
         workflow.metadata.annotations = None;
         let said = where_live(&workflow, &[], "main");
-        assert!(said.contains("on this cluster only"), "{said}");
+        assert!(said.contains("only on this cluster"), "{said}");
     }
 }

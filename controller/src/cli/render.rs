@@ -1,7 +1,7 @@
-//! `argosy render`: what would be sent of the objects in files, after the CustomTransforms in them, and with the properties of a cluster
-//! in the place of templates. Needs no cluster.
+//! `argosy render`: prints the objects in files as they would be sent, after the CustomTransforms
+//! in these files, and with templates expanded from the properties of a cluster. Needs no cluster.
 //!
-//! Not here: where an object would go, and the marks that a claim adds.
+//! Not here: the placement of an object, and the marks of a claim.
 
 mod cluster_properties;
 
@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::Context;
 use argosy_api::{CustomTransform, names};
-use argosy_core::transforms::Transforms;
+use argosy_core::hub::transforms::Transforms;
 use argosy_transforms::template::{self, Dialect};
 use clap::{Args, ValueEnum};
 use kube::{
@@ -23,35 +23,37 @@ use kube::{
 };
 use serde_json::Value;
 
-/// What to render.
+/// Arguments of `render`.
 #[derive(Debug, Args)]
 pub struct RenderArgs {
-    /// File with objects and CustomTransforms, YAML or JSON, any number of documents; - for standard input. Can be repeated
+    /// File with objects and CustomTransforms, in YAML or JSON, with one or more documents; - for
+    /// standard input. Can be repeated
     #[arg(short = 'f', long = "filename", required = true)]
     files: Vec<PathBuf>,
-    /// File with CustomTransforms, of which nothing is printed; they may stand among the objects as well. Can be repeated
+    /// File with CustomTransforms; its other objects are ignored. Can be repeated
     #[arg(short, long)]
     transforms: Vec<PathBuf>,
-    /// File with the properties of a cluster, with which the templates of objects are expanded that ask for it: a map of strings,
-    /// a ManagedCluster, the ConfigMap of that name in customization-properties, or several of them, of which later ones win. Can be repeated
+    /// File with the properties of a cluster, for the templates of annotated objects: a map of
+    /// strings, a ManagedCluster, the ConfigMap of that name in customization-properties, or
+    /// several of them; later ones win. Can be repeated
     #[arg(long)]
     cluster_properties: Vec<PathBuf>,
-    /// How the objects are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// How objects are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Output {
-    /// Documents of YAML
+    /// YAML documents
     #[default]
     Yaml,
-    /// One List as JSON
+    /// One JSON List
     Json,
 }
 
-/// What came of the input.
+/// The result.
 #[derive(Debug, Default, PartialEq)]
 struct Rendered {
     objects: Vec<Value>,
@@ -59,7 +61,7 @@ struct Rendered {
     errors: Vec<String>,
 }
 
-/// Prints the objects, and what is to be said about them.
+/// Prints the objects, the warnings and the errors.
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -115,7 +117,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
         fs::read_to_string(file)
     };
     let text = text.with_context(|| format!("cannot read {name}"))?;
-    serde_saphyr::from_multiple(&text).with_context(|| format!("{name} is no YAML"))
+    serde_saphyr::from_multiple(&text).with_context(|| format!("{name} is not valid YAML"))
 }
 
 fn print_as(output: Output, objects: &[Value]) -> anyhow::Result<String> {
@@ -131,14 +133,14 @@ fn print_as(output: Output, objects: &[Value]) -> anyhow::Result<String> {
     })
 }
 
-/// Adds the objects among the documents, in their order, as they would be sent to a cluster with these properties.
+/// Renders the objects of the documents, in their order, as for a cluster with these properties.
 fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, rendered: &mut Rendered) {
     let mut transforms = Transforms::default();
     let mut objects = Vec::new();
     for document in documents.into_iter().flat_map(items) {
         match kind(&document) {
             Some("CustomTransform") => learn(&mut transforms, document, &mut rendered.errors),
-            // What decides where objects go is not sent.
+            // A BindingPolicy only decides the placement and is not sent.
             Some("BindingPolicy") => {}
             _ => objects.push(document),
         }
@@ -158,7 +160,7 @@ fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, 
                 .push("an object has no apiVersion or no kind".to_owned());
             continue;
         };
-        // Asked before the annotation goes.
+        // Must be read before the transforms remove the annotation.
         let has_templates = asks_for_templates(&object);
         let refused = transforms.apply_to(&kind.group, &kind.plural, &mut object);
         rendered.warnings.extend(refused);
@@ -169,7 +171,7 @@ fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, 
     }
 }
 
-/// Expands the templates of an object, or says that it cannot be done.
+/// Expands the templates of an object, or warns that there are no properties.
 fn expand(
     object: &mut Value,
     kind: &ApiResource,
@@ -184,7 +186,7 @@ fn expand(
     };
     let Some(properties) = properties else {
         rendered.warnings.push(format!(
-            "{subject} has templates, which are printed as they are; expand them with --cluster-properties"
+            "{subject} has templates, which are printed unchanged; expand them with --cluster-properties"
         ));
         return;
     };
@@ -207,7 +209,7 @@ fn is_transform(document: &Value) -> bool {
     kind(document) == Some("CustomTransform")
 }
 
-/// The objects of a List, or the document itself.
+/// Returns the objects of a List, or the document itself.
 fn items(mut document: Value) -> Vec<Value> {
     let is_list = kind(&document) == Some("List");
     match document.get_mut("items") {
@@ -226,7 +228,8 @@ fn learn(transforms: &mut Transforms, document: Value, errors: &mut Vec<String>)
     }
 }
 
-/// Group and plural of an object, which is guessed as `kubectl` would without a cluster.
+/// Returns group and plural of an object. The plural is guessed as `kubectl` does without a
+/// cluster.
 fn kind_of(object: &Value) -> Option<ApiResource> {
     let text = |field: &str| {
         object

@@ -1,4 +1,4 @@
-//! `argosy s3 check`: one line per cluster, what is wrong and what is right.
+//! `argosy s3 check`: one line per cluster with the state of its artifact repository.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -8,11 +8,10 @@ use kube::{Api, ResourceExt, api::ListParams};
 
 use crate::{
     artifacts::{self, watchdog::CONTROL_CLUSTER},
-    client, outcome,
-    tolerant::Tolerant,
+    runtime::{client, lenient::Lenient, requests},
 };
 
-/// Checks and prints; success only if all is well.
+/// Runs the check and prints the result; succeeds only if all is well.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result<ExitCode> {
     let client = client::connect_as_user(kubeconfig.as_deref()).await?;
@@ -30,8 +29,8 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
     let own = artifacts::check(&client, namespace, CONTROL_CLUSTER).await;
     let own = own.map(|repository| format!("{repository} was written and read back"));
     say(CONTROL_CLUSTER, own.map_err(|problem| problem.to_string()));
-    let clusters: Api<Tolerant<ManagedCluster>> = Api::all(client);
-    let list = outcome::list(clusters.list(&ListParams::default())).await;
+    let clusters: Api<Lenient<ManagedCluster>> = Api::all(client);
+    let list = requests::list(clusters.list(&ListParams::default())).await;
     for cluster in list
         .map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))?
     {
@@ -44,7 +43,7 @@ pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyho
     })
 }
 
-/// What the conditions of a ManagedCluster say about its artifacts.
+/// Returns the state of a cluster's artifacts from the conditions of its ManagedCluster.
 pub(super) fn verdict(cluster: &ManagedCluster) -> Result<String, String> {
     let conditions = cluster
         .status

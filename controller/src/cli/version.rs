@@ -1,35 +1,37 @@
-//! `argosy version`: of this command, of the controller, and of each cluster's agent, Argo and Kubernetes.
+//! `argosy version`: the versions of this command, of the controller, and of each cluster's agent,
+//! Argo and Kubernetes.
 
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use argosy_api::{ManagedCluster, names};
-use argosy_core::facts::deployed_version;
+use argosy_core::model::cluster_info::deployed_version;
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt, api::ListParams};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     get::clusters::claimed,
     spaces::{Clients, Spaces},
 };
-use crate::{
-    outcome::{self, call, found},
-    tolerant::Tolerant,
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{self, call, found},
 };
 
-/// What this command was built as.
+/// Version of this command.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that it was built from, if whoever built it has said so. Not asked of git, because then each commit would build
-/// everything anew.
+/// Commit of the build, if the build has set it. It is not read from git, because then each commit
+/// would rebuild everything.
 const COMMIT: Option<&str> = option_env!("ARGOSY_COMMIT");
 
-/// Whom to ask.
+/// Arguments of `version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
-    /// Only of this command; nothing is asked
+    /// Print only the version of this command, without any request
     #[arg(long)]
     client: bool,
     /// Namespace of the controller
@@ -37,7 +39,7 @@ pub struct VersionArgs {
     namespace: String,
     #[command(flatten)]
     spaces: Spaces,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -53,30 +55,39 @@ enum Output {
     Yaml,
 }
 
-/// What runs where.
-#[derive(Debug, Default, PartialEq, Serialize)]
+/// The versions of everything.
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Versions {
+pub(super) struct Versions {
+    /// Version of this command.
     client: Build,
-    /// Absent where it has no Deployment of the usual name, or an image without a version.
+    /// Version of the controller; absent if it has no Deployment of the usual name, or an image
+    /// without a version.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<String>,
+    /// One entry for each ManagedCluster.
     clusters: Vec<Member>,
 }
 
-#[derive(Debug, Default, PartialEq, Serialize)]
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 struct Build {
+    /// Version number.
     version: &'static str,
+    /// Commit of the build; absent if the build did not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'static str>,
 }
 
-/// Empty is what a cluster has not told.
-#[derive(Debug, PartialEq, Serialize)]
+/// Versions of a cluster; an unreported one is empty.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct Member {
+    /// Name of the ManagedCluster.
     name: String,
+    /// Version of the agent; empty if it was not reported.
     agent: String,
+    /// Version of its Argo; empty if the agent has not reported it.
     argo: String,
+    /// Version of its API server; empty if the agent has not reported it.
     kubernetes: String,
 }
 
@@ -94,7 +105,8 @@ impl Member {
     }
 }
 
-/// Prints the versions, those of this command also where nobody else can be asked, which ends with 1.
+/// Prints the versions. If the control cluster cannot be read, prints only the version of this
+/// command and exits with 1.
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -152,8 +164,8 @@ async fn controller(wds: &Client, namespace: &str) -> anyhow::Result<Option<Stri
 }
 
 async fn list(its: &Client) -> anyhow::Result<Vec<ManagedCluster>> {
-    let api: Api<Tolerant<ManagedCluster>> = Api::all(its.clone());
-    let list = outcome::list(api.list(&ListParams::default())).await;
+    let api: Api<Lenient<ManagedCluster>> = Api::all(its.clone());
+    let list = requests::list(api.list(&ListParams::default())).await;
     list.map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))
 }
 

@@ -1,6 +1,7 @@
-//! `argosy why`: which policies and clusters take an object, why others do not, and what has become of it.
+//! `argosy why`: explains which policies and clusters select an object, why others do not, and what
+//! happened to it.
 //!
-//! Not here: the explanation itself (`argosy_core::why`).
+//! Not here: the explanation itself (`argosy_core::explain`).
 
 mod kind;
 mod read;
@@ -8,46 +9,48 @@ mod text;
 
 use std::process::ExitCode;
 
-use argosy_core::why::Explanation;
+use argosy_core::explain::Explanation;
 use clap::{Args, ValueEnum};
 
 use super::spaces::{Clients, Spaces};
 
-/// Which object to explain.
+/// Arguments of `why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// Name of a Workflow, or KIND/NAME of any other object, such as deployment/web or deployments.apps/web
+    /// Name of a Workflow, or KIND/NAME of any other object, such as deployment/web or
+    /// deployments.apps/web
     #[arg(value_name = "WORKFLOW")]
     object: String,
-    /// Its namespace
+    /// Namespace of the object
     #[arg(long, short, default_value = "argo")]
     namespace: String,
     #[command(flatten)]
     spaces: Spaces,
-    /// How the explanation is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// How an explanation is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Output {
     /// Lines for people
     #[default]
     Text,
-    /// One object as JSON, with every policy and cluster
+    /// A JSON object with every policy and cluster
     Json,
-    /// The same as YAML
+    /// A YAML object with every policy and cluster
     Yaml,
 }
 
-/// Of an object that is not sent.
+/// Exit code for an object that is not sent.
 const NOT_SENT: u8 = 1;
 
-/// Of an object that cannot be explained.
+/// Exit code for an object that cannot be explained.
 const UNEXPLAINED: u8 = 2;
 
-/// Explains an object. Ends with 0 where it is, was or will be sent, with 1 where it is not, and with 2 where that cannot be told.
+/// Explains an object. Exits with 0 if it is, was or will be sent, with 1 if it is not, and with 2
+/// if that is unknown.
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,

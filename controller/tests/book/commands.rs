@@ -1,14 +1,12 @@
-//! Command lines of the book: what begins with one of our binaries is parsed by its own definition; of helm, chart and values are
-//! looked up; of scripts, whether they are there.
+//! Checks the command lines of the book. A line that begins with one of our binaries is parsed by
+//! the clap definition of that binary. For helm, the chart and its values must exist. For scripts,
+//! the file must exist.
 //!
-//! Not here: kubectl and argo, whose definitions are elsewhere.
+//! Not here: kubectl and argo, because their definitions are not in this repository.
 
 use std::fs;
 
-use argosy::{
-    args::{AgentArgs, ControllerArgs},
-    cli::Cli,
-};
+use argosy::{agent::args::AgentArgs, cli::Cli, hub::args::ControllerArgs};
 use clap::{Command, CommandFactory, error::ErrorKind};
 use serde_json::Value;
 
@@ -17,7 +15,7 @@ use crate::{
     page::{Page, pages},
 };
 
-/// The definition that parses a line, and its words from the name of the binary on.
+/// The clap definition that parses a line, and the words of the line from the binary's name on.
 fn definition(words: &[String]) -> Option<(Command, &[String])> {
     let (first, rest) = words.split_first()?;
     match first.as_str() {
@@ -29,8 +27,8 @@ fn definition(words: &[String]) -> Option<(Command, &[String])> {
     }
 }
 
-/// The commands of a block of shell: words without redirections. Continued lines are one, comments none; what a pipe, `&&` or `;`
-/// separates are several.
+/// Splits a block of shell code into commands, each a list of words without redirections. Continued
+/// lines are joined and comments are dropped. A pipe, `&&` and `;` separate commands.
 fn commands(code: &str) -> Vec<Vec<String>> {
     let code = code.replace("\\\n", " ");
     let lines = code.lines().map(|line| line.trim().trim_start_matches("$ "));
@@ -80,7 +78,7 @@ fn end_word(commands: &mut [Vec<String>], word: &mut Option<String>) {
     }
 }
 
-/// What is wrong with a command; `None` where nothing is, or where it is not ours.
+/// The error in a command. `None` if there is none, or if the command is not one of ours.
 fn fault(words: &[String]) -> Option<String> {
     if let Some((definition, words)) = definition(words) {
         let error = definition.try_get_matches_from(words).err()?;
@@ -96,7 +94,7 @@ fn fault(words: &[String]) -> Option<String> {
 
 fn helm_fault(words: &[String]) -> Option<String> {
     const VERBS: [&str; 4] = ["install", "upgrade", "uninstall", "template"];
-    // What an option of helm itself says, such as the name of a context, is no verb.
+    // Skips the arguments of helm's own options, such as the name of a context.
     let verb = words.iter().find(|word| VERBS.contains(&word.as_str()));
     let Some(verb) = verb else {
         return Some("this test knows no such command of helm".to_owned());
@@ -125,7 +123,7 @@ fn helm_fault(words: &[String]) -> Option<String> {
     })
 }
 
-/// That a chart has no such value.
+/// An error if the chart has no such value.
 fn unknown(setting: &str, values: &Value) -> Option<String> {
     let (path, _) = setting.split_once('=')?;
     let path = path.split('[').next().unwrap_or_default();
@@ -134,7 +132,7 @@ fn unknown(setting: &str, values: &Value) -> Option<String> {
     (!is_known).then(|| format!("the chart has no value {path}"))
 }
 
-/// Commands that are called by name in the prose, such as `argosy why`: whether they are there.
+/// An error if the prose names a subcommand that does not exist, such as `argosy why`.
 fn unknown_subcommand(words: &[String]) -> Option<String> {
     let (mut command, words) = definition(words)?;
     for word in words.iter().skip(1) {

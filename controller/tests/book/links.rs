@@ -1,4 +1,5 @@
-//! Every link of the book, and of the files at the root of the checkout, leads to something that is there.
+//! Checks that every link of the book, and of the files at the root of the checkout, has a target
+//! that exists.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +11,8 @@ use crate::{
     page::{Link, Page, pages},
 };
 
-/// Where a link of the file at `from` leads; both from the checkout on. `None` where that is outside.
+/// Resolves a link of the file at `from`. Both paths are relative to the checkout. `None` if the
+/// target lies outside of the checkout.
 fn resolve(from: &str, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     let folder = Path::new(from).parent().unwrap_or(Path::new(""));
@@ -25,7 +27,7 @@ fn resolve(from: &str, target: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// What is wrong with a link; `None` where nothing is.
+/// The error in a link. `None` if there is none.
 fn fault(page: &Page, link: &Link) -> Option<String> {
     let target = link.target.as_str();
     let says = |what: &str| Some(format!("{}: {target} {what}", link.place));

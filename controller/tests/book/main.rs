@@ -1,7 +1,8 @@
-//! The book in `docs/` says nothing that the code does not know: links lead somewhere, command lines parse, YAML is what the
-//! definitions allow, names and metrics exist.
+//! Checks the book in `docs/` against the code: links resolve, command lines parse, YAML matches
+//! the definitions, and names and metrics exist.
 //!
-//! Not here: whether it is true. The pages in `docs/reference` are generated (`tests/generated`).
+//! Not here: the truth of the prose. The pages in `docs/reference` are generated and checked by
+//! `tests/generated`.
 
 #![expect(
     clippy::expect_used,
@@ -13,6 +14,8 @@ mod commands;
 mod links;
 mod names;
 mod page;
+mod promises;
+mod samples;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ fn in_checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Fails with all that was found, if anything was.
+/// Fails with the list of all faults, if there are any.
 #[track_caller]
 fn none(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));

@@ -1,4 +1,5 @@
-//! Names in the book: labels, annotations, conditions, environment variables and metrics are those of the code.
+//! Checks the names in the book: labels, annotations, conditions, environment variables and metrics
+//! must exist in the code.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use crate::{
 };
 use argosy_api::conditions;
 
-/// Words of `text` that begin with `prefix` and go on with letters that `is_part` takes.
+/// The words of `text` that begin with `prefix` and continue with letters that `is_part` accepts.
 fn words<'a>(text: &'a str, prefix: &str, is_part: impl Fn(char) -> bool) -> Vec<&'a str> {
     let found = text.match_indices(prefix);
     found
@@ -24,7 +25,7 @@ fn words<'a>(text: &'a str, prefix: &str, is_part: impl Fn(char) -> bool) -> Vec
         .collect()
 }
 
-/// Everything in which a name of ours may be declared.
+/// The text of all files in which one of our names may be declared.
 fn sources() -> String {
     let mut text = String::new();
     let mut folders = vec![
@@ -71,7 +72,7 @@ fn every_environment_variable_of_ours_in_the_book_is_known_to_the_code() {
         for word in words(page.text(), "ARGOSY_", |letter| {
             letter.is_ascii_uppercase() || letter == '_'
         }) {
-            // What the scripts of the local fleet set is no matter of the code.
+            // Variables of the local fleet's scripts do not occur in the Rust code.
             let is_of_scripts =
                 fs::read_to_string(in_checkout("scripts/lib/fleet.sh")).is_ok_and(|text| text.contains(word));
             if !sources.contains(&format!("{word}\"")) && !is_of_scripts {
@@ -105,7 +106,7 @@ fn every_condition_and_reason_in_the_book_is_known_to_the_code() {
             let Some(type_) = code.strip_suffix("=False").or(code.strip_suffix("=True")) else {
                 continue;
             };
-            // The reason follows its condition on the same line, if it is named.
+            // If a reason is named, it follows its condition on the same line.
             let next = spans.get(number + 1).filter(|(other, _)| other == place);
             let is_reason = |word: &&str| {
                 word.starts_with(|first: char| first.is_uppercase()) && word.chars().all(char::is_alphabetic)

@@ -1,4 +1,5 @@
-//! Pages, and what Markdown they are made of: blocks of code, prose, links, headings. As much of Markdown as the book uses.
+//! Splits a page into code blocks, prose, links and headings. Supports only the Markdown that the
+//! book uses.
 
 use std::{collections::BTreeMap, fs};
 
@@ -6,21 +7,21 @@ use crate::in_checkout;
 
 /// A file of the book.
 pub(crate) struct Page {
-    /// From the checkout on.
+    /// Path relative to the checkout.
     pub(crate) path: String,
     text: String,
 }
 
 /// Code between fences.
 pub(crate) struct Block {
-    /// Where it is, for whoever has to mend it.
+    /// File and line, for the error message.
     pub(crate) place: String,
-    /// What stands behind the opening fence.
+    /// The info string after the opening fence.
     pub(crate) info: String,
     pub(crate) code: String,
 }
 
-/// Every page that the summary names, and the summary itself.
+/// The summary and every page that it links to.
 pub(crate) fn pages() -> Vec<Page> {
     let summary = Page::read("docs/SUMMARY.md").expect("the book has a summary");
     let targets = summary.links().into_iter().map(|link| link.target);
@@ -100,7 +101,8 @@ impl Page {
         blocks
     }
 
-    /// Prose and the code within it, in turn, each with where it begins. Code may go on over the end of a line, but not of a paragraph.
+    /// The prose of the page and the code spans within it, in order, each with the place of its
+    /// beginning. A span may continue on the next line, but ends with its paragraph at the latest.
     fn parts(&self) -> Vec<(bool, String, String)> {
         let mut parts = Vec::new();
         let mut paragraph: Vec<(usize, &str)> = Vec::new();
@@ -120,7 +122,7 @@ impl Page {
         parts
     }
 
-    /// Code within prose.
+    /// The code spans within the prose, each with its place.
     pub(crate) fn spans(&self) -> Vec<(String, String)> {
         let code = self.parts().into_iter().filter(|(is_code, _, _)| *is_code);
         code.map(|(_, place, code)| (place, code.replace('\n', " ")))
@@ -129,7 +131,7 @@ impl Page {
 
     pub(crate) fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
-        // What a link shows may be code, so that its target stands in another part.
+        // The text of a link may be a code span, so its target is in the next part.
         for (_, place, prose) in self.parts().into_iter().filter(|(is_code, _, _)| !is_code) {
             for part in prose.split("](").skip(1) {
                 let target = part.split_once(')').map(|(target, _)| target);
@@ -142,7 +144,7 @@ impl Page {
         links
     }
 
-    /// What a link can name of this page, as mdBook and GitHub make it of headings.
+    /// The anchors of the page's headings, as mdBook and GitHub derive them.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let headings = self.prose().into_iter().filter_map(|(_, line)| {

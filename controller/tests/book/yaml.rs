@@ -1,7 +1,8 @@
-//! YAML of the book: it parses; objects of our kinds are what their definitions allow, Workflows what Argo's type holds, and values
-//! are known to their chart.
+//! Checks the YAML of the book: it parses, objects of our kinds match their definitions, Workflows
+//! fit Argo's type, and values exist in their chart.
 //!
-//! A block with `yaml values=CHART` holds values of a chart, one with `yaml part` a piece of an object.
+//! A block marked `yaml values=CHART` holds values of a chart, one marked `yaml part` a piece of an
+//! object.
 
 use std::fs;
 
@@ -13,7 +14,7 @@ use crate::{
     page::{Block, Page, pages},
 };
 
-/// The schema of a kind of ours.
+/// The schema of one of our kinds.
 fn schema(api_version: &str, kind: &str) -> Option<Value> {
     let all = [
         crds::kubestellar(),
@@ -33,7 +34,8 @@ fn schema(api_version: &str, kind: &str) -> Option<Value> {
     Some(serde_json::to_value(schema).expect("a schema is JSON"))
 }
 
-/// Adds what a schema does not allow: unknown fields, missing ones, other types, other values.
+/// Adds everything that the schema does not allow: unknown fields, missing fields, wrong types,
+/// wrong values.
 fn faults(path: &str, value: &Value, schema: &Value, found: &mut Vec<String>) {
     let is = |field: &str| schema.get(field).and_then(Value::as_bool) == Some(true);
     if value.is_null() || is("x-kubernetes-int-or-string") {
@@ -115,7 +117,7 @@ fn object_faults(object: &Value) -> Vec<String> {
     found
 }
 
-/// Adds the keys that a chart does not know. What is empty in the chart may hold anything.
+/// Adds the keys that a chart does not define. An empty map in the chart accepts any key.
 fn unknown_values(path: &str, written: &Value, known: &Value, found: &mut Vec<String>) {
     let (Some(written), Some(known)) = (written.as_object(), known.as_object()) else {
         return;

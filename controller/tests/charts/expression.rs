@@ -1,10 +1,12 @@
-//! What a PromQL expression asks for: metrics, and the labels that it names. Not whether it makes sense.
+//! Extracts the metrics and labels that a PromQL expression names.
+//!
+//! Not here: a check that the expression makes sense.
 
 /// A metric in an expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) metric: String,
-    /// Labels in its braces.
+    /// The labels in its braces.
     pub(super) labels: Vec<String>,
 }
 
@@ -15,11 +17,11 @@ pub(super) struct Expression {
     pub(super) grouped_by: Vec<String>,
 }
 
-/// Words that labels in parentheses follow.
+/// Words that are followed by labels in parentheses.
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 const OPERATORS: [&str; 6] = ["and", "or", "unless", "bool", "offset", "atan2"];
 
-/// Takes an expression apart. What is no function, operator or label is a metric.
+/// Parses an expression. A word that is not a function, an operator or a label is a metric.
 pub(super) fn parse(text: &str) -> Expression {
     let mut parsed = Expression::default();
     let mut rest = text;
@@ -28,7 +30,7 @@ pub(super) fn parse(text: &str) -> Expression {
         if matches!(first, '"' | '\'' | '`') {
             rest = after_quoted(rest, first);
         } else if word.is_empty() || first.is_ascii_digit() {
-            // A number with its unit, or a variable of Grafana.
+            // A number with its unit, or a Grafana variable.
             let skipped = if first == '$' { first.len_utf8() } else { 0 };
             let length = skipped + self::word(&rest[skipped..]).len();
             rest = &rest[length.max(first.len_utf8())..];
@@ -56,20 +58,21 @@ pub(super) fn parse(text: &str) -> Expression {
     parsed
 }
 
-/// What follows a function is a parenthesis, and what follows an aggregation may be the labels that it leaves.
+/// Returns true if the word is a metric. A function is followed by a parenthesis, and an
+/// aggregation may be followed by `by` or `without`.
 fn is_metric(candidate: &str, rest: &str) -> bool {
     let is_word = OPERATORS.contains(&candidate) || GROUPING.contains(&candidate);
     !is_word && !rest.starts_with('(') && !matches!(word(rest), "by" | "without")
 }
 
-/// The word that a text begins with.
+/// The word at the beginning of a text.
 fn word(text: &str) -> &str {
     let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
     let end = text.find(|character| !is_part(character)).unwrap_or(text.len());
     &text[..end]
 }
 
-/// What follows a string that begins here.
+/// The rest of the text after the string literal at its beginning.
 fn after_quoted(text: &str, quote: char) -> &str {
     let mut characters = text.char_indices().skip(1);
     while let Some((at, character)) = characters.next() {
@@ -82,7 +85,7 @@ fn after_quoted(text: &str, quote: char) -> &str {
     ""
 }
 
-/// The labels before the closing brace, and what follows it.
+/// The labels before the closing brace, and the text after it.
 fn labels(mut text: &str) -> (Vec<String>, &str) {
     let mut labels = Vec::new();
     while let Some(first) = text.chars().next() {

@@ -1,8 +1,8 @@
-//! Alerts and the dashboard ask for nothing that no process tells.
+//! Checks that alerts and the dashboard query only metrics and labels that a process exports.
 
 use std::collections::BTreeMap;
 
-use argosy::metrics::catalogue::{self, Kind};
+use argosy::runtime::metrics::catalog::{self, Kind};
 use serde_json::Value;
 
 use super::{
@@ -10,13 +10,13 @@ use super::{
     read,
 };
 
-/// Labels that Prometheus itself gives.
+/// Labels that Prometheus itself adds.
 const OF_PROMETHEUS: [&str; 4] = ["job", "instance", "namespace", "pod"];
 
-/// Every series that a process may tell, with its labels.
+/// Every series that a process may export, with its labels.
 fn told() -> BTreeMap<String, Vec<&'static str>> {
     let mut told = BTreeMap::new();
-    for metric in catalogue::ALL {
+    for metric in catalog::ALL {
         let labels = metric.labels.to_vec();
         if metric.kind == Kind::Histogram {
             told.insert(format!("{}_sum", metric.name), labels.clone());
@@ -29,7 +29,7 @@ fn told() -> BTreeMap<String, Vec<&'static str>> {
     told
 }
 
-/// What an expression asks for and nobody tells.
+/// The metrics and labels of an expression that no process exports.
 fn faults(expression: &str) -> Vec<String> {
     let told = told();
     let Expression { asked, grouped_by } = parse(expression);

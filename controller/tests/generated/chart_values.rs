@@ -1,6 +1,7 @@
-//! The page about the values of the charts: every value with its default and what the comment beside it says.
+//! The page about chart values: every value with its default and the comment beside it.
 //!
-//! Order and comments are read from the lines of `values.yaml`, what there is from the same file as YAML; a test compares the two.
+//! Order and comments are read from the lines of `values.yaml`, the values from the same file
+//! parsed as YAML. A test compares the two.
 
 use std::fs;
 
@@ -31,7 +32,7 @@ pub(crate) fn page() -> String {
     page
 }
 
-/// Names of the folders in `charts`.
+/// Names of the folders in `charts` that have a `values.yaml`.
 fn charts() -> Vec<String> {
     let folders = fs::read_dir(in_checkout("charts")).expect("there are charts");
     let names = folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok());
@@ -47,7 +48,7 @@ fn rows(text: &str) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut comment = Vec::new();
     let mut above: Vec<(usize, &str)> = Vec::new();
-    // Where the comment beside the line before begins; it may go on below.
+    // Column of the comment beside the previous line; the comment may continue on the next line.
     let mut column = None;
     for line in text.lines() {
         let content = line.trim_start();
@@ -88,7 +89,7 @@ fn rows(text: &str) -> Vec<Row> {
     rows
 }
 
-/// Paths of all values that are no maps, or empty ones.
+/// The paths of all values that are not maps, and of empty maps.
 fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {

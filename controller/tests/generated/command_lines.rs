@@ -1,10 +1,7 @@
-//! The page about command lines: every command, argument and environment variable of the three binaries, read from the definitions that
-//! parse them.
+//! The page about command lines: every command, argument and environment variable of the three
+//! binaries, read from their clap definitions.
 
-use argosy::{
-    args::{AgentArgs, ControllerArgs},
-    cli::Cli,
-};
+use argosy::{agent::args::AgentArgs, cli::Cli, hub::args::ControllerArgs};
 use clap::{Arg, Command, CommandFactory};
 
 use super::markdown::{code, head, prose, table};
@@ -33,10 +30,25 @@ fn add(text: &mut String, command: &mut Command) {
         .split("\n\n")
         .map(|paragraph| sentence(&prose(paragraph)))
         .collect();
+    let aliases: Vec<String> = command.get_visible_aliases().map(code).collect();
+    let aliases = if aliases.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nAlso {}.", aliases.join(", "))
+    };
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim();
     let about = about.join("\n\n");
-    text.extend(["\n## ", &name, "\n\n", &about, "\n\n```text\n", usage, "\n```\n"]);
+    text.extend([
+        "\n## ",
+        &name,
+        "\n\n",
+        &about,
+        &aliases,
+        "\n\n```text\n",
+        usage,
+        "\n```\n",
+    ]);
     let arguments = command.get_arguments().filter(|argument| is_ours(argument));
     text.push_str(&table(
         ["argument", "what", "default", "environment"],
@@ -61,7 +73,7 @@ fn is_ours(argument: &Arg) -> bool {
     !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
 }
 
-/// As it is typed.
+/// The argument as a user types it.
 fn written(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let values: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
@@ -101,7 +113,7 @@ fn meaning(argument: &Arg) -> String {
     about
 }
 
-/// clap takes the full stop off the first paragraph of a description.
+/// Restores the full stop that clap removes from the first paragraph of a description.
 fn sentence(text: &str) -> String {
     let is_ended = text.is_empty() || text.ends_with(['.', ':', '?', '!']);
     format!("{text}{}", if is_ended { "" } else { "." })

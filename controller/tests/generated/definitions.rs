@@ -1,5 +1,5 @@
-//! The pages about CustomResourceDefinitions: every field with its type and what it is for, read from the schemas that an API server
-//! is given.
+//! The pages about CustomResourceDefinitions: every field with its type and description, read from
+//! the schemas that the API server receives.
 
 use argosy_api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -68,7 +68,7 @@ fn section(definition: &CustomResourceDefinition) -> String {
         format!(", short {}", short.join(", "))
     };
     let mut rows = Vec::new();
-    fields("", &schema, &mut rows);
+    fields("", &schema, "required", &mut rows);
     format!(
         "\n## {}\n\n{}\n\n`{}/{}`, {}, plural `{}`{short}.\n{}",
         names.kind,
@@ -81,8 +81,9 @@ fn section(definition: &CustomResourceDefinition) -> String {
     )
 }
 
-/// Adds a row for each field below `path`, in the order of the schema.
-fn fields(path: &str, schema: &Value, rows: &mut Vec<[String; 3]>) {
+/// Adds a row for each field below `path`, in the order of the schema. A required field is marked
+/// with the word `must`.
+pub(crate) fn fields(path: &str, schema: &Value, must: &str, rows: &mut Vec<[String; 3]>) {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -108,22 +109,24 @@ fn fields(path: &str, schema: &Value, rows: &mut Vec<[String; 3]>) {
         if let Some(default) = property.get("default") {
             about = format!("{about} Default: {}.", code(&default.to_string()));
         }
-        let must = if required.contains(&name.as_str()) {
-            ", required"
-        } else {
-            ""
-        };
+        let is_required = required.contains(&name.as_str());
+        let type_ = type_of(property);
         rows.push([
             code(&here),
-            format!("{}{must}", type_of(property)),
+            if is_required {
+                format!("{type_}, {must}")
+            } else {
+                type_
+            },
             about.trim().to_owned(),
         ]);
         let (suffix, inner) = inner(property);
-        fields(&format!("{here}{suffix}"), inner, rows);
+        fields(&format!("{here}{suffix}"), inner, must, rows);
     }
 }
 
-/// What is written behind the name of a field to get at what is in it, and the schema of that.
+/// The suffix that a path needs to reach the elements of a field (`[]`, `.KEY`), and the schema of
+/// these elements.
 fn inner(schema: &Value) -> (String, &Value) {
     let deeper = [("[]", "items"), (".KEY", "additionalProperties")];
     let found = deeper

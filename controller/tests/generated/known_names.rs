@@ -1,7 +1,9 @@
-//! The pages about names: labels, annotations, finalizers, conditions and reasons, with what their declarations say of them.
+//! The pages about names: labels, annotations, finalizers, conditions and reasons, with the doc
+//! comments of their declarations.
 //!
-//! Read from the source, because what a name is for stands in its doc comment. Only the form that `names.rs` and `conditions.rs` have is
-//! understood: a constant string with a comment of its own, in a module or outside of one.
+//! The pages are read from the source, because only the doc comment describes the purpose of a
+//! name. The parser supports only the form that `names.rs` and `conditions.rs` use: a constant
+//! string with a comment of its own, inside or outside of a module.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ struct Name {
     about: String,
 }
 
-/// The constants of a module; of what is in none, `title` is empty.
+/// The constants of a module. For constants outside of any module, `title` is empty.
 #[derive(Default)]
 struct Section {
     title: String,
@@ -86,7 +88,7 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// What a name is the name of, by the first of these words in its description.
+/// The kind of thing that has this name, derived from the first of these words in its description.
 fn kind_of(about: &str) -> &'static str {
     const KINDS: [(&str, &str); 5] = [
         ("annotation", "Annotations"),
@@ -109,7 +111,7 @@ fn kind_of(about: &str) -> &'static str {
     places.min().map_or(OTHER, |(_, kind)| kind)
 }
 
-/// The constants of a source file, with links in their comments resolved.
+/// The constants of a source file, with the links in their comments resolved.
 fn read(source: &str) -> Vec<Section> {
     let mut sections = vec![Section::default()];
     let mut comment = Vec::new();
@@ -133,7 +135,7 @@ fn read(source: &str) -> Vec<Section> {
             && let Some((constant, value)) = rest.split_once(": &str =")
         {
             let Some(value) = quoted(value) else {
-                // rustfmt has put it on a line of its own.
+                // rustfmt has put the value on a line of its own.
                 awaited = Some(constant.to_owned());
                 continue;
             };
@@ -160,7 +162,7 @@ fn quoted(text: &str) -> Option<String> {
     Some(text.split('"').nth(1)?.to_owned())
 }
 
-/// Puts values in the place of links to constants, and names in that of other links.
+/// Replaces links to constants by their values, and other links by their names.
 fn link(sections: &mut [Section]) {
     let known: BTreeMap<String, String> = sections
         .iter()

@@ -1,6 +1,6 @@
-//! Markdown as generated pages need it: tables whose cells show any text as it is.
+//! Markdown for generated pages: tables whose cells show any text literally.
 
-/// Stands at the head of every generated page, under its title.
+/// Appears at the head of every generated page, below its title.
 const ORIGIN: &str =
     "<!-- Generated from the code; UPDATE=1 cargo test -p argosy --test generated writes it anew. -->";
 
@@ -9,7 +9,8 @@ pub(crate) fn head(title: &str, about: &str) -> String {
     format!("# {title}\n\n{ORIGIN}\n\n{about}\n")
 }
 
-/// Prose on one line. What Markdown or HTML would take for markup is shown as it is, but for code between backticks.
+/// Prose on one line. Characters that Markdown or HTML would read as markup are escaped, except in
+/// code between backticks.
 pub(crate) fn prose(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ").replace('|', "\\|");
@@ -24,7 +25,7 @@ pub(crate) fn prose(text: &str) -> String {
     shown.collect::<Vec<_>>().join("`")
 }
 
-/// Code; nothing for no text.
+/// A code span. An empty text stays empty.
 pub(crate) fn code(text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -32,7 +33,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// A table; nothing without rows. Cells are Markdown already.
+/// A table, or nothing if there are no rows. The cells are already Markdown.
 pub(crate) fn table<const COLUMNS: usize>(
     columns: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,

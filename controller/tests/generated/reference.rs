@@ -1,6 +1,6 @@
-//! The reference pages of the book, `docs/reference`.
+//! Checks the reference pages of the book, `docs/reference`.
 //!
-//! Not here: the list of metrics, which stands in the code.
+//! Not here: the list of metrics, which is defined in the code.
 
 #![expect(
     clippy::expect_used,
@@ -12,6 +12,7 @@ mod command_lines;
 mod definitions;
 mod known_names;
 mod markdown;
+mod shapes;
 mod versions;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,11 @@ fn the_book_describes_every_field_of_every_kind() {
 #[test]
 fn the_book_describes_every_command_and_option() {
     is_up_to_date("docs/reference/commands.md", &command_lines::page());
+}
+
+#[test]
+fn the_book_describes_every_field_of_the_json_that_commands_print() {
+    is_up_to_date("docs/reference/json.md", &shapes::page());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The page about versions: what the tests run with, read from where it is pinned.
+//! The page about the versions that the tests run with, read from the files that pin them.
 
 use std::fs;
 
@@ -8,9 +8,9 @@ use super::{
 };
 
 const ABOUT: &str = "What the tests of this checkout build and run; nothing else is promised. KubeStellar itself is not run: its API and its \
-                     behaviour are those of 0.30, as told in [Compatibility](../compatibility.md).";
+                     behavior are those of 0.30, as told in [Compatibility](../compatibility.md).";
 
-/// What, the folder of `scripts/toolchain` that pins it, its Go module, and which tests run it.
+/// Name, folder of `scripts/toolchain` that pins it, Go module, and the tests that run it.
 const PINNED: [(&str, &str, &str, &str); 8] = [
     (
         "Kubernetes",
@@ -97,7 +97,7 @@ fn go_module(folder: &str, module: &str) -> String {
     version.trim_start_matches('v').to_owned()
 }
 
-/// What stands behind `key` at the beginning of a line.
+/// The text after `key` at the beginning of a line.
 fn pinned(path: &str, key: &str) -> String {
     let text = fs::read_to_string(in_checkout(path)).expect("the file is there");
     let value = text.lines().find_map(|line| line.strip_prefix(key));

@@ -1,14 +1,14 @@
-//! Reads the text format in which processes tell their metrics (Prometheus, OpenMetrics): samples with labels, and what
-//! histograms say of times. Comments, types and exemplars are passed over.
+//! Reads metrics in the text format of Prometheus and OpenMetrics: samples with labels, and the
+//! percentiles of histograms. Comments, types and exemplars are skipped.
 
 use std::collections::BTreeMap;
 
 use super::samples::Summary;
 
-/// One line: a number under a name and labels.
+/// One line: a name, labels and a number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
-    /// Name of the metric, with the suffix that its type brings.
+    /// Name of the metric, with the suffix of its type.
     pub(super) name: String,
     /// Labels by name.
     pub(super) labels: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ impl Sample {
     }
 }
 
-/// All samples of `text` whose name begins with `prefix`. A line that is none is passed over.
+/// All samples of `text` whose name begins with `prefix`. Lines that are not samples are skipped.
 pub(super) fn parse(text: &str, prefix: &str) -> Vec<Sample> {
     let lines = text.lines().filter(|line| line.starts_with(prefix));
     lines.filter_map(sample).collect()
@@ -44,7 +44,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// The labels, and what follows their closing brace.
+/// The labels, and the text after their closing brace.
 fn labels(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut labels = BTreeMap::new();
     let mut rest = text.trim_start_matches([',', ' ']);
@@ -57,7 +57,7 @@ fn labels(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((labels, rest.strip_prefix('}')?))
 }
 
-/// A value up to its closing quote, and what follows.
+/// A value up to its closing quote, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -74,11 +74,12 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// A histogram: how many were within each bound, in seconds.
+/// A histogram: the number of observations up to each bound, in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Histogram(Vec<(f64, f64)>);
 
-/// The histograms called `name` of `samples`, by the value of the label `by`, those of several processes taken together.
+/// The histograms `name` in `samples`, by the value of the label `by`. Those of several processes
+/// are summed.
 pub(super) fn histograms(samples: &[Sample], name: &str, by: &str) -> BTreeMap<String, Histogram> {
     let bucket = format!("{name}_bucket");
     let mut found: BTreeMap<String, Histogram> = BTreeMap::new();
@@ -100,7 +101,7 @@ pub(super) fn histograms(samples: &[Sample], name: &str, by: &str) -> BTreeMap<S
 }
 
 impl Histogram {
-    /// What was added since `earlier`.
+    /// The observations since `earlier`.
     pub(super) fn since(&self, earlier: Option<&Self>) -> Self {
         let before = |bound: f64| {
             let Histogram(buckets) = earlier?;
@@ -117,7 +118,7 @@ impl Histogram {
         )
     }
 
-    /// Takes what `other` counts in; both have the same bounds.
+    /// Adds the counts of `other`, which has the same bounds.
     pub(super) fn add(&mut self, other: &Self) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -128,7 +129,8 @@ impl Histogram {
         }
     }
 
-    /// Percentiles in milliseconds, as far as the bounds tell them: within a bucket, times count as spread evenly.
+    /// Percentiles in milliseconds, as precise as the bounds are. Observations within a bucket are
+    /// assumed to be spread evenly.
     pub(super) fn summary(&self) -> Option<Summary> {
         let count = self
             .0

@@ -1,5 +1,5 @@
-//! Measuring on the fleet that is up: cluster1 with its real Argo. The Workflows wait in a `suspend` step, so that no pod is
-//! needed, and are then terminated on their cluster.
+//! Measures on the running local fleet, on cluster1 with its real Argo. The Workflows wait in a
+//! `suspend` step, so that no pod is needed, and are then terminated on their cluster.
 
 use std::{env, path::Path};
 
@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 use super::{samples::Row, tower::Tower};
-use crate::lab::{
+use crate::testenv::{
     objects::{self, create, phase},
     server::client_of,
 };
@@ -35,7 +35,7 @@ pub(super) async fn measure(count: usize) -> Result<Vec<Row>> {
     for number in 0..count {
         let name = format!("bench-{}-{number}", std::process::id());
         let sampled = ends.sample(&name, &mut down, &mut up).await;
-        // Whatever came of it, nothing stays behind.
+        // Deletes the Workflow even if the sample failed.
         ends.control.delete(&name, &DeleteParams::default()).await?;
         sampled?;
         ends.control_tower.saw_gone(&name).await?;
@@ -52,7 +52,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Sends one Workflow, and sees it wait and fail.
+    /// Sends one Workflow, and waits until it is suspended and until it has failed.
     async fn sample(&mut self, name: &str, down: &mut Row, up: &mut Row) -> Result<()> {
         create(&self.control, &waiting(name)).await?;
         let begin = self
@@ -96,7 +96,7 @@ async fn workflows(variable: &str) -> Result<Api<Workflow>> {
     Ok(Api::namespaced(client_of(Path::new(&path)).await?, NAMESPACE))
 }
 
-/// A Workflow whose only step is to wait.
+/// A Workflow whose only step waits.
 fn waiting(name: &str) -> Workflow {
     let mut workflow = objects::workflow(name, CLUSTER);
     workflow.spec = json!({

@@ -1,5 +1,6 @@
-//! The floor: what copying costs on this machine with one request each way, whatever is between. It promises nothing that
-//! Argosy promises; it only shows how much of a time is not Argosy's. It has as many requests under way as Argosy has.
+//! The floor: the cost of copying on this machine with one request each way, without any program in
+//! between. The floor gives none of Argosy's guarantees; it only shows which part of a time is not
+//! Argosy's. It has as many requests in flight as Argosy.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,13 +18,13 @@ use kube::{
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
-/// Label of what the floor copies; its value is the number of the WEC server.
+/// Label of the Workflows that the floor copies. Its value is the number of the WEC server.
 pub(super) const LABEL: &str = "floor.argosy-bench/server";
 
-/// Requests under way at the same time, each way.
+/// Requests in flight, each way.
 const IN_FLIGHT: usize = 64;
 
-/// Tries of one request; one that fails for good shows as a Workflow that never arrives.
+/// Tries of one request. If all fail, the Workflow never arrives.
 const TRIES: usize = 5;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,7 +57,7 @@ pub(super) fn start(tasks: &mut JoinSet<()>, control: &Client, wecs: &[Client]) 
     }
 }
 
-/// Carries out `one` for every change: those of one Workflow one after the other, of others side by side.
+/// Calls `one` for every change: in sequence for one Workflow, concurrently for different ones.
 async fn copy<F: Future<Output = ()> + Send>(
     from: Api<Workflow>,
     one: impl Fn(Workflow) -> F + Clone + Send + 'static,
@@ -74,7 +75,7 @@ async fn copy<F: Future<Output = ()> + Send>(
             sender
         })
         .collect();
-    // In turn, so that no lane has more than its share.
+    // Round-robin, so that the lanes have equal shares.
     let mut lane_of: HashMap<String, usize> = HashMap::new();
     let events = watcher(from, watcher::Config::default().labels(LABEL));
     pin_mut!(events);
@@ -85,7 +86,7 @@ async fn copy<F: Future<Output = ()> + Send>(
         let next = lane_of.len() % IN_FLIGHT;
         let lane = *lane_of.entry(workflow.name_any()).or_insert(next);
         if let Some(sender) = senders.get(lane) {
-            // Ends with the lanes only.
+            // Fails only after the lanes have ended.
             let _ = sender.send(workflow);
         }
     }
@@ -102,7 +103,7 @@ async fn create(target: &Client, workflow: &Workflow) {
     };
     for _ in 0..TRIES {
         let created = timeout(PATIENCE, api.create(&PostParams::default(), &copy)).await;
-        // A name that is taken was copied on an earlier change.
+        // If the name is taken, an earlier change was already copied.
         if matches!(created, Ok(Ok(_) | Err(Error::Api(_)))) {
             return;
         }
@@ -125,7 +126,7 @@ async fn report(control: &Client, workflow: &Workflow) {
     }
 }
 
-/// Gives a Workflow to the floor, and to nobody else.
+/// Assigns a Workflow to the floor only.
 pub(super) fn claim(workflow: &mut Workflow, server: usize) {
     workflow.metadata.labels = Some([(LABEL.to_owned(), server.to_string())].into());
 }

@@ -1,4 +1,5 @@
-//! What a stretch of time has cost: writes, requests, processor time and memory. It may be made of several stretches.
+//! The cost of a period: writes, requests, processor time and memory. A period may consist of
+//! several parts.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +13,38 @@ use super::{
     usage::Usage,
 };
 
-/// Whom to ask.
+/// The servers and processes that are read.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
     /// All API servers.
     pub(super) servers: Vec<Client>,
-    /// Processes by what they are.
+    /// Processes by their role.
     pub(super) pids: BTreeMap<&'static str, Vec<u32>>,
     /// Addresses of the metrics of controller and agents.
     pub(super) metrics: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// What was counted so far, or within a time.
+/// The counters so far, or their change within a period.
 #[derive(Clone, Default)]
 pub(super) struct Reading {
-    /// What API servers have counted.
+    /// Counted by the API servers.
     pub(super) served: Served,
-    /// What controller and agents tell; nothing of those that tell nothing.
+    /// Exported by controller and agents. A process without metrics has no entry.
     pub(super) told: BTreeMap<&'static str, Told>,
-    /// What processes have used.
+    /// Used by the processes.
     pub(super) usage: BTreeMap<&'static str, Usage>,
-    /// How long it was, in seconds.
+    /// The length of the period in seconds.
     pub(super) seconds: f64,
 }
 
-/// What was counted when a stretch began.
+/// The counters at the beginning of a period.
 pub(super) struct Begun {
     reading: Reading,
     at: Instant,
 }
 
 impl Asked {
-    /// Begins a stretch.
+    /// Begins a period.
     pub(super) async fn begin(&self) -> Result<Begun> {
         let reading = self.read().await?;
         Ok(Begun {
@@ -52,7 +53,7 @@ impl Asked {
         })
     }
 
-    /// Ends a stretch.
+    /// Ends a period.
     pub(super) async fn end(&self, begun: &Begun) -> Result<Reading> {
         let seconds = begun.at.elapsed().as_secs_f64();
         let now = self.read().await?;
@@ -76,17 +77,17 @@ impl Asked {
         })
     }
 
-    /// Waits until nothing is written any more that Workflows cause, Bindings aside.
+    /// Waits until Workflows cause no more writes, except those of Bindings.
     pub(super) async fn until_quiet(&self, patience: Duration) -> Result<()> {
         self.until_quiet_for(QUIET, patience).await
     }
 
-    /// Waits until nothing is written for so long.
+    /// Waits until nothing was written for the time `quiet`.
     pub(super) async fn until_quiet_for(&self, quiet: Duration, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
         let mut before = served(&self.servers).await?.writes;
         loop {
-            // That nothing happens cannot be watched.
+            // The absence of writes cannot be watched.
             sleep(quiet).await;
             let now = served(&self.servers).await?.writes;
             if now == before {
@@ -117,11 +118,11 @@ impl Asked {
     }
 }
 
-/// What is not written for that long is not written because of what was before.
+/// After this time without a write, no write is caused by earlier work any more.
 const QUIET: Duration = Duration::from_millis(1500);
 
 impl Reading {
-    /// Takes another stretch in.
+    /// Adds another period.
     pub(super) fn add(&mut self, other: &Self) {
         self.served.add(&other.served);
         for (who, more) in &other.told {

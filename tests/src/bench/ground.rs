@@ -1,18 +1,19 @@
-//! What is measured on: real API servers, a controller with its webhook, and for each way of copying the places that
-//! Workflows go to. No kubelets.
+//! The ground that measurements run on: real API servers, a controller with its webhook, and for
+//! each lane (way of copying) the stations that Workflows go to. No kubelets.
 //!
-//! There are two WEC servers; members beyond them are agents with a cluster name, a mailbox and a namespace of their own on one
-//! of the two. The floor has namespaces of its own.
+//! There are two WEC servers. Each further member is an agent with a cluster name, a mailbox and a
+//! namespace of its own on one of the two. The floor has separate namespaces.
 
 use std::sync::Arc;
 
-use crate::lab::{
-    Member, Scene, Stage,
+use crate::testenv::{
+    Fixture, Member, TestEnv,
     admission::until_held,
+    binaries::Binary,
+    env::Servers,
     objects::{self, create_namespace},
     proxy::Proxy,
     server::Server,
-    stage::Servers,
     store::Durability,
 };
 use anyhow::{Context, Result};
@@ -32,19 +33,19 @@ use super::{
     sight::{self, Door, Sight},
 };
 
-/// Who copies.
+/// The program that copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     /// [`floor`].
     Floor,
-    /// Argosy, the agent in a process of its own.
+    /// Argosy with the agent in a process of its own.
     Pull,
-    /// Argosy, the agent hosted by the controller.
+    /// Argosy with the agent hosted by the controller.
     Push,
 }
 
 impl Lane {
-    /// Short and usable in names.
+    /// A short name that is valid in object names.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
@@ -54,54 +55,60 @@ impl Lane {
     }
 }
 
-/// Where some of a lane's Workflows go.
+/// A destination of some of a lane's Workflows.
 pub(super) struct Station {
-    /// Namespace of its Workflows on both ends.
+    /// Namespace of its Workflows on both sides.
     pub(super) namespace: String,
     /// Number of its WEC server.
     pub(super) server: usize,
-    /// Name of the ManagedCluster; the floor has none.
+    /// Name of the ManagedCluster. The floor has none.
     pub(super) cluster: Option<String>,
     /// Keeps its agent alive.
     member: Option<Member>,
 }
 
-/// A lane with its places.
+/// A lane with its stations.
 pub(super) struct Line {
-    /// Who copies.
+    /// The program that copies.
     pub(super) lane: Lane,
-    /// To where.
+    /// The destinations.
     pub(super) stations: Vec<Station>,
 }
 
-/// Everything that is measured on.
+/// Everything that measurements run on.
 pub(super) struct Ground {
     /// The servers and the controller.
-    pub(super) stage: Arc<Stage>,
-    /// What was seen.
+    pub(super) env: Arc<TestEnv>,
+    /// The record of all sightings.
     pub(super) journal: Arc<Journal>,
     /// The load's client of the control cluster.
     pub(super) control: Client,
     /// The player's clients of the WEC servers.
     pub(super) wecs: Vec<Client>,
-    /// Where arrivals are told.
+    /// Receives Workflows that arrive on the WECs.
     pub(super) door: Door,
     /// The lanes.
     pub(super) lines: Vec<Line>,
-    /// The way to the first cluster of a lane, where that is to hang.
+    /// The proxy in front of the first cluster of a lane, if that cluster can hang.
     pub(super) proxy: Option<Proxy>,
     tasks: JoinSet<()>,
 }
 
-/// Agents that are started at the same time.
+/// Agents that start at the same time.
 const JOINING: usize = 4;
 
 impl Ground {
-    /// Starts everything: lanes with so many places each. With `hangs`, the way to the first cluster can be made to hang.
+    /// The processes of Argosy that serve `line`.
+    pub(super) fn processes<'a>(&'a self, line: &'a Line) -> Vec<&'a Binary> {
+        line.agents().chain([&self.env.controller]).collect()
+    }
+
+    /// Starts everything: the lanes with their numbers of stations. With `hangs`, the connection to
+    /// the first cluster can be made to hang.
     pub(super) async fn build(lanes: &[(Lane, usize)], hangs: bool) -> Result<Self> {
         let begin = Instant::now();
         let servers = Arc::new(Servers::start(Durability::Synced).await?);
-        let stage = Arc::new(Stage::start_guarded(servers.clone(), "bench").await?);
+        let env = Arc::new(TestEnv::start_guarded(servers.clone(), "bench").await?);
         let proxy = if hangs {
             Some(Proxy::open(server(&servers, 0)?.kubeconfig()).await?)
         } else {
@@ -113,13 +120,13 @@ impl Ground {
         }
         let mut ground = Self {
             journal: Arc::new(Journal::new()),
-            control: stage.control.client().await?,
+            control: env.control.client().await?,
             wecs,
             door: Door::default(),
             lines: Vec::new(),
             tasks: JoinSet::new(),
             proxy,
-            stage,
+            env,
         };
         for (lane, places) in lanes {
             let line = ground.open(*lane, *places).await?;
@@ -131,21 +138,21 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The lane's places.
+    /// The lane with its stations.
     pub(super) fn line(&self, lane: Lane) -> Result<&Line> {
         let found = self.lines.iter().find(|line| line.lane == lane);
         found.with_context(|| format!("there is no {} here", lane.name()))
     }
 
-    /// Whom to ask what it costs.
+    /// The servers and processes whose cost is read.
     pub(super) fn asked(&self) -> Asked {
         let agents: Vec<_> = self.lines.iter().flat_map(Line::agents).collect();
-        let Stage {
+        let TestEnv {
             servers: below,
             control,
             controller,
             ..
-        } = self.stage.as_ref();
+        } = self.env.as_ref();
         let mut asked = Asked {
             servers: self.wecs.iter().chain([&self.control]).cloned().collect(),
             ..Asked::default()
@@ -169,17 +176,17 @@ impl Ground {
         asked
     }
 
-    /// Ends everything and removes what it has stored.
+    /// Ends everything and removes all stored data.
     pub(super) async fn clear(self) -> Result<()> {
         let Self {
-            stage,
+            env,
             lines,
             mut tasks,
             ..
         } = self;
         tasks.shutdown().await;
-        let servers = stage.servers.clone();
-        drop((lines, stage));
+        let servers = env.servers.clone();
+        drop((lines, env));
         servers.store.discard()
     }
 
@@ -206,17 +213,21 @@ impl Ground {
                 member: None,
             });
         }
-        let scene = Scene::on(self.stage.clone(), &namespace).await?;
-        let direct = self::server(&self.stage.servers, server)?.kubeconfig();
+        let fixture = Fixture::on(self.env.clone(), &namespace).await?;
+        let direct = self::server(&self.env.servers, server)?.kubeconfig();
         let kubeconfig = match &self.proxy {
             Some(proxy) if number == 0 => proxy.kubeconfig(),
             _ => direct,
         };
         let member = match lane {
-            Lane::Push => scene.join_push_through("wec", kubeconfig).await?,
-            _ => scene.join_pull_through("wec", kubeconfig, LEASE_SECONDS).await?,
+            Lane::Push => fixture.join_push_through("wec", kubeconfig).await?,
+            _ => {
+                fixture
+                    .join_pull_through("wec", kubeconfig, LEASE_SECONDS)
+                    .await?
+            }
         };
-        until_held(&scene, &member).await?;
+        until_held(&fixture, &member).await?;
         Ok(Station {
             namespace,
             server,
@@ -227,7 +238,7 @@ impl Ground {
 
     /// Starts the watches and the floor.
     async fn look(&mut self) -> Result<()> {
-        let control = &self.stage.control;
+        let control = &self.env.control;
         let mut sights = vec![
             (control, Sight::Control),
             (control, Sight::Works),
@@ -235,7 +246,7 @@ impl Ground {
             (control, Sight::Policies),
             (control, Sight::Bindings),
         ];
-        for (number, wec) in self.stage.servers.wecs.iter().enumerate() {
+        for (number, wec) in self.env.servers.wecs.iter().enumerate() {
             sights.push((wec, Sight::Cluster(number)));
             sights.push((wec, Sight::Records));
         }
@@ -252,7 +263,7 @@ impl Ground {
         }
         if self.lines.iter().any(|line| line.lane == Lane::Floor) {
             let mut wecs = Vec::new();
-            for wec in &self.stage.servers.wecs {
+            for wec in &self.env.servers.wecs {
                 wecs.push(wec.client().await?);
             }
             floor::start(&mut self.tasks, &control.client().await?, &wecs);
@@ -261,26 +272,26 @@ impl Ground {
     }
 }
 
-/// Seconds of a lease, as they are by default.
+/// Seconds of a Lease, equal to the default.
 const LEASE_SECONDS: u64 = 30;
 
 impl Line {
-    /// The place of the Workflow of that number: all in turn.
+    /// The station of the Workflow with this number: round-robin.
     pub(super) fn station(&self, number: usize) -> Result<&Station> {
         let at = number % self.stations.len().max(1);
         self.stations.get(at).context("a lane has places")
     }
 
     /// The processes of its agents.
-    pub(super) fn agents(&self) -> impl Iterator<Item = &crate::lab::binaries::Binary> {
+    pub(super) fn agents(&self) -> impl Iterator<Item = &Binary> {
         let members = self.stations.iter().filter_map(|station| station.member.as_ref());
-        // A hosted one has no process.
+        // A hosted agent has no process.
         members.filter_map(|member| member.agent().ok())
     }
 }
 
 impl Station {
-    /// A Workflow that goes there.
+    /// A Workflow for this station.
     pub(super) fn workflow(&self, name: &str) -> Workflow {
         let mut workflow = objects::workflow(name, self.cluster.as_deref().unwrap_or_default());
         workflow.metadata.namespace = Some(self.namespace.clone());

@@ -1,5 +1,5 @@
-//! What became of each Workflow, and when: marks that watches of all spaces set, by the name of the Workflow, which is
-//! unique in a run. The first sighting of a state counts.
+//! The states that each Workflow has reached, with times. Watches of all spaces set marks under the
+//! name of the Workflow, which is unique in a run. The first sighting of a state counts.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,24 +15,24 @@ use tokio::{
 
 use super::progress::tell;
 
-/// A state on the way down.
+/// A state on the way to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
-    /// The request that creates it is about to be sent.
+    /// The creation request is about to be sent.
     Asked,
-    /// It is on the control cluster.
+    /// It exists on the control cluster.
     Created,
-    /// Its claim stands there.
+    /// Its claim is on the control cluster.
     Claimed,
     /// Its ManifestWork is in the mailbox.
     Sent,
-    /// It is on its cluster.
+    /// It exists on its cluster.
     Applied,
-    /// It has ended there, and the agent has let go.
+    /// It has ended on its cluster, and the agent has released it.
     LetGo,
 }
 
-/// Where a status is.
+/// The place of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// On the cluster.
@@ -43,33 +43,34 @@ pub(super) enum Place {
     Control,
 }
 
-/// What is known of one Workflow.
+/// The record of one Workflow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trip {
     marks: BTreeMap<Mark, Instant>,
     statuses: BTreeMap<(u32, Place), Instant>,
-    /// Changes that were seen of it and of what belongs to it.
+    /// Number of changes that were seen of it and of its related objects.
     pub(super) changes: usize,
 }
 
 impl Trip {
-    /// When a state was first seen.
+    /// The time at which a state was first seen.
     pub(super) fn at(&self, mark: Mark) -> Option<Instant> {
         self.marks.get(&mark).copied()
     }
 
-    /// When its status number `status` was first seen there.
+    /// The time at which status number `status` was first seen at this place.
     pub(super) fn status_at(&self, status: u32, place: Place) -> Option<Instant> {
         self.statuses.get(&(status, place)).copied()
     }
 
-    /// How long it took between two states, if both were seen. Watches of two servers may tell in another order than
-    /// things happened; then it took no time.
+    /// The time between two states, if both were seen. Watches of two servers may deliver events
+    /// out of order; then the time is zero.
     pub(super) fn between(&self, from: Mark, to: Mark) -> Option<Duration> {
         Some(self.at(to)?.saturating_duration_since(self.at(from)?))
     }
 
-    /// How long each of its statuses took between two places. One that a newer has overtaken has not arrived.
+    /// The time of each status between two places. A status that a newer one has overtaken has not
+    /// arrived.
     pub(super) fn statuses_between(&self, from: Place, to: Place) -> impl Iterator<Item = Duration> {
         let arrived = self.statuses.iter().filter(move |((_, place), _)| *place == to);
         arrived.filter_map(move |((status, _), at)| {
@@ -78,21 +79,21 @@ impl Trip {
     }
 }
 
-/// What was seen so far.
+/// All sightings so far.
 #[derive(Debug)]
 pub(super) struct Journal {
     trips: Mutex<HashMap<String, Trip>>,
     /// Names of Workflows by their UID on the control cluster.
     names: Mutex<HashMap<String, String>>,
-    /// Changes whenever something was noted.
+    /// Changes with every entry.
     news: watch::Sender<()>,
 }
 
-/// Between two lines about how far it has come.
+/// Interval between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 impl Journal {
-    /// An empty one.
+    /// An empty journal.
     pub(super) fn new() -> Self {
         Self {
             trips: Mutex::default(),
@@ -101,32 +102,32 @@ impl Journal {
         }
     }
 
-    /// Notes that the Workflow is in a state.
+    /// Records that the Workflow is in a state.
     pub(super) fn note(&self, name: &str, mark: Mark, at: Instant) {
         self.change(name, |trip| {
             trip.marks.entry(mark).or_insert(at);
         });
     }
 
-    /// Notes that its status number `status` is there.
+    /// Records that status number `status` is at a place.
     pub(super) fn note_status(&self, name: &str, status: u32, place: Place, at: Instant) {
         self.change(name, |trip| {
             trip.statuses.entry((status, place)).or_insert(at);
         });
     }
 
-    /// Notes a change of the Workflow or of what belongs to it.
+    /// Records a change of the Workflow or of a related object.
     pub(super) fn note_change(&self, name: &str) {
         self.change(name, |trip| trip.changes += 1);
     }
 
-    /// Notes which Workflow a UID is of.
+    /// Records the Workflow that a UID belongs to.
     pub(super) fn note_uid(&self, uid: &str, name: &str) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.entry(uid.to_owned()).or_insert_with(|| name.to_owned());
     }
 
-    /// As [`Journal::note_change`], of the Workflow with that UID.
+    /// Like [`Journal::note_change`], for the Workflow with this UID.
     pub(super) fn note_change_by_uid(&self, uid: &str) {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(uid).cloned();
@@ -136,12 +137,12 @@ impl Journal {
         }
     }
 
-    /// What is known of the Workflow.
+    /// The record of the Workflow.
     pub(super) fn trip(&self, name: &str) -> Trip {
         self.trips().get(name).cloned().unwrap_or_default()
     }
 
-    /// What is known of the Workflows.
+    /// The records of the Workflows.
     pub(super) fn trips_of(&self, names: &[String]) -> Vec<Trip> {
         let trips = self.trips();
         names
@@ -150,7 +151,8 @@ impl Journal {
             .collect()
     }
 
-    /// Waits until `test` holds for each of the Workflows; it must not cease to hold. `what` is said meanwhile.
+    /// Waits until `test` holds for each of the Workflows. Once it holds for a Workflow, it must
+    /// continue to hold. Progress lines and errors contain `what`.
     pub(super) async fn until(
         &self,
         names: &[String],
@@ -161,7 +163,8 @@ impl Journal {
         let mut news = self.news.subscribe();
         let begin = Instant::now();
         let mut told = begin;
-        // Those before are done: what holds goes on to hold, so nothing is looked at twice.
+        // The Workflows before this index are done. A condition that holds continues to hold, so
+        // none is tested twice.
         let mut done = 0;
         loop {
             news.borrow_and_update();
@@ -186,12 +189,12 @@ impl Journal {
         }
     }
 
-    /// As [`Journal::until`], for one.
+    /// Like [`Journal::until`], for one Workflow.
     pub(super) async fn until_one(&self, name: &str, what: &str, test: impl Fn(&Trip) -> bool) -> Result<()> {
         self.until(&[name.to_owned()], what, ONE, test).await
     }
 
-    /// For how many of the first Workflows in a row `test` holds.
+    /// The number of Workflows at the beginning of the list for which `test` holds.
     fn leading(&self, names: &[String], test: &impl Fn(&Trip) -> bool) -> usize {
         let trips = self.trips();
         let holds = |name: &&String| trips.get(*name).is_some_and(test);
@@ -208,7 +211,7 @@ impl Journal {
     }
 }
 
-/// The longest that anything about one Workflow alone may take.
+/// The longest that a wait for one Workflow may take.
 const ONE: Duration = Duration::from_mins(1);
 
 #[cfg(test)]

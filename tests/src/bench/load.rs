@@ -1,4 +1,4 @@
-//! Creates Workflows, one at a time or many at once, and waits for what becomes of them.
+//! Creates Workflows, one at a time or many at once, and waits until they have their statuses.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use tokio::{
 };
 
 use super::{
+    fake_argo::{self, Script},
     ground::{Ground, Lane, Line, Station},
     journal::{Mark, Place},
-    player::{self, Script},
 };
 
-/// Requests under way at the same time.
+/// Requests in flight.
 const IN_FLIGHT: usize = 64;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Tries of one creation: on a machine that is too busy, a connection may not come about in time.
+/// Tries of one creation. On an overloaded machine, a connection may time out.
 const TRIES: usize = 5;
 
 /// Creates a Workflow at `station`.
@@ -36,7 +36,7 @@ pub(super) async fn create(ground: &Ground, station: &Station, name: &str) -> Re
         let sent = send(&ground.control, &station.namespace, body.clone());
         match timeout(PATIENCE, sent).await {
             Ok(Ok(())) => return Ok(()),
-            // An earlier try has come through after all.
+            // An earlier try has succeeded after all.
             Ok(Err(kube::Error::Api(status))) if last.is_some() && status.reason == "AlreadyExists" => {
                 return Ok(());
             }
@@ -56,12 +56,12 @@ async fn send(control: &Client, namespace: &str, body: Vec<u8>) -> kube::Result<
     Ok(())
 }
 
-/// The names of `count` Workflows of a measurement.
+/// The names of the `count` Workflows of a measurement.
 pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}-{number}")).collect()
 }
 
-/// Sends one Workflow, and each of its statuses back when the one before is there.
+/// Sends one Workflow, and writes each of its statuses after the previous one has arrived.
 pub(super) async fn one(
     ground: &Ground,
     line: &Line,
@@ -80,7 +80,7 @@ pub(super) async fn one(
         .get(station.server)
         .context("a station has a server")?;
     for status in 1..=script.statuses {
-        player::write(wec, &station.namespace, name, script, status).await?;
+        fake_argo::write(wec, &station.namespace, name, script, status).await?;
         journal
             .until_one(name, "shown on the control cluster", |trip| {
                 trip.status_at(status, Place::Control).is_some()
@@ -88,7 +88,7 @@ pub(super) async fn one(
             .await?;
     }
     if script.ends && line.lane != Lane::Floor {
-        // What comes after the last status must not fall into the next one's time.
+        // Work after the last status must not fall into the time of the next Workflow.
         journal
             .until_one(name, "let go", |trip| trip.at(Mark::LetGo).is_some())
             .await?;
@@ -96,12 +96,12 @@ pub(super) async fn one(
     Ok(())
 }
 
-/// Plays Argo for what begins with `prefix`, until what is returned is dropped.
+/// Plays Argo for Workflows whose names begin with `prefix`, until the returned tasks are dropped.
 pub(super) fn play(ground: &Ground, prefix: &str, script: Script) -> JoinSet<()> {
     let mut player = JoinSet::new();
     let arrivals = ground.door.open();
-    // With a dash, for `c-pull-1` is not `c-pull-10`.
-    player.spawn(player::play(
+    // With a dash, because `c-pull-1` is also a prefix of `c-pull-10`.
+    player.spawn(fake_argo::play(
         ground.wecs.clone(),
         arrivals,
         format!("{prefix}-"),
@@ -144,7 +144,7 @@ pub(super) async fn many(
     Ok(())
 }
 
-/// How long so many may take; nobody waits for something that stands still.
+/// The longest that this many Workflows may take, so that a stall ends the wait.
 fn patience(count: usize, script: Script) -> Duration {
     let writes = u32::try_from(count)
         .unwrap_or(u32::MAX)

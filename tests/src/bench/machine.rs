@@ -1,31 +1,31 @@
-//! On what was measured: the machine and the versions of what ran on it.
+//! The machine that was measured on, and the versions of the programs.
 
 use std::{fs, process::Command, thread};
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::lab::{binaries, toolchain};
+use crate::testenv::{binaries, toolchain};
 
 /// The machine and the versions.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Machine {
     /// Model of its processor.
     processor: String,
-    /// How many of them.
+    /// Number of processors.
     processors: usize,
     /// GiB of memory.
     memory_gib: f64,
     /// Its kernel.
     kernel: String,
-    /// When the run began (RFC 3339).
+    /// Begin of the run (RFC 3339).
     date: String,
-    /// What ran, with its version.
+    /// The programs with their versions.
     versions: Vec<String>,
 }
 
 impl Machine {
-    /// This one.
+    /// Reads this machine.
     pub(super) fn look() -> Result<Self> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let kibibytes: f64 = field(&read("/proc/meminfo"), "MemTotal")
@@ -50,7 +50,7 @@ impl Machine {
         })
     }
 
-    /// In one line.
+    /// The machine in one line.
     pub(super) fn line(&self) -> String {
         format!(
             "{}: {} x {}, {} GiB, Linux {}; {}",

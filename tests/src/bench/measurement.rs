@@ -1,4 +1,4 @@
-//! What was measured of one lane in one row: times by stage, throughput, and what it has cost for each Workflow.
+//! The result of one lane in one row: times by stage, throughput, and the cost per Workflow.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,65 +6,69 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
+    fake_argo::Script,
     gauge::Reading,
     ground::Lane,
     journal::{Mark, Place, Trip},
-    player::Script,
     requests::Counts,
     samples::{Samples, Summary, number},
     usage::Usage,
 };
 
-/// What was measured.
+/// The result of one lane in one row.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measurement {
     /// Letter of the row.
     pub(super) row: char,
     /// `floor`, `pull` or `push`.
     pub(super) lane: &'static str,
-    /// What else tells it from others of the row; may be empty.
+    /// Distinguishes it from other measurements of the row; may be empty.
     pub(super) case: String,
-    /// How many Workflows.
+    /// Number of Workflows.
     pub(super) workflows: usize,
-    /// Statuses of each.
+    /// Statuses per Workflow.
     pub(super) statuses: u32,
-    /// Nodes of each status.
+    /// Nodes per status.
     pub(super) nodes: usize,
     /// Milliseconds from one state to the next.
     pub(super) stages: BTreeMap<&'static str, Summary>,
-    /// Milliseconds of stages as controller and agents tell them.
+    /// Milliseconds of stages as controller and agents export them.
     pub(super) inside: BTreeMap<String, Summary>,
-    /// Seconds from the first request until each Workflow was on its cluster, in order, at most a hundred of them.
+    /// Seconds from the first request until each Workflow was on its cluster, in order; at most a
+    /// hundred points.
     pub(super) applied: Vec<f64>,
-    /// The same until each was on the control cluster with its last status.
+    /// The same until each Workflow had its last status on the control cluster.
     pub(super) reported: Vec<f64>,
-    /// Statuses that were shown on the control cluster, of each Workflow; those that newer ones overtook are not.
+    /// Statuses per Workflow that were mirrored on the control cluster. A status that a newer one
+    /// overtook is not counted.
     pub(super) statuses_shown: f64,
-    /// Writes through all API servers for each Workflow, whoever sent them.
+    /// Writes per Workflow on all API servers, by any sender.
     pub(super) writes_each: f64,
     /// The same by verb and resource.
     pub(super) writes: Counts,
-    /// Requests of controller and agents for each Workflow, by verb and resource; nothing of those that tell nothing.
+    /// Requests of controller and agents per Workflow, by verb and resource. A process without
+    /// metrics has no entry.
     pub(super) requests: BTreeMap<&'static str, Counts>,
-    /// What processes have used. Processor time is for all Workflows.
+    /// Usage of the processes. Processor time is for all Workflows together.
     pub(super) usage: BTreeMap<&'static str, Usage>,
-    /// What else the row is about.
+    /// Further results of the row.
     pub(super) figures: BTreeMap<&'static str, f64>,
-    /// The turns, where it was measured in several.
+    /// The turns, if it was measured in several.
     pub(super) turns: Vec<Turn>,
 }
 
-/// A part of what was measured, some time from the others: what comes over servers for some seconds falls into few of them.
+/// A part of a measurement, some time apart from the others, so that a disturbance of a few seconds
+/// affects only few of them.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Turn {
-    /// Milliseconds of the whole ways.
+    /// Milliseconds of the complete ways.
     pub(super) stages: BTreeMap<&'static str, Summary>,
-    /// How often an API server has compared a resource with etcd meanwhile.
+    /// The number of times that an API server has compared a resource with etcd during the turn.
     pub(super) consistency_checks: f64,
 }
 
 impl Turn {
-    /// Of `trips`, which have cost `reading`.
+    /// A turn from `trips`, whose cost is `reading`.
     pub(super) fn new(script: Script, trips: &[Trip], reading: &Reading) -> Self {
         let mut stages = stages(script, trips);
         stages.retain(|stage, _| [DOWN, UP, WHOLE].contains(stage));
@@ -75,16 +79,16 @@ impl Turn {
     }
 }
 
-/// From the request that creates to the object on its cluster.
+/// From the creation request to the object on its cluster.
 pub(super) const ASKED_TO_APPLIED: &str = "request to cluster";
 /// From the object on the control cluster to the one on its cluster.
 pub(super) const DOWN: &str = "control to cluster";
 /// From a status on the cluster to the control cluster.
 pub(super) const UP: &str = "status back";
-/// From the request that creates to the last status on the control cluster.
+/// From the creation request to the last status on the control cluster.
 pub(super) const WHOLE: &str = "request to last status";
 
-/// The stages one after the other.
+/// The stages in order.
 pub(super) const DOWN_STAGES: [(&str, Mark, Mark); 6] = [
     ("1 request to control", Mark::Asked, Mark::Created),
     ("2 to claim", Mark::Created, Mark::Claimed),
@@ -100,7 +104,7 @@ pub(super) const UP_STAGES: [(&str, Place, Place); 3] = [
 ];
 
 impl Measurement {
-    /// Of `trips`, which have cost `reading`.
+    /// A measurement from `trips`, whose cost is `reading`.
     pub(super) fn new(row: char, lane: Lane, script: Script, trips: &[Trip], reading: &Reading) -> Self {
         let each = 1.0 / number(trips.len()).max(1.0);
         let share = |counts: &Counts| -> Counts {
@@ -132,20 +136,20 @@ impl Measurement {
         }
     }
 
-    /// The same, with what tells it from others of its row.
+    /// Sets the name that distinguishes it from others of its row.
     pub(super) fn called(mut self, case: impl Into<String>) -> Self {
         self.case = case.into();
         self
     }
 
-    /// The same without throughput, where Workflows were not sent at once.
+    /// Removes the throughput, for rows that do not send all Workflows at once.
     pub(super) fn without_throughput(mut self) -> Self {
         self.applied.clear();
         self.reported.clear();
         self
     }
 
-    /// The same, where what was counted was caused by `workflows`, of which those measured are a part.
+    /// Scales the costs if they were caused by `workflows`, of which the measured ones are a part.
     pub(super) fn with_costs_of(mut self, workflows: usize) -> Self {
         let factor = number(self.workflows) / number(workflows).max(1.0);
         self.writes_each *= factor;
@@ -161,8 +165,8 @@ impl Measurement {
         self.stages.get(stage).map(of)
     }
 
-    /// A percentile of a stage in each turn, and of these the median, in milliseconds; of an even number of turns that of the two in
-    /// the middle which is longer.
+    /// The median over all turns of a percentile of a stage, in milliseconds. For an even number of
+    /// turns, the longer of the two in the middle.
     pub(super) fn median_of_turns(&self, stage: &str, of: impl Fn(&Summary) -> f64) -> Option<f64> {
         let mut times: Vec<f64> = self
             .turns
@@ -208,7 +212,7 @@ fn inside(reading: &Reading) -> BTreeMap<String, Summary> {
     stages.collect()
 }
 
-/// Points of a curve at most.
+/// Maximum number of points of a curve.
 const POINTS: usize = 100;
 
 fn curve(trips: &[Trip], at: impl Fn(&Trip) -> Option<Instant>) -> Vec<f64> {
@@ -221,7 +225,7 @@ fn curve(trips: &[Trip], at: impl Fn(&Trip) -> Option<Instant>) -> Vec<f64> {
         .collect();
     times.sort_unstable();
     let step = times.len().div_ceil(POINTS).max(1);
-    // The last one stays.
+    // Counts from the end, so that the last point stays.
     let mut points: Vec<f64> = times
         .iter()
         .rev()

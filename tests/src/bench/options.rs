@@ -1,4 +1,4 @@
-//! What is to be measured, and how much of it.
+//! The command line of the benchmark: the rows to measure, and their size.
 
 use std::path::PathBuf;
 
@@ -7,44 +7,48 @@ use clap::Parser;
 
 use super::ground::Lane;
 
-/// Measures Workflows from the control cluster to their clusters, and their statuses back, beside what copying costs on the
-/// same API servers.
+/// Measure Workflows from the control cluster to their clusters, and their statuses back, beside
+/// the cost of copying on the same API servers.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 pub struct Options {
-    /// At most three minutes: rows a, b, c and e with fewer Workflows
+    /// Measure at most three minutes: rows a, b, c and e with fewer Workflows
     #[arg(long)]
     pub quick: bool,
-    /// Letters of the rows, by default all: a one at a time, b 200 at once, c 1,000 at once, d with 10 statuses each, e with
-    /// large statuses, f 10,000 live, g over 50 clusters, h one cluster hangs
+    /// Letters of the rows, by default all: a one at a time, b 200 at once, c 1,000 at once, d with
+    /// 10 statuses each, e with large statuses, f 10,000 live, g over 50 clusters, h one cluster
+    /// hangs
     #[arg(long, value_delimiter = ',')]
     pub rows: Vec<char>,
-    /// Which ways of copying are measured beside the floor: pull, push
+    /// Ways of copying to measure beside the floor: pull, push
     #[arg(long, value_delimiter = ',', default_values_t = ["pull".to_owned(), "push".to_owned()])]
     pub modes: Vec<String>,
-    /// Print all that is measured, stage by stage, and what goes on meanwhile; else it is in results.json only
+    /// Print all measurements stage by stage, and the progress; otherwise they are in results.json
+    /// only
     #[arg(long)]
     pub verbose: bool,
-    /// Percent of the Workflows of each row that are sent
+    /// Percentage of each row's Workflows to send
     #[arg(long, default_value_t = 100)]
     pub share: usize,
-    /// Folder of results.json and the plots; by default docs/benchmarks, for a part of the rows or Workflows target/bench
+    /// Folder of results.json and the plots; by default docs/benchmarks, or target/bench for a part
+    /// of the rows or Workflows
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Measure on the fleet that KUBECONFIG_CONTROL and KUBECONFIG_CLUSTER1 name (source .fleet/env)
+    /// Measure on the fleet that KUBECONFIG_CONTROL and KUBECONFIG_CLUSTER1 name (source
+    /// .fleet/env)
     #[arg(long)]
     pub fleet: bool,
-    /// On a fleet: Workflows that are sent, one after the other
+    /// Number of Workflows to send on a fleet, one after the other
     #[arg(long, default_value_t = 100, requires = "fleet")]
     pub count: usize,
-    /// On a fleet: milliseconds that the medians may take at most; more ends with 1
+    /// Highest median on a fleet in milliseconds; a higher one exits with 1
     #[arg(long, default_value_t = 30.0, requires = "fleet")]
     pub target: f64,
 }
 
 /// Every row.
 pub(super) const ROWS: [char; 8] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
-/// Those of the quick form.
+/// Rows of the quick form.
 const QUICK: [char; 4] = ['a', 'b', 'c', 'e'];
 
 impl Options {
@@ -61,7 +65,7 @@ impl Options {
         Ok(ROWS.iter().filter(|row| wanted.contains(row)).copied().collect())
     }
 
-    /// The ways of copying beside the floor.
+    /// The lanes beside the floor.
     pub(super) fn argosy(&self) -> Result<Vec<Lane>> {
         for mode in &self.modes {
             ensure!(
@@ -76,13 +80,14 @@ impl Options {
             .collect())
     }
 
-    /// How many Workflows are sent where the whole row has `full` and the quick form `quick`.
+    /// The number of Workflows to send in a row with `full` Workflows, or `quick` in the quick
+    /// form.
     pub(super) fn count(&self, full: usize, quick: usize) -> usize {
         let count = if self.quick { quick } else { full };
         (count * self.share / 100).max(1)
     }
 
-    /// Where the results go. Only a run of everything may replace those that are published.
+    /// The folder of the results. Only a complete run may replace the published results.
     pub(super) fn output(&self) -> Result<PathBuf> {
         let is_whole = !self.quick && self.share == 100 && self.rows()? == ROWS && self.argosy()?.len() == 2;
         let default = if is_whole {

@@ -1,4 +1,4 @@
-//! What is drawn of the measurements, and into which files. A plot whose rows did not run is not drawn.
+//! The plots of the measurements, and their files. A plot whose rows did not run is not drawn.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use super::{
     table::title,
 };
 
-/// The lanes, in the order in which they are drawn.
+/// The lanes in the order of drawing.
 const LANES: [&str; 3] = ["floor", "pull", "push"];
 
 /// Draws all plots into the folder `output`.
@@ -43,7 +43,7 @@ pub(super) fn draw(output: &Path, machine: &Machine, found: &[Measurement]) -> R
     Ok(())
 }
 
-/// Which percentile.
+/// Picks a percentile.
 type Pick = fn(&Summary) -> f64;
 
 /// Title, unit and data of a chart.
@@ -90,9 +90,9 @@ fn stages(found: &[Measurement]) -> Option<Parts> {
     )
 }
 
-/// A percentile of one stage in each case of a row that has it.
+/// A percentile of one stage, for each case of a row that has it.
 fn by_case(found: &[Measurement], row: char, stage: &'static str, pick: Pick) -> Option<Parts> {
-    // What is sent at once to have it there is no case to compare.
+    // Workflows that are sent at once only to be live are not a case to compare.
     let is_compared = |one: &&Measurement| {
         one.row == row && !one.case.ends_with(" live") && !one.case.starts_with("restart")
     };
@@ -127,7 +127,7 @@ fn bars(title: String, groups: Vec<String>, series: Vec<(String, Vec<Option<f64>
     (!series.is_empty()).then_some((title, "ms", Data::Bars(groups, series)))
 }
 
-/// How many of a row's Workflows were reported, over time.
+/// The share of a row's Workflows that were reported, over time.
 fn over_time(found: &[Measurement], row: char) -> Option<Parts> {
     let series = LANES.iter().filter_map(|lane| {
         let one = of(found, row, lane).next()?;
@@ -146,7 +146,7 @@ fn over_time(found: &[Measurement], row: char) -> Option<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{gauge::Reading, ground::Lane, player::Script, samples::FIVE_TO_EIGHT};
+    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, samples::FIVE_TO_EIGHT};
 
     fn measurement(row: char, lane: Lane, case: &str) -> Measurement {
         let script = Script {

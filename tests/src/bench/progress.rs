@@ -1,5 +1,5 @@
-//! Progress of the benchmark while it measures: with `--verbose` line by line, on a terminal in one line that is written over,
-//! else nothing. All of it goes to the results file.
+//! Progress of the benchmark. With `--verbose` it is printed line by line, on a terminal in one
+//! line that is overwritten, and otherwise not at all. All of it is in the results file.
 
 use std::{
     io::{IsTerminal as _, stderr},
@@ -12,17 +12,17 @@ use std::{
 static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// From now on everything is printed, line by line.
+/// Prints every message on a line of its own from now on.
 pub(super) fn be_verbose() {
     IS_VERBOSE.store(true, Ordering::Relaxed);
 }
 
-/// Whether everything is printed.
+/// True if every message is printed.
 pub(super) fn is_verbose() -> bool {
     IS_VERBOSE.load(Ordering::Relaxed)
 }
 
-/// Tells what goes on.
+/// Reports progress.
 #[expect(clippy::print_stderr, reason = "progress is shown beside the table")]
 pub(super) fn tell(text: &str) {
     TOLD.lock()
@@ -35,7 +35,7 @@ pub(super) fn tell(text: &str) {
     }
 }
 
-/// Clears the line that is written over, before a line that stays.
+/// Clears the overwritten line before a permanent one is printed.
 #[expect(clippy::print_stderr, reason = "progress is shown beside the table")]
 pub(super) fn clear() {
     if !is_verbose() && stderr().is_terminal() {
@@ -43,7 +43,7 @@ pub(super) fn clear() {
     }
 }
 
-/// All that was told so far.
+/// All messages so far.
 pub(super) fn told() -> Vec<String> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

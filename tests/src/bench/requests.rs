@@ -1,9 +1,10 @@
-//! How many requests there were: writes as API servers count them, whoever has sent them, and every request of controller
-//! and agents as these count them themselves. And how often API servers have compared what they hold with what etcd holds
-//! (KEP-2340: every five minutes, each resource), which takes seconds of processor time where there are many objects.
+//! Counts requests: writes of any sender, as API servers count them, and all requests of controller
+//! and agents, as these count them. Also counts the comparisons between API server and etcd
+//! (KEP-2340: every five minutes, each resource), which take seconds of processor time if there are
+//! many objects.
 //!
-//! Leases and what clusters say of themselves are written all the time, whether there are Workflows or not, and are left out;
-//! so are Events and dry runs.
+//! Leases and the status of clusters are written all the time, with or without Workflows, and are
+//! left out. So are Events and dry runs.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,12 +17,12 @@ use tokio::time::timeout;
 
 use super::exposition::{self, Histogram, Sample};
 
-/// Requests by what they were.
+/// Number of requests by verb and resource.
 pub(super) type Counts = BTreeMap<String, f64>;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is written whatever the number of Workflows is.
+/// Resources that are written independently of the number of Workflows.
 const STEADY: [&str; 6] = [
     "leases",
     "managedclusters",
@@ -31,16 +32,16 @@ const STEADY: [&str; 6] = [
     "configmaps",
 ];
 
-/// What API servers count.
+/// Counters of API servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Served {
     /// Writes, by verb and resource.
     pub(super) writes: Counts,
-    /// Comparisons of what a server holds with what etcd holds, one for each resource.
+    /// Comparisons of a server's cache with etcd, one per resource.
     pub(super) consistency_checks: f64,
 }
 
-/// What the API servers have counted so far.
+/// Reads the counters of the API servers.
 pub(super) async fn served(clients: &[Client]) -> Result<Served> {
     let mut served = Served::default();
     for client in clients {
@@ -60,7 +61,7 @@ impl Served {
         self.consistency_checks += checks.iter().map(|sample| sample.value).sum::<f64>();
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             writes: since(&self.writes, &earlier.writes),
@@ -68,7 +69,7 @@ impl Served {
         }
     }
 
-    /// Takes what `other` counts in.
+    /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Self) {
         add(&mut self.writes, &other.writes);
         self.consistency_checks += other.consistency_checks;
@@ -92,7 +93,7 @@ fn add_writes(counts: &mut Counts, samples: &[Sample]) {
     }
 }
 
-/// Groups of what belongs to Workflows; the server itself writes in others.
+/// API groups of the objects that belong to Workflows. The server itself writes in others.
 const GROUPS: [&str; 3] = ["kubestellar.io", "open-cluster-management.io", "argoproj.io"];
 
 fn slashed(resource: &str, subresource: &str) -> String {
@@ -102,16 +103,16 @@ fn slashed(resource: &str, subresource: &str) -> String {
     }
 }
 
-/// What a process of Argosy tells of itself.
+/// The metrics that a process of Argosy exports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     /// Its requests, by verb and resource.
     pub(super) requests: Counts,
-    /// How long its stages took.
+    /// The times of its stages.
     pub(super) stages: BTreeMap<String, Histogram>,
 }
 
-/// Reads the metrics of processes at `addresses`, taken together; nothing, if one does not tell any.
+/// The metrics of the processes at `addresses`, summed. `None` if one exports none.
 pub(super) async fn told(addresses: &[String]) -> Option<Told> {
     let client = reqwest::Client::builder().timeout(PATIENCE).build().ok()?;
     let mut samples = Vec::new();
@@ -141,7 +142,7 @@ fn own_requests(samples: &[Sample]) -> Counts {
     counts
 }
 
-/// What was counted since `earlier`, without what has not changed.
+/// The counts since `earlier`, without unchanged ones.
 fn since(now: &Counts, earlier: &Counts) -> Counts {
     now.iter()
         .map(|(what, count)| {
@@ -154,7 +155,7 @@ fn since(now: &Counts, earlier: &Counts) -> Counts {
         .collect()
 }
 
-/// Takes what `other` counts in.
+/// Adds the counts of `other`.
 fn add(counts: &mut Counts, other: &Counts) {
     for (what, count) in other {
         *counts.entry(what.clone()).or_default() += count;
@@ -162,7 +163,7 @@ fn add(counts: &mut Counts, other: &Counts) {
 }
 
 impl Told {
-    /// What was told since `earlier`.
+    /// The change since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let stages = self.stages.iter();
         Self {
@@ -173,7 +174,7 @@ impl Told {
         }
     }
 
-    /// Takes what `other` tells in.
+    /// Adds the metrics of `other`.
     pub(super) fn add(&mut self, other: &Self) {
         add(&mut self.requests, &other.requests);
         for (stage, more) in &other.stages {

@@ -1,4 +1,4 @@
-//! The rows: what is sent, and what becomes a measurement.
+//! The rows: the Workflows that each sends, and the measurement that results.
 
 pub(super) mod hang;
 pub(super) mod live;
@@ -13,17 +13,17 @@ use super::{
     table,
 };
 
-/// What was measured so far, printed as it comes.
+/// The results so far, printed as they come.
 #[derive(Default)]
 pub(super) struct Found {
     /// The measurements.
     pub(super) measurements: Vec<Measurement>,
-    /// What could not be measured, and why.
+    /// Failed measurements, with the reason.
     pub(super) failures: Vec<String>,
 }
 
 impl Found {
-    /// Adds one. The floor of a row is shown with what is measured beside it.
+    /// Adds a measurement. The floor of a row is printed in the lines of the other lanes.
     #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
     pub(super) fn add(&mut self, measurement: Measurement) {
         clear();
@@ -39,7 +39,7 @@ impl Found {
         self.measurements.push(measurement);
     }
 
-    /// Notes if something could not be measured; the rest goes on.
+    /// Records a failed measurement; the rest continues.
     pub(super) fn note(&mut self, outcome: Result<()>, what: &str) {
         if let Err(error) = outcome {
             let failure = format!("{what}: {error:#}");

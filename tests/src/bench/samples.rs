@@ -1,4 +1,4 @@
-//! Times, their percentiles, and the table of those taken on a fleet.
+//! Times, their percentiles, and the table for a fleet.
 
 use std::{fmt::Write, time::Duration};
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples(Vec<Duration>);
 
-/// What is said of times: milliseconds.
+/// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Summary {
-    /// How many there are.
+    /// Number of times.
     pub(super) count: usize,
     /// Half of them are within this.
     pub(super) p50: f64,
@@ -29,7 +29,7 @@ impl Samples {
         self.0.push(sample);
     }
 
-    /// The time, in milliseconds, within which at least `percent` of the samples are (nearest rank).
+    /// The time in milliseconds that at least `percent` of the samples do not exceed (nearest rank).
     pub(super) fn percentile(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -39,7 +39,7 @@ impl Samples {
             .map_or(f64::NAN, |sample| sample.as_secs_f64() * 1000.0)
     }
 
-    /// What is said of them; nothing, if there are none.
+    /// The percentiles. `None` without samples.
     pub(super) fn summary(&self) -> Option<Summary> {
         (!self.0.is_empty()).then(|| Summary {
             count: self.0.len(),
@@ -57,14 +57,14 @@ impl FromIterator<Duration> for Samples {
     }
 }
 
-/// A count as a number to divide. Nothing that is counted here comes near the 32 bits.
+/// A count as a floating-point number. No count here comes near 32 bits.
 pub(super) fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
 /// One row of the table of a fleet.
 pub(super) struct Row {
-    /// What was measured.
+    /// Name of the measurement.
     pub(super) name: &'static str,
     /// The times.
     pub(super) samples: Samples,
@@ -96,7 +96,7 @@ pub(super) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Times that can be told apart, for tests of what is made of a summary.
+/// Distinguishable times, for tests that use a summary.
 #[cfg(test)]
 pub(super) const FIVE_TO_EIGHT: Summary = Summary {
     count: 1,

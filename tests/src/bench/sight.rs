@@ -1,5 +1,5 @@
-//! Watches of all spaces that note in the journal what they see. They read of an object only what tells where it stands,
-//! because they have to share two cores with what they measure.
+//! Watches of all spaces that record sightings in the journal. They decode only the fields that
+//! show the state of an object, because they share two cores with the measured programs.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use tokio::{
 
 use super::journal::{Journal, Mark, Place};
 
-/// What is read of an object.
+/// The decoded fields of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Glimpse {
@@ -64,7 +64,7 @@ struct Status {
     progress: String,
 }
 
-/// `null` is no status.
+/// Decodes `null` as an empty status.
 fn lenient<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Status, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
@@ -78,17 +78,17 @@ pub(super) enum Sight {
     Works,
     /// WorkStatuses.
     Reports,
-    /// Workflows of the WEC server of that number.
+    /// Workflows of the WEC server with this number.
     Cluster(usize),
     /// Records of a WEC server.
     Records,
-    /// Policies, whose status counts what they select.
+    /// Policies, whose status counts the selected objects.
     Policies,
-    /// Bindings, which name it.
+    /// Bindings, which list the selected Workflows.
     Bindings,
 }
 
-/// A Workflow that was just created on a WEC server, for who plays Argo there.
+/// A Workflow that was just created on a WEC server, for the fake Argo.
 #[derive(Clone, Debug)]
 pub(super) struct Arrival {
     /// Number of the server.
@@ -99,12 +99,12 @@ pub(super) struct Arrival {
     pub(super) name: String,
 }
 
-/// Where those who arrive are passed on to who plays Argo, if anybody does. Clones share it.
+/// Passes arriving Workflows on to the fake Argo, if there is one. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Door(Arc<Mutex<Option<mpsc::UnboundedSender<Arrival>>>>);
 
 impl Door {
-    /// From now on they are told here, and nowhere else.
+    /// Sends arrivals to the returned receiver from now on, and no longer to an earlier one.
     pub(super) fn open(&self) -> mpsc::UnboundedReceiver<Arrival> {
         let (sender, arrivals) = mpsc::unbounded_channel();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
@@ -113,13 +113,13 @@ impl Door {
 
     fn pass(&self, arrival: Arrival) {
         if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Nobody plays any more.
+            // Fails if nobody plays any more.
             let _ = sender.send(arrival);
         }
     }
 }
 
-/// Begins to watch. Returns when the watch has begun.
+/// Starts a watch. Returns when the watch has begun.
 pub(super) async fn watch(
     tasks: &mut JoinSet<()>,
     client: Client,
@@ -130,7 +130,7 @@ pub(super) async fn watch(
     let (sender, mut begun) = mpsc::channel(1);
     tasks.spawn(async move {
         let mut version = "0".to_owned();
-        // It ends every few minutes, and goes on where it was.
+        // The server ends a watch every few minutes. The next one continues at the same version.
         loop {
             let looked = look(&client, sight, &mut version, &sender, |glimpse, is_new| {
                 note(&journal, sight, glimpse);
@@ -165,7 +165,7 @@ async fn look(
     let request = Request::new(path(sight)).watch(&params, version)?;
     let opening = client.request_events::<Glimpse>(request);
     let events = timeout(Duration::from_secs(30), opening).await??;
-    // Full where nobody waits any more.
+    // Fails if nobody waits any more.
     let _ = begun.try_send(());
     pin_mut!(events);
     // Longer than the server keeps a watch open.
@@ -238,14 +238,14 @@ fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
         }
         Sight::Policies | Sight::Bindings => journal.note_change(&policy(name)),
         Sight::Records => {
-            // Only counted.
+            // Records are only counted.
             let origin = labels.get(names::ORIGIN_UID_LABEL).map_or("", String::as_str);
             journal.note_change_by_uid(origin);
         }
     }
 }
 
-/// The name under which changes of what is said of a policy are counted.
+/// The journal name under which changes of a policy's status are counted.
 pub(super) fn policy(name: &str) -> String {
     format!("policy {name}")
 }
@@ -256,7 +256,8 @@ fn note_status(journal: &Journal, name: &str, status: Option<u32>, place: Place,
     }
 }
 
-/// The number of a status that [`super::player`] has written: it stands in the progress, which Argosy passes on.
+/// The number of a status that [`super::fake_argo`] has written. It is part of the progress, which
+/// Argosy passes on.
 fn number_of(status: &Status) -> Option<u32> {
     let (number, _) = status.progress.split_once('/')?;
     number.parse().ok()

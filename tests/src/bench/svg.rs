@@ -1,15 +1,16 @@
-//! Charts as SVG: bars in groups, and lines over time. Text in, text out; what is drawn is chosen in [`super::plots`].
+//! Charts as SVG: grouped bars, and lines over time. Text in, text out; [`super::plots`] chooses
+//! the data.
 
 use std::fmt::Write;
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub(super) title: String,
-    /// What the values are counted in.
+    /// Unit of the values.
     pub(super) unit: &'static str,
-    /// On what it was measured.
+    /// The machine that was measured on.
     pub(super) caption: String,
     /// The data.
     pub(super) data: Data,
@@ -18,21 +19,23 @@ pub(super) struct Chart {
 /// The data of a chart, in series with names.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
-    /// Names of groups, and for each series a bar in each group; one that was not measured is left out.
+    /// Names of groups, and for each series a bar per group. A bar that was not measured is left
+    /// out.
     Bars(Vec<String>, Vec<(String, Vec<Option<f64>>)>),
-    /// What the horizontal axis is counted in, and for each series points from left to right.
+    /// Unit of the horizontal axis, and for each series points from left to right.
     Lines(&'static str, Vec<(String, Vec<(f64, f64)>)>),
 }
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 420.0;
-/// Of the area that is drawn in.
+/// Edges of the drawing area.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 840.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 340.0;
-/// The same for one series in every chart. Grey, blue and orange: told apart by those who do not see red and green as different.
-fn colour(series: &str) -> &'static str {
+/// The color of a series, the same in every chart. Gray, blue and orange are distinguishable with
+/// red-green color blindness.
+fn color(series: &str) -> &'static str {
     match series {
         "floor" => "#8a8f98",
         "pull" => "#1f6feb",
@@ -102,10 +105,10 @@ impl Chart {
         };
         let mut x = LEFT;
         for name in names {
-            let colour = colour(name);
+            let color = color(name);
             let _ = writeln!(
                 text,
-                "<rect x=\"{x:.1}\" y=\"40\" width=\"10\" height=\"10\" fill=\"{colour}\"/>"
+                "<rect x=\"{x:.1}\" y=\"40\" width=\"10\" height=\"10\" fill=\"{color}\"/>"
             );
             line_of_text(text, (x + 14.0, 49.0), "start", "", name);
             x += 40.0 + 7.0 * count(name.chars().count());
@@ -120,14 +123,14 @@ fn bars(text: &mut String, groups: &[String], series: &[(String, Vec<Option<f64>
         let left = LEFT + slot * (count(at) + 0.1);
         line_of_text(text, (left + slot * 0.4, BOTTOM + 18.0), "middle", "", group);
         for (number, (name, values)) in series.iter().enumerate() {
-            let colour = colour(name);
+            let color = color(name);
             let Some(value) = values.get(at).copied().flatten() else {
                 continue;
             };
             let (x, y) = (left + width * count(number), height(value, top));
             let _ = writeln!(
                 text,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{color}\"/>",
                 width * 0.92,
                 BOTTOM - y
             );
@@ -151,14 +154,14 @@ fn lines(text: &mut String, unit: &str, series: &[(String, Vec<(f64, f64)>)], to
     }
     line_of_text(text, (RIGHT, BOTTOM + 36.0), "end", "", unit);
     for (name, points) in series {
-        let colour = colour(name);
+        let color = color(name);
         let points = points.iter();
         let places: Vec<String> = points
             .map(|(x, y)| format!("{:.1},{:.1}", across(*x), height(*y, top)))
             .collect();
         let _ = writeln!(
             text,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
             places.join(" ")
         );
     }
@@ -179,7 +182,7 @@ fn line_of_text(text: &mut String, (x, y): (f64, f64), anchor: &str, style: &str
     );
 }
 
-/// As many digits as tell something.
+/// The value with its significant digits.
 fn plain(value: f64) -> String {
     match value {
         value if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
@@ -188,14 +191,15 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// 1, 2 or 5 times a power of ten that is not below `value`.
+/// The smallest round number (1, 2, 2.5, 4, 5, 6 or 8 times a power of ten) that is not below
+/// `value`.
 fn rounded_up(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
     }
     let power = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 2.5, 4.0, 5.0, 6.0, 8.0, 10.0].map(|step| step * power);
-    // Numbers such as 0.3 are not exactly what they look like.
+    // Tolerates rounding errors of numbers such as 0.3.
     let found = steps.into_iter().find(|step| *step * 1.000_001 >= value);
     found.unwrap_or(10.0 * power)
 }

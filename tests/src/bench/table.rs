@@ -9,7 +9,7 @@ use super::{
     verdict::Verdict,
 };
 
-/// What a row is about.
+/// The title of a row.
 pub(super) fn title(row: char) -> &'static str {
     match row {
         'a' => "one at a time",
@@ -23,7 +23,7 @@ pub(super) fn title(row: char) -> &'static str {
     }
 }
 
-/// What stands above the lines of measurements.
+/// The heading of the lines of measurements.
 pub(super) fn head() -> String {
     format!(
         "{:36}{:>7}  {:>22}  {:>22}  {:>15}{:>8}",
@@ -36,7 +36,7 @@ pub(super) fn head() -> String {
 
 const PERCENTILES: &str = " p50     p99 (x floor)";
 
-/// A measurement in one line, with what it is times that of `floor`.
+/// A measurement in one line, with its factors relative to `floor`.
 pub(super) fn line(found: &Measurement, floor: Option<&Measurement>) -> String {
     let mut what = format!("({}) {}", found.row, found.lane);
     if !found.case.is_empty() {
@@ -66,7 +66,7 @@ fn factor_of(factor: Option<f64>) -> String {
     factor.map_or(String::new(), |factor| format!("({factor:.2})"))
 }
 
-/// A measurement, some lines.
+/// A measurement in several lines.
 pub(super) fn lines(found: &Measurement) -> String {
     let mut text = format!("({}) {}: {}", found.row, title(found.row), found.lane);
     if !found.case.is_empty() {
@@ -124,7 +124,7 @@ fn costs(found: &Measurement) -> String {
         counts(&found.writes)
     );
     for who in ["controller", "agents"] {
-        // Of the floor, nothing is asked; and a hosted agent is part of the controller.
+        // The floor has no metrics, and a hosted agent is part of the controller.
         if found.lane != "floor" && (who == "controller" || found.lane == "pull") {
             let told = found.requests.get(who).map_or("-".to_owned(), counts);
             let _ = writeln!(text, "    requests of each, {who}: {told}");
@@ -167,7 +167,7 @@ fn of_turn(turn: &Turn) -> String {
     )
 }
 
-/// Those that come up once for a hundred Workflows or more often.
+/// The counts of at least one per hundred Workflows.
 fn counts(counts: &Counts) -> String {
     let mut shown: Vec<(&String, &f64)> = counts.iter().filter(|(_, count)| **count >= 0.01).collect();
     shown.sort_by(|one, other| other.1.total_cmp(one.1));
@@ -178,7 +178,7 @@ fn counts(counts: &Counts) -> String {
     shown.join(", ")
 }
 
-/// The verdicts, one a line.
+/// The verdicts, one per line.
 pub(super) fn judged(verdicts: &[Verdict]) -> String {
     let mut text = String::new();
     for verdict in verdicts {
@@ -195,7 +195,7 @@ pub(super) fn judged(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{gauge::Reading, ground::Lane, player::Script, samples::FIVE_TO_EIGHT};
+    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, samples::FIVE_TO_EIGHT};
 
     #[test]
     fn a_measurement_shows_what_was_counted_and_what_was_not() {

@@ -1,4 +1,4 @@
-//! A watch of one namespace's Workflows that notes when it learns of each state.
+//! A watch of the Workflows of one namespace that records the time of each state.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::{
 /// The longest that one step may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What was seen, and when.
+/// The sightings with their times.
 pub(super) struct Tower {
     sightings: mpsc::UnboundedReceiver<(Instant, Sighting)>,
     _watch: JoinSet<()>,
@@ -31,7 +31,7 @@ enum Sighting {
 }
 
 impl Tower {
-    /// Watches and waits until the watch has begun.
+    /// Starts the watch and waits until it has begun.
     pub(super) async fn build(api: Api<Workflow>) -> Result<Self> {
         let (sender, sightings) = mpsc::unbounded_channel();
         let mut watch = JoinSet::new();
@@ -47,7 +47,7 @@ impl Tower {
         Ok(tower)
     }
 
-    /// When `test` first held for the Workflow `name`, from the last call on.
+    /// The time at which `test` first held for the Workflow `name`, counted from the last call.
     pub(super) async fn saw(
         &mut self,
         name: &str,
@@ -61,7 +61,7 @@ impl Tower {
         self.next(is_it).await.with_context(|| format!("{name}: {what}"))
     }
 
-    /// When the Workflow `name` was gone.
+    /// The time at which the Workflow `name` was gone.
     pub(super) async fn saw_gone(&mut self, name: &str) -> Result<Instant> {
         let is_it = |sighting: &Sighting| matches!(sighting, Sighting::Gone(gone) if gone == name);
         self.next(is_it).await.with_context(|| format!("{name} is gone"))
@@ -91,7 +91,7 @@ async fn look_out(api: Api<Workflow>, sender: mpsc::UnboundedSender<(Instant, Si
             Ok(Event::InitDone) => Sighting::Ready,
             Ok(Event::Apply(workflow) | Event::InitApply(workflow)) => Sighting::There(Box::new(workflow)),
             Ok(Event::Delete(workflow)) => Sighting::Gone(workflow.name_any()),
-            // The next try lists anew.
+            // The next try lists again.
             Ok(Event::Init) | Err(_) => continue,
         };
         if sender.send((at, sighting)).is_err() {

@@ -1,25 +1,25 @@
-//! What processes use, as the kernel tells it (proc(5)): processor time and resident memory.
+//! Usage of processes as the kernel reports it (proc(5)): processor time and resident memory.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// The unit of times in `/proc`, which is the same on every Linux.
+/// The unit of times in `/proc`, equal on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What some processes have used.
+/// Usage of some processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Usage {
-    /// Seconds of processor time, of all of them.
+    /// Seconds of processor time of all processes together.
     pub(super) cpu_seconds: f64,
-    /// MiB resident, of the largest of them.
+    /// Resident MiB of the largest process.
     pub(super) resident_mib: f64,
-    /// MiB that the largest of them has ever had resident.
+    /// Highest resident MiB that the largest process has ever had.
     pub(super) peak_mib: f64,
 }
 
 impl Usage {
-    /// What the processes have used so far. One that is gone has used nothing.
+    /// The usage of the processes so far. A process that is gone counts as zero.
     pub(super) fn of(pids: &[u32]) -> Self {
         let each = pids.iter().map(|pid| {
             let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Usage {
         })
     }
 
-    /// What was used since `earlier`: time is counted from there, memory is what it is now.
+    /// The usage since `earlier`. Time counts from there, memory is the current value.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             cpu_seconds: (self.cpu_seconds - earlier.cpu_seconds).max(0.0),
@@ -40,7 +40,7 @@ impl Usage {
         }
     }
 
-    /// Takes another stretch of time of the same processes in.
+    /// Adds another period of the same processes.
     pub(super) fn add(&mut self, other: &Self) {
         self.cpu_seconds += other.cpu_seconds;
         self.resident_mib = self.resident_mib.max(other.resident_mib);
@@ -48,7 +48,8 @@ impl Usage {
     }
 
     fn parse(stat: &str, status: &str) -> Self {
-        // The name of a program may hold anything, but ends with the last parenthesis; the times are fields 14 and 15.
+        // The name of a program may contain anything, but ends with the last parenthesis. The times
+        // are fields 14 and 15.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let ticks: f64 = fields
             .split_ascii_whitespace()

@@ -1,5 +1,5 @@
-//! Whether the targets are met. They are ratios to the floor of the same run wherever time is concerned, because a machine that
-//! is twice as slow is no fault of Argosy's.
+//! Compares the measurements with the targets. Targets for times are ratios to the floor of the
+//! same run, because a slower machine is not Argosy's fault.
 
 use serde::Serialize;
 
@@ -8,27 +8,27 @@ use super::{
     samples::Summary,
 };
 
-/// A target and what was found.
+/// A target and the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Verdict {
-    /// What is promised.
+    /// Description of the target.
     pub(super) target: String,
-    /// What was found.
+    /// The measured value.
     pub(super) found: f64,
-    /// What it may be at most.
+    /// The highest value that meets the target.
     pub(super) limit: f64,
-    /// What both are counted in.
+    /// Unit of both values.
     pub(super) unit: &'static str,
 }
 
 impl Verdict {
-    /// Whether the target is met.
+    /// True if the target is met.
     pub(super) fn is_met(&self) -> bool {
         self.found <= self.limit
     }
 }
 
-/// The targets that `found` tells of.
+/// The verdicts on all targets that `found` has measurements for.
 pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for lane in ["pull", "push"] {
@@ -46,14 +46,14 @@ pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Which percentile.
+/// Picks a percentile.
 type Pick = fn(&Summary) -> f64;
 
 fn ratio(one: &Measurement, other: &Measurement, stage: &str, of: Pick) -> Option<f64> {
     Some(one.time(stage, of)? / one_above_nothing(other.time(stage, of)?))
 }
 
-/// A time that is so short that watches have seen both ends at once.
+/// Avoids a division by zero: a time may be so short that the watches see both ends at once.
 fn one_above_nothing(milliseconds: f64) -> f64 {
     milliseconds.max(0.1)
 }
@@ -152,7 +152,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::bench::{gauge::Reading, ground::Lane, measurement::Turn, player::Script, usage::Usage};
+    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, measurement::Turn, usage::Usage};
 
     fn measurement(row: char, lane: Lane, case: &str, milliseconds: f64) -> Measurement {
         let script = Script {
@@ -242,7 +242,7 @@ mod tests {
         };
         let without = in_turns("others, none hangs", [90.0, 100.0, 110.0]);
         let with = |turns| in_turns("others, one hangs", turns);
-        // One burst in one turn is not for lack of a cluster.
+        // One burst in one turn is not caused by the hanging cluster.
         assert_eq!(
             missed(&[without.clone(), with([109.0, 60.0, 400.0])]),
             [] as [&str; 0]

@@ -1,4 +1,4 @@
-//! Measures Argosy beside what copying costs on the same machine; see [`argosy_tests::bench`].
+//! Measures Argosy beside the cost of copying on the same machine; see [`argosy_tests::bench`].
 
 use std::process::ExitCode;
 

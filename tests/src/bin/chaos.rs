@@ -1,4 +1,4 @@
-//! Breaks a fleet that is up while workflows run on it, and counts how often each step ran.
+//! Disturbs a running fleet while Workflows run on it, and counts how often each step ran.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use argosy_tests::{
 };
 use clap::Parser;
 
-/// Breaks a fleet that is up while workflows run on it, and counts how often each step ran.
+/// Disturb a running fleet while Workflows run on it, and count how often each step ran.
 #[derive(Parser)]
 struct Arguments {
-    /// For how long; one round at least
+    /// Duration in minutes; one round at least
     #[arg(long, default_value_t = 5)]
     minutes: u64,
-    /// What is broken, and when, follows from it
+    /// Seed that determines the disturbances and their times
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Workflows per round

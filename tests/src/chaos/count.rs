@@ -1,4 +1,4 @@
-//! What a round has come to.
+//! The result of a round.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use argosy_api::{Workflow, workflow};
 
 use crate::fleet::{difference, mirrored};
 
-/// What a round has come to.
+/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Count {
     workflows: usize,
@@ -20,7 +20,7 @@ pub(super) struct Count {
     keys: usize,
     /// Steps that ran more than once.
     pub(super) doubled: usize,
-    /// What must not be.
+    /// Violations.
     wrong: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Count {
         }
     }
 
-    /// How a run has ended where its user looks, and where it ran.
+    /// Counts the final phase that the user sees, and compares it with the run on its cluster.
     pub(super) fn see_status(&mut self, name: &str, shown: &Workflow, there: Option<&Workflow>) {
         let phase = workflow::phase(shown.status.as_ref());
         *self.phases.entry(phase.to_owned()).or_default() += 1;
@@ -53,7 +53,8 @@ impl Count {
         }
     }
 
-    /// The pods of a run on one cluster, which `is_place` of the run or not.
+    /// Counts the pods of a run on one cluster. `is_place` is true if the run belongs on this
+    /// cluster.
     pub(super) fn see_pods(&mut self, name: &str, pods: &[String], is_place: bool) {
         self.pods += pods.len();
         let too_many = pods.len().saturating_sub(if is_place { self.steps } else { 0 });
@@ -64,7 +65,8 @@ impl Count {
         }
     }
 
-    /// The keys of a run in S3: its name, the UID of what ran, the step.
+    /// Counts the keys of a run in S3. A key has the name, the UID of the object that ran, and the
+    /// step.
     pub(super) fn see_keys(&mut self, name: &str, keys: &[String]) {
         self.keys += keys.len();
         let mut steps = BTreeSet::new();
@@ -77,7 +79,7 @@ impl Count {
         }
     }
 
-    /// Fails where a run was lost, doubled or shown otherwise than it is.
+    /// Fails if a run was lost, was doubled, or is shown differently from its cluster.
     pub(super) fn check(&self) -> Result<()> {
         let shown: Vec<_> = self.wrong.iter().take(5).collect();
         ensure!(self.wrong.is_empty(), "{} of it: {shown:#?}", self.wrong.len());

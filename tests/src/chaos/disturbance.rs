@@ -1,4 +1,4 @@
-//! What is broken: processes are killed as by a crash, links are cut for a while.
+//! The disturbances: processes are killed as in a crash, and links are cut for a while.
 
 use std::{fmt, time::Duration};
 
@@ -6,21 +6,22 @@ use anyhow::Result;
 
 use crate::fleet::{CONTROL, Fleet, PULL, PUSH};
 
-/// Something that goes wrong, with its end.
+/// A disturbance including its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// A process is killed; what watches over it starts it again.
+    /// A process is killed; its supervisor starts it again.
     Kill(&'static str, &'static str),
-    /// A process is killed, and started again at once.
+    /// A process is killed and started again at once.
     Restart(&'static str, &'static str),
-    /// The cluster's link is cut for so many milliseconds.
+    /// The cluster's link is cut for this number of milliseconds.
     Cut(&'static str, u64),
 }
 
 const AGENT: Disturbance = Disturbance::Kill(PULL, "argosy-agent");
 const CONTROLLER: Disturbance = Disturbance::Kill(CONTROL, "argosy-controller");
 
-/// What can be killed or restarted on the fleet. The controller hosts the agent of the other cluster.
+/// The processes of the fleet that can be killed or restarted. The controller hosts the agent of
+/// the other cluster.
 const ALL: [Disturbance; 11] = [
     AGENT,
     AGENT,
@@ -47,7 +48,7 @@ impl fmt::Display for Disturbance {
 }
 
 impl Disturbance {
-    /// One of all; with Argo alone, one that concerns its cluster.
+    /// Draws a disturbance. With Argo alone, draws one that concerns its cluster.
     pub fn draw(dice: &mut fastrand::Rng, is_alone: bool) -> Self {
         loop {
             let drawn = if dice.u8(0..3) == 0 {
@@ -69,10 +70,10 @@ impl Disturbance {
         (cluster == name && what != "argosy-agent") || what == "etcd"
     }
 
-    /// Lets it happen, to its end.
+    /// Carries out the disturbance, including its end.
     pub async fn happen(self, fleet: &Fleet) -> Result<()> {
         match self {
-            // It may be down already, from the last time.
+            // The process may still be down from the last time.
             Self::Kill(cluster, what) => drop(fleet.script(&["kill", cluster, what]).await),
             Self::Restart(cluster, what) => {
                 fleet.script(&["kill", cluster, what]).await?;
@@ -87,7 +88,7 @@ impl Disturbance {
         Ok(())
     }
 
-    /// Nothing is broken any more; a pod that waits for its next start is made anew.
+    /// Ends all disturbances, and recreates pods whose next start is delayed by back-off.
     pub async fn mend(fleet: &Fleet) -> Result<()> {
         for cluster in fleet.clusters() {
             fleet.script(&["heal", &cluster.name]).await?;

@@ -1,4 +1,4 @@
-//! The Workflows of a round: created by a user who does not give up, waited for, counted, deleted.
+//! The Workflows of a round: created by a persistent user, awaited, counted, deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,16 +11,16 @@ use serde_json::json;
 use super::count::Count;
 use crate::fleet::{Cluster, Fleet, NAMESPACE, PULL, PUSH, until};
 
-/// For everything that must come to an end when nothing is broken any more.
+/// Timeout of everything that must finish after the disturbances.
 const LIMIT: Duration = Duration::from_mins(12);
 
-/// For one look at a cluster while things are broken.
+/// Timeout of one request to a cluster during disturbances.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Label of all Workflows of a round.
 const ROUND: &str = "argosy.dev/chaos-round";
 
-/// How many requests of a user are under way at a time.
+/// Requests of a user in flight.
 const AT_ONCE: usize = 8;
 
 const STEPS: [&str; 2] = ["first", "second"];
@@ -36,7 +36,8 @@ pub(super) struct Load<'a> {
 
 impl<'a> Load<'a> {
     pub(super) fn new(fleet: &'a Fleet, workflows: usize, seed: u64, is_alone: bool) -> Result<Self> {
-        // What an earlier round of the same seed has left in S3 does not count.
+        // Distinguishes the round from an earlier one with the same seed, whose objects may still
+        // be in S3.
         let run = fastrand::u32(..) % 100_000;
         let round = format!("{}{seed}-{run}", if is_alone { "alone-" } else { "" });
         let user = if is_alone {
@@ -58,7 +59,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Creates all; one whose answer is lost is there at the next try.
+    /// Creates all Workflows. If an answer was lost, the next try finds that the Workflow exists.
     pub(super) async fn create(&self) -> Result<()> {
         let create = async |workflow: &Workflow| {
             let what = format!("{} to be created", workflow.name_any());
@@ -85,7 +86,7 @@ impl<'a> Load<'a> {
         Ok(found.context("no answer")??.items)
     }
 
-    /// Waits until all have ended where their user looks.
+    /// Waits until the user sees that all have ended.
     pub(super) async fn ended(&self) -> Result<()> {
         let mut open = Vec::new();
         let found = until(LIMIT, "every Workflow to end", async || {
@@ -98,7 +99,7 @@ impl<'a> Load<'a> {
             .with_context(|| format!("not ended: {:#}", json!(open.iter().take(2).collect::<Vec<_>>())))
     }
 
-    /// What has happened, as pods, objects of S3 and statuses tell it.
+    /// Counts the outcome from pods, S3 objects and statuses.
     pub(super) async fn count(&self) -> Result<Count> {
         let mut count = Count::new(self.workflows.len(), STEPS.len());
         let shown: BTreeMap<String, Workflow> = self
@@ -126,7 +127,7 @@ impl<'a> Load<'a> {
         Ok(count)
     }
 
-    /// Deletes all, and waits until they are gone from every cluster.
+    /// Deletes all Workflows, and waits until they are gone from every cluster.
     pub(super) async fn delete(&self) -> Result<()> {
         let selector = format!("{ROUND}={}", self.round);
         self.user
@@ -148,7 +149,8 @@ fn is_over(workflow: &Workflow) -> bool {
     workflow::is_final(workflow::phase(workflow.status.as_ref()))
 }
 
-/// A Workflow whose steps each leave an object in S3, under the UID of what ran them.
+/// A Workflow whose steps each leave an object in S3, under the UID of the Workflow object that ran
+/// them.
 fn asked(round: &str, number: usize, cluster: Option<&str>) -> Workflow {
     let step = |name: &str| {
         let key = format!("chaos/{{{{workflow.name}}}}/{{{{workflow.uid}}}}/{name}");
@@ -167,7 +169,7 @@ fn asked(round: &str, number: usize, cluster: Option<&str>) -> Workflow {
     let mut workflow = Workflow {
         api_version: "argoproj.io/v1alpha1".to_owned(),
         kind: "Workflow".to_owned(),
-        // Held also where no webhook answers at that moment.
+        // Suspended, so that it is held even if no webhook answers at that moment.
         spec: json!({ "entrypoint": "main", "suspend": cluster.is_some(), "templates": templates }),
         ..Workflow::default()
     };

@@ -1,4 +1,5 @@
-//! An archive for the control cluster's Argo: a PostgreSQL server of its own, for as long as this lives.
+//! A workflow archive for the control cluster's Argo: a separate PostgreSQL server that lives as
+//! long as this value.
 
 use std::{
     fs,
@@ -13,16 +14,16 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use super::{Fleet, NAMESPACE, until, variable};
-use crate::lab::{
+use crate::testenv::{
     folder,
     process::{Launch, Process},
 };
 
-/// The user that PostgreSQL runs as, which must not be root; Debian's package makes it.
+/// The user that PostgreSQL runs as. It must not be root; Debian's package creates it.
 const USER: &str = "postgres";
 
-/// How long the server may take to answer.
-const START: Duration = Duration::from_secs(30);
+/// Timeout of the server's first answer.
+const START: Duration = Duration::from_mins(1);
 
 /// Name of the Secret with the archive's user.
 const SECRET: &str = "argo-archive";
@@ -89,7 +90,8 @@ impl Archive {
         Ok(ready.status()?.success())
     }
 
-    /// Lets the control cluster's Argo use it. Takes effect with a restart of its pods, which this waits for.
+    /// Configures the control cluster's Argo to use the archive. This takes effect with a restart
+    /// of its pods, which this method waits for.
     pub async fn give_to(&self, fleet: &Fleet) -> Result<()> {
         fleet
             .control()?
@@ -109,7 +111,7 @@ impl Archive {
         configure(fleet, &json!(persistence.to_string())).await
     }
 
-    /// Takes it away from the control cluster's Argo again.
+    /// Removes the archive from the configuration of the control cluster's Argo.
     pub async fn take_from(fleet: &Fleet) -> Result<()> {
         configure(fleet, &Value::Null).await
     }
@@ -117,13 +119,14 @@ impl Archive {
 
 impl Drop for Archive {
     fn drop(&mut self) {
-        // What is left over lies in the folder for temporary files.
+        // Leftovers stay in the folder for temporary files.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 impl Fleet {
-    /// What the control cluster's archive has of the Workflow `name`, as the UI asks for it.
+    /// The archived Workflows of the control cluster whose names begin with `name`, requested as
+    /// the UI does.
     pub async fn archived(&self, name: &str) -> Result<Vec<Value>> {
         let query = [("namespace", NAMESPACE), ("namePrefix", name)];
         let list = self.argo_server.get("api/v1/archived-workflows", &query).await?;
@@ -132,7 +135,7 @@ impl Fleet {
     }
 }
 
-/// Sets what the control cluster's Argo keeps in a database, and starts it anew.
+/// Sets the persistence of the control cluster's Argo, and restarts it.
 async fn configure(fleet: &Fleet, persistence: &Value) -> Result<()> {
     let cluster = fleet.control()?;
     let patch = json!({ "data": { "persistence": persistence } }).to_string();
@@ -151,7 +154,16 @@ async fn configure(fleet: &Fleet, persistence: &Value) -> Result<()> {
             .kubectl(&["rollout", "status", name, "--timeout=100s"])
             .await?;
     }
-    // argo-server is ready before it can dial itself, by which it answers requests of its API.
+    // The former pod serves for a moment longer, and would answer for the new one.
+    until(START, "the former argo-server to be gone", async || {
+        let pods = cluster
+            .kubectl(&["get", "pods", "--selector=app=argo-server", "--output=name"])
+            .await?;
+        Ok((pods.lines().count() == 1).then_some(()))
+    })
+    .await?;
+    // argo-server becomes ready before it can connect to itself, which it needs to answer API
+    // requests.
     until(START, "argo-server to answer", async || {
         fleet.argo_server.get("api/v1/info", &[]).await.map(Some)
     })
@@ -159,7 +171,7 @@ async fn configure(fleet: &Fleet, persistence: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A program of the newest PostgreSQL that is installed; Debian keeps them out of the search path.
+/// A program of the newest installed PostgreSQL. Debian does not put them into the search path.
 fn program(name: &str) -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed")?;
     let mut found: Vec<PathBuf> = versions

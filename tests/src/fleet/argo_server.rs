@@ -1,4 +1,4 @@
-//! The control cluster's argo-server over HTTP, with the very requests that the Argo UI sends
+//! The control cluster's argo-server over HTTP, with exactly the requests that the Argo UI sends
 //! (`ui/src/shared/services/workflows-service.ts`).
 
 #![expect(
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, stream::BoxStream};
+pub use reqwest::Method;
 use reqwest::{Client, Response, Url, header::ACCEPT};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -22,7 +23,7 @@ const CALL: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub struct ArgoServer {
     client: Client,
-    /// Address of the server, which is that of the UI.
+    /// Address of the server and of the UI.
     pub url: Url,
 }
 
@@ -54,7 +55,8 @@ impl ArgoServer {
         Ok(serde_json::from_slice(&self.bytes(path, query).await?)?)
     }
 
-    /// Name and phase of every Workflow whose label has one of these phases, as the UI's list asks for them.
+    /// Name and phase of every Workflow whose phase label is one of `phases`, requested as the UI's
+    /// list does.
     pub async fn list(&self, phases: &[&str]) -> Result<Vec<(String, String)>> {
         let selector = format!("workflows.argoproj.io/phase in ({})", phases.join(","));
         let fields =
@@ -71,20 +73,26 @@ impl ArgoServer {
             .collect())
     }
 
-    /// Sends a verb as the UI does: `stop`, `resume`, `retry` and the like, with its options.
-    pub async fn verb(&self, workflow: &str, verb: &str, options: &Value) -> Result<()> {
+    /// Sends a verb as the UI does: `stop`, `resume`, `retry` and so on, with its options. Returns
+    /// the Workflow of the answer.
+    pub async fn verb(&self, workflow: &str, verb: &str, options: &Value) -> Result<Value> {
         let path = format!("api/v1/workflows/{NAMESPACE}/{workflow}/{verb}");
+        self.ask(Method::PUT, &path, options).await
+    }
+
+    /// Sends a form of the UI and returns the answer.
+    pub async fn ask(&self, method: Method, path: &str, form: &Value) -> Result<Value> {
         let request = self
             .client
-            .put(self.url.join(&path)?)
+            .request(method, self.url.join(path)?)
             .timeout(CALL)
             .header("content-type", "application/json")
-            .body(options.to_string());
-        let response = request.send().await.with_context(|| path.clone())?;
+            .body(form.to_string());
+        let response = request.send().await.with_context(|| path.to_owned())?;
         let status = response.status();
         let text = response.text().await?;
         ensure!(status.is_success(), "{path}: {status}: {text}");
-        Ok(())
+        serde_json::from_str(&text).with_context(|| format!("{path}: {text}"))
     }
 
     /// Opens the event stream of one Workflow.
@@ -108,7 +116,7 @@ impl ArgoServer {
         })
     }
 
-    /// The content of an output artifact, as the UI's links and its logs panel fetch it.
+    /// The content of an output artifact, fetched as the UI's links and logs panel do.
     pub async fn artifact(&self, workflow: &str, node: &str, name: &str) -> Result<Vec<u8>> {
         self.bytes(
             &format!("artifact-files/{NAMESPACE}/workflows/{workflow}/{node}/outputs/{name}"),
@@ -174,7 +182,7 @@ impl Events {
 }
 
 impl Artifact {
-    /// The output artifacts in S3 of all nodes of a status, in order of node name and artifact name.
+    /// The output artifacts in S3 of all nodes of a status, sorted by node name and artifact name.
     pub fn all(status: &Value) -> Vec<Self> {
         let mut found = Vec::new();
         for (node, fields) in status["nodes"].as_object().into_iter().flatten() {

@@ -6,18 +6,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use argosy_api::Workflow;
+use argosy_api::{Workflow, names};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{DeleteParams, ListParams, Resource},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{NAMESPACE, program::run, until};
-use crate::lab::binaries::binary;
+use super::{NAMESPACE, account::config_of, program::run, until};
+use crate::testenv::binaries::binary;
 
 const CALL: Duration = Duration::from_secs(20);
 
@@ -27,7 +27,7 @@ const WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
 /// One cluster of a fleet.
 #[derive(Clone)]
 pub struct Cluster {
-    /// Name in the fleet, which is that of its ManagedCluster.
+    /// Name in the fleet and of its ManagedCluster.
     pub name: String,
     client: Client,
     kubeconfig: PathBuf,
@@ -43,13 +43,11 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// The cluster that `kubeconfig` leads to; `programs` is the folder with kubectl and argo.
+    /// The cluster of `kubeconfig`. `programs` is the folder with kubectl and argo.
     pub(super) async fn open(name: &str, kubeconfig: PathBuf, programs: PathBuf) -> Result<Self> {
-        let file = Kubeconfig::read_from(&kubeconfig).with_context(|| format!("{}", kubeconfig.display()))?;
-        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
         Ok(Self {
             name: name.to_owned(),
-            client: Client::try_from(config)?,
+            client: Client::try_from(config_of(&kubeconfig).await?)?,
             kubeconfig,
             programs,
         })
@@ -60,12 +58,16 @@ impl Cluster {
         self.client.clone()
     }
 
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// The Workflows of the users' namespace.
     pub fn workflows(&self) -> Api<Workflow> {
         Api::namespaced(self.client(), NAMESPACE)
     }
 
-    /// The Workflow `name`, if it is there.
+    /// The Workflow `name`, if it exists.
     pub async fn workflow(&self, name: &str) -> Result<Option<Workflow>> {
         let found = timeout(CALL, self.workflows().get_opt(name)).await;
         found
@@ -93,23 +95,40 @@ impl Cluster {
         Ok(found.with_context(context)?.with_context(context)?.items)
     }
 
-    /// Creates the objects of a file as users do, with `kubectl create`; returns the name of the first one.
+    /// Creates the objects of a file with `kubectl create`, as users do. Returns the name of the
+    /// first one.
     pub async fn create(&self, file: &Path) -> Result<String> {
         let file = file.to_string_lossy();
         self.kubectl(&["create", "-f", &file, "-o", "jsonpath={.metadata.name}"])
             .await
     }
 
-    /// Applies an object in the users' namespace.
-    pub async fn apply(&self, object: &serde_json::Value) -> Result<String> {
+    /// Writes an object to a file, as users have it. Returns the path of the file.
+    pub async fn manifest(&self, object: &Value) -> Result<String> {
         let folder = std::env::temp_dir().join(format!("argosy-{}", std::process::id()));
         tokio::fs::create_dir_all(&folder).await?;
-        let name = object
-            .pointer("/metadata/name")
-            .and_then(serde_json::Value::as_str);
-        let file = folder.join(format!("{}-{}.json", self.name, name.unwrap_or_default()));
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+        let name = text("/metadata/name").or(text("/metadata/generateName"));
+        let words = [
+            self.name.as_str(),
+            text("/kind").unwrap_or_default(),
+            name.unwrap_or_default(),
+        ];
+        // JSON is YAML.
+        let file = folder.join(format!("{}.yaml", words.join("-")));
         tokio::fs::write(&file, object.to_string()).await?;
-        self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await
+        Ok(file.to_string_lossy().into_owned())
+    }
+
+    /// Applies an object in the users' namespace.
+    pub async fn apply(&self, object: &Value) -> Result<String> {
+        self.apply_with(object, &[]).await
+    }
+
+    /// Like [`Cluster::apply`], with further arguments of `kubectl apply`.
+    pub async fn apply_with(&self, object: &Value, arguments: &[&str]) -> Result<String> {
+        let file = self.manifest(object).await?;
+        self.kubectl(&[&["apply", "-f", &file], arguments].concat()).await
     }
 
     /// Creates a Workflow.
@@ -125,7 +144,7 @@ impl Cluster {
             .with_context(|| format!("a Workflow on {}", self.name))
     }
 
-    /// Deletes the Workflow `name`, if it is there, and waits until it is gone.
+    /// Deletes the Workflow `name`, if it exists, and waits until it is gone.
     pub async fn delete_workflow(&self, name: &str) -> Result<()> {
         let deletion = timeout(CALL, self.workflows().delete(name, &DeleteParams::background())).await;
         match deletion.context("no answer")? {
@@ -135,17 +154,32 @@ impl Cluster {
         }
     }
 
-    /// Waits until the Workflow `name` is gone, with its pods.
+    /// Waits until the Workflow `name` and its pods are gone. If a busy API server has not answered
+    /// its creation for 15 s, its name stays taken for 70 s more.
     pub async fn gone(&self, name: &str) -> Result<()> {
         let what = format!("Workflow {name} and its pods to be gone from {}", self.name);
-        until(Duration::from_mins(1), &what, async || {
+        let gone = until(Duration::from_secs(100), &what, async || {
             let is_gone = self.workflow(name).await?.is_none() && self.pods_of(name).await?.is_empty();
             Ok(is_gone.then_some(()))
         })
-        .await
+        .await;
+        let Err(error) = gone else { return Ok(()) };
+        // What is left tells which part of Argosy, or who else, has not let it go.
+        let left = self.workflow(name).await?.map(|left| {
+            let uid = left.metadata.uid.clone().unwrap_or_default();
+            (uid, json!([left.metadata, left.status]))
+        });
+        let (uid, left) = left.unwrap_or_default();
+        let selector = format!("--selector={}={uid}", names::ORIGIN_UID_LABEL);
+        let kinds = "manifestworks,workstatuses";
+        let works = self
+            .kubectl(&["get", kinds, "--all-namespaces", &selector, "--output=yaml"])
+            .await
+            .unwrap_or_else(|error| format!("{error:#}"));
+        Err(error).with_context(|| format!("{left}\n{works}"))
     }
 
-    /// Makes those pods of Argo and Argosy anew whose next start is put off because they crashed.
+    /// Recreates the pods of Argo and Argosy that are in crash-loop back-off.
     pub async fn forget_crashes(&self) -> Result<()> {
         let what = format!("the pods of {}", self.name);
         until(Duration::from_mins(2), &what, async || {
@@ -162,7 +196,8 @@ impl Cluster {
         .await
     }
 
-    /// Runs kubectl against the cluster, in the users' namespace unless the arguments name another.
+    /// Runs kubectl against the cluster, in the users' namespace unless the arguments name another
+    /// one.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         run(
             &self.programs.join("kubectl"),
@@ -172,7 +207,7 @@ impl Cluster {
         .await
     }
 
-    /// The Workflow `name` once `is_so` holds, for `limit` at most.
+    /// Waits until `is_so` holds for the Workflow `name`, for `limit` at most, and returns it.
     pub async fn workflow_when(
         &self,
         name: &str,

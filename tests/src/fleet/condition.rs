@@ -1,4 +1,4 @@
-//! What Argosy says about a Workflow.
+//! Argosy's conditions of a Workflow.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ pub fn condition(workflow: &Workflow, type_: &str) -> Option<(String, String)> {
     Some((text("status"), text("message")))
 }
 
-/// Waits until the Workflow has the condition `Dispatched` with this status and reason; returns its message.
+/// Waits until the Workflow has the condition `Dispatched` with this status and reason. Returns its
+/// message.
 pub async fn says(control: &Cluster, name: &str, status: &str, why: &str) -> Result<String> {
     let what = format!("condition {} {status} {why} of {name}", types::DISPATCHED);
     let mut seen = None;

@@ -1,4 +1,4 @@
-//! Workflows that wait for their user, or fail until they are told not to.
+//! Workflows that wait for their user, or that fail until a parameter changes.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::{
     steps::{shell, workflow},
 };
 
-/// Until a run has come to its gate and is seen there, on a machine that is busy.
+/// Timeout for a run to reach its gate and be seen there, on a busy machine.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Name of the step that waits in [`gated`].
+/// Name of the waiting step in [`gated`].
 pub const GATE: &str = "approve";
 
-/// A Workflow for `cluster` that waits at a suspend step with output parameter `answer`, prints the answer, and has an exit
-/// handler. Not suspended itself: the webhook holds it.
+/// A Workflow for `cluster` that waits at a suspend step with output parameter `answer`, prints the
+/// answer, and has an exit handler. It is not suspended itself: the webhook holds it.
 pub fn gated(cluster: &str, name: &str) -> Workflow {
     let gate = json!({
         "name": GATE, "suspend": {},
@@ -41,7 +41,7 @@ pub fn gated(cluster: &str, name: &str) -> Workflow {
     )
 }
 
-/// Whether a run waits at its suspend step of that name.
+/// True if a run waits at its suspend step of this name.
 pub fn waits_at(workflow: &Workflow, gate: &str) -> bool {
     let nodes = workflow
         .status
@@ -53,7 +53,8 @@ pub fn waits_at(workflow: &Workflow, gate: &str) -> bool {
 }
 
 impl Cluster {
-    /// Creates a run of [`gated`] for `cluster`, and returns its name once it is seen here that it waits.
+    /// Creates a run of [`gated`] for `cluster`. Returns its name once this cluster shows that it
+    /// waits.
     pub async fn gated_run(&self, cluster: &str, name: &str) -> Result<String> {
         let name = self.create_workflow(&gated(cluster, name)).await?.name_any();
         self.workflow_when(&name, LIMIT, "waits at its gate", |run| waits_at(run, GATE))
@@ -62,7 +63,7 @@ impl Cluster {
     }
 }
 
-/// Names of the steps that wait, side by side, in [`twice_gated`].
+/// Names of the two parallel waiting steps in [`twice_gated`].
 pub const GATES: [&str; 2] = ["left", "right"];
 
 /// A Workflow for `cluster` that waits at two suspend steps at the same time, and then runs a pod.
@@ -77,8 +78,8 @@ pub fn twice_gated(cluster: &str, name: &str) -> Workflow {
     )
 }
 
-/// A Workflow for `cluster` whose first step succeeds, and whose second takes `pause` seconds and exits with `code`, two
-/// parameters that are 0 and 1.
+/// A Workflow for `cluster` whose first step succeeds and whose second step takes `pause` seconds
+/// and exits with `code`. The two parameters are 0 and 1.
 pub fn failing(cluster: &str, name: &str) -> Workflow {
     let steps = json!({ "name": "main", "steps": [
         [{ "name": "first", "template": "first" }],
@@ -101,7 +102,7 @@ pub fn failing(cluster: &str, name: &str) -> Workflow {
     )
 }
 
-/// A Workflow for `cluster` of one template of shell.
+/// A Workflow for `cluster` with one shell step.
 pub fn one_step(cluster: &str, name: &str, command: &str) -> Workflow {
     workflow(
         cluster,

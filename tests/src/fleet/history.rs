@@ -1,4 +1,4 @@
-//! What an observer of one Workflow sees from its creation to its end, as a watch tells it.
+//! The states of one Workflow from its creation to its end, as a watch delivers them.
 
 use std::{collections::BTreeMap, pin::pin, time::Duration};
 
@@ -21,7 +21,7 @@ pub struct State {
     pub uid: String,
     /// `status.phase`.
     pub phase: String,
-    /// Argo's label with the phase.
+    /// Argo's phase label.
     pub phase_label: String,
     /// `status.progress`.
     pub progress: String,
@@ -29,10 +29,10 @@ pub struct State {
     pub nodes: BTreeMap<String, String>,
 }
 
-/// All states that were seen, in order, and the last object.
+/// All states in order, and the last object.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// States without repetitions.
+    /// States without consecutive repetitions.
     pub states: Vec<State>,
     /// The object in its final phase.
     pub last: Workflow,
@@ -71,7 +71,7 @@ impl History {
         Ok(Self { states, last })
     }
 
-    /// Whether phase, label and nodes went forward only, and no node was lost.
+    /// Checks that phase, label and nodes only went forward, and that no node was lost.
     pub fn went_forward(&self) -> Result<()> {
         for pair in self.states.windows(2) {
             let [before, after] = pair else { continue };
@@ -91,7 +91,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether the phase was seen.
+    /// True if the phase was seen.
     pub fn has_seen(&self, phase: &str) -> bool {
         self.states.iter().any(|state| state.phase == phase)
     }
@@ -123,7 +123,7 @@ async fn follow(cluster: &Cluster, name: &str, states: &mut Vec<State>) -> Resul
     bail!("the watch ended")
 }
 
-/// Phases by how far they are; a phase of the same rank may replace another only by being the same or further.
+/// Ranks phases by progress. A phase may be replaced only by itself or by one of a higher rank.
 fn rank(phase: &str) -> u8 {
     match phase {
         "" => 0,

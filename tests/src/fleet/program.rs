@@ -1,4 +1,4 @@
-//! Runs the programs that a user of a fleet has: kubectl and argo.
+//! Runs the programs of a fleet's user: kubectl and argo.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -7,8 +7,8 @@ use tokio::{process::Command, time::timeout};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Runs a program against the cluster of `kubeconfig` and returns what it prints to standard output; an error has what
-/// it prints to standard error.
+/// Runs a program against the cluster of `kubeconfig` and returns its standard output. An error
+/// contains its standard error.
 pub(super) async fn run(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<String> {
     let command = || format!("{} {}", program.display(), arguments.join(" "));
     let output = Command::new(program)

@@ -1,4 +1,5 @@
-//! What Argosy may do on a cluster of a fleet, by the roles that are bound there, and what it has asked of its API server, by the server's audit log.
+//! The rights of Argosy on a cluster of a fleet, from the roles that are bound there, and its
+//! requests, from the audit log of the API server.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use super::Cluster;
 
-/// Beginnings of the names by which API servers know Argosy's programs.
+/// Prefixes of the user names of Argosy's programs.
 const USERS: [&str; 4] = [
     "system:serviceaccount:argosy:",
     "system:serviceaccount:cluster1:argosy-",
@@ -24,25 +25,25 @@ const USERS: [&str; 4] = [
     "argosy.dev:agent:",
 ];
 
-/// A verb on a resource that a role allows somebody.
+/// A verb on a resource that a role permits.
 #[derive(Clone, Debug)]
 pub struct Right {
     /// Name of the role.
     pub role: String,
     users: BTreeSet<String>,
-    /// Where it holds; everywhere if `None`.
+    /// The namespace in which it holds, or `None` for the whole cluster.
     namespace: Option<String>,
     /// API group, `""` for core, `*` for any.
     pub group: String,
-    /// Lower-case plural, with its subresource if it is one: `manifestworks/status`.
+    /// Lower-case plural, including a subresource: `manifestworks/status`.
     pub resource: String,
     /// `get`, `list` and so on.
     pub verb: String,
-    /// The objects for which it holds; all if empty.
+    /// The objects for which it holds, or empty for all.
     names: Vec<String>,
 }
 
-/// A request of Argosy, as an API server has logged it.
+/// A request of Argosy from an audit log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     user: String,
@@ -51,7 +52,7 @@ pub struct Asked {
     resource: String,
     namespace: String,
     name: String,
-    /// Whether the answer was 403.
+    /// True if the answer was 403.
     pub is_refused: bool,
 }
 
@@ -84,24 +85,24 @@ impl fmt::Display for Asked {
 }
 
 impl Right {
-    /// Whether this right allows that request.
+    /// True if this right permits that request.
     pub fn allows(&self, asked: &Asked) -> bool {
         self.verb == asked.verb && self.is_about(asked)
     }
 
-    /// Whether it allows something with what the request is about.
+    /// True if this right permits any verb on the resource of the request.
     pub fn is_about(&self, asked: &Asked) -> bool {
         self.users.contains(&asked.user)
             && (self.group == "*" || self.group == asked.group)
             && (self.resource == "*" || self.resource == asked.resource)
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == asked.namespace)
-            // A creation, a list or a watch may name nothing.
+            // A creation, a list or a watch may name no object.
             && (self.names.is_empty() || asked.name.is_empty() || self.names.contains(&asked.name))
     }
 }
 
 impl Cluster {
-    /// Everything that any role allows Argosy on this cluster.
+    /// Everything that any role permits Argosy on this cluster.
     pub async fn rights(&self) -> Result<Vec<Right>> {
         let all = ListParams::default();
         let mut rights = Vec::new();
@@ -138,7 +139,7 @@ impl Cluster {
     }
 }
 
-/// Argosy's users among those of a binding.
+/// Argosy's users among the subjects of a binding.
 fn users(subjects: Option<&[Subject]>, namespace: Option<&str>) -> BTreeSet<String> {
     let name = |subject: &Subject| match subject.kind.as_str() {
         "ServiceAccount" => {
@@ -153,7 +154,7 @@ fn users(subjects: Option<&[Subject]>, namespace: Option<&str>) -> BTreeSet<Stri
         .collect()
 }
 
-/// The rights of a rule, one by one.
+/// The individual rights of a rule.
 fn each(allowed: &PolicyRule, role: &str, namespace: Option<&str>, users: &BTreeSet<String>) -> Vec<Right> {
     let of = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
     let mut rights = Vec::new();
@@ -175,7 +176,7 @@ fn each(allowed: &PolicyRule, role: &str, namespace: Option<&str>, users: &BTree
     rights
 }
 
-/// What an audit log says that Argosy has asked, each once.
+/// The distinct requests of Argosy in an audit log.
 pub fn asked(log: &Path) -> Result<BTreeSet<Asked>> {
     let file = fs::File::open(log).with_context(|| log.display().to_string())?;
     let mut asked = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The Workflows of samples/workflows, as the files that users apply, and those of tests/workflows.
+//! The Workflows of samples/workflows, as files that users apply, and those of tests/workflows.
 
 use std::{
     fs,
@@ -11,27 +11,27 @@ use argosy_api::{Workflow, names};
 /// A file with a Workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The cluster it is for.
+    /// The cluster that it is for.
     pub cluster: String,
-    /// The file's name without its ending.
+    /// Name of the file without its extension.
     pub name: String,
     /// The file.
     pub file: PathBuf,
 }
 
-/// Every sample for the cluster, by name. Fails where there is none.
+/// Every sample for the cluster, by name. Fails if there is none.
 pub fn samples(cluster: &str) -> Result<Vec<Sample>> {
     let folder = format!("../samples/workflows/{cluster}");
     Ok(files(Path::new(&folder), cluster)?.collect())
 }
 
-/// The Workflows of tests/workflows, by name, for no cluster: one for each thing that Argo can do.
+/// The Workflows of tests/workflows by name, for no cluster: one for each feature of Argo.
 pub fn features() -> Result<Vec<Sample>> {
     let all = files(Path::new("workflows"), "")?;
     Ok(all.filter(|sample| sample.name != REFERRED).collect())
 }
 
-/// What another one refers to.
+/// The template that another Workflow refers to.
 const REFERRED: &str = "referred";
 
 fn files(folder: &Path, cluster: &str) -> Result<impl Iterator<Item = Sample>> {
@@ -56,7 +56,7 @@ fn files(folder: &Path, cluster: &str) -> Result<impl Iterator<Item = Sample>> {
 }
 
 impl Sample {
-    /// The sample of that name for the cluster.
+    /// The sample with this name for the cluster.
     pub fn find(cluster: &str, name: &str) -> Result<Self> {
         let found = samples(cluster)?.into_iter().find(|sample| sample.name == name);
         found.with_context(|| format!("there is no sample {name} for {cluster}"))
@@ -69,7 +69,8 @@ impl Sample {
         serde_saphyr::from_str(&text).with_context(context)
     }
 
-    /// The Workflow as a cluster would be given it directly: not suspended, without the label of a cluster.
+    /// The Workflow as submitted directly to a cluster: not suspended, and without the label of a
+    /// cluster.
     pub fn direct(&self) -> Result<Workflow> {
         let mut workflow = self.workflow()?;
         if let Some(labels) = &mut workflow.metadata.labels {

@@ -1,4 +1,4 @@
-//! Which objects a cluster has had: a watch leaves none out, however short its life.
+//! All objects that a cluster has had during a test. A watch misses none, however short-lived.
 
 use std::{collections::BTreeSet, fmt::Debug, pin::pin};
 
@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 
 use super::{Cluster, NAMESPACE};
 
-/// The UIDs of all objects of a kind that were there or came into being meanwhile.
+/// The UIDs of all objects of a kind that existed or were created during a test.
 pub type Seen = BTreeSet<String>;
 
-/// Puts into `seen` what `config` selects, for as long as it is polled.
+/// Adds all objects that `config` selects to `seen`, for as long as it is polled.
 async fn collect<K>(api: Api<K>, config: watcher::Config, seen: &mut Seen) -> anyhow::Error
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -37,7 +37,8 @@ where
     }
 }
 
-/// Does `meanwhile`, and watches until its end which Workflows of that name and which pods of theirs the cluster has.
+/// Runs `meanwhile`, and watches until its end the Workflows with this name and their pods. Returns
+/// its result and the UIDs.
 pub async fn watching<T>(
     cluster: &Cluster,
     name: &str,

@@ -1,10 +1,10 @@
-//! Small Workflows made for tests.
+//! Small Workflows for tests.
 
 use argosy_api::{Workflow, names};
 use serde_json::{Value, json};
 
-/// A Workflow for `cluster` as a KubeStellar user writes it, whose steps run one after the other: each is a command of
-/// the shell.
+/// A Workflow for `cluster` as a KubeStellar user writes it. Its steps run in sequence, each a
+/// shell command.
 pub fn steps(cluster: &str, name: &str, commands: &[&str]) -> Workflow {
     let steps: Vec<Value> = (0..commands.len())
         .map(|index| json!([{ "name": format!("step{index}"), "template": format!("command{index}") }]))
@@ -35,7 +35,14 @@ pub(super) fn workflow(cluster: &str, name: &str, spec: Value) -> Workflow {
     workflow
 }
 
-/// A template that runs a command of the shell.
+/// The Workflow with a name that is unique to this test process, instead of a generated one.
+pub fn named(mut workflow: Workflow) -> Workflow {
+    let prefix = workflow.metadata.generate_name.take();
+    workflow.metadata.name = prefix.map(|prefix| format!("{prefix}{}", std::process::id()));
+    workflow
+}
+
+/// A template that runs a shell command.
 pub(super) fn shell(name: &str, command: &str) -> Value {
     json!({
         "name": name,

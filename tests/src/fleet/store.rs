@@ -1,4 +1,4 @@
-//! The S3 server that all clusters of a fleet share, read with its own keys and without Argo.
+//! The S3 server that all clusters of a fleet share, accessed with its own keys and without Argo.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::variable;
 pub struct Store {
     client: Client,
     bucket: String,
-    /// Its URL, which is the same on every cluster.
+    /// Its URL, the same on every cluster.
     pub endpoint: String,
 }
 

@@ -1,7 +1,8 @@
-//! Statuses made comparable: what two runs of one Workflow share, and what a mirrored status shares with its origin.
+//! Makes statuses comparable: two runs of one Workflow, and a mirrored status and its origin.
 //!
-//! Node ids hash the Workflow's name, so nodes are known by name here, with the Workflow's own name replaced. Left out
-//! is what differs between any two runs: ids, times, hosts, durations, and the keys of artifacts.
+//! Node ids hash the Workflow's name, so nodes are keyed by name, in which the Workflow's own name
+//! is replaced. Fields that differ between any two runs are left out: ids, times, hosts, durations,
+//! and the keys of artifacts.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,7 +26,7 @@ const OF_ONE_RUN: [&str; 7] = [
     "podIP",
 ];
 
-/// What the status of a run has in common with every other run of the same Workflow.
+/// The part of a run's status that is equal in every run of the same Workflow.
 pub fn tree(workflow: &Workflow) -> Result<Value> {
     let name = workflow
         .metadata
@@ -41,7 +42,7 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
         .iter()
         .map(|(id, node)| (id.clone(), node["name"].as_str().unwrap_or_default().to_owned()))
         .collect();
-    // A step may be told the address of another one.
+    // A step may receive the address of another one as a parameter.
     let addresses: Vec<String> = nodes
         .values()
         .filter_map(|node| node["podIP"].as_str().map(ToOwned::to_owned))
@@ -67,7 +68,8 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
     Ok(addresses.iter().fold(status, without))
 }
 
-/// The status without what the control cluster's copy never has, and without Argosy's own conditions.
+/// The status without the fields that the control cluster's copy never has, and without Argosy's
+/// own conditions.
 pub fn mirrored(workflow: &Workflow) -> Value {
     let mut status = workflow.status.clone().unwrap_or_else(|| json!({}));
     if let Some(fields) = status.as_object_mut() {
@@ -80,7 +82,7 @@ pub fn mirrored(workflow: &Workflow) -> Value {
     status
 }
 
-/// The paths at which two values differ, each with both sides; nothing if they are equal.
+/// The paths at which two values differ, each with both values. Empty if they are equal.
 pub fn difference(one: &Value, other: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare(one, other, "", &mut found);
@@ -115,7 +117,7 @@ fn name_of(id: &str, names: &BTreeMap<String, String>) -> String {
         .unwrap_or_else(|| format!("unknown node {id}"))
 }
 
-/// Replaces the Workflow's name everywhere and takes out the keys of artifacts.
+/// Replaces the Workflow's name everywhere, and removes the keys of artifacts.
 fn without_run(value: Value, name: &str) -> Value {
     match value {
         Value::String(_) => replaced(value, name, "WORKFLOW"),
@@ -129,7 +131,7 @@ fn without_run(value: Value, name: &str) -> Value {
     }
 }
 
-/// Replaces a text in every text.
+/// Replaces a text in every string.
 fn replaced(value: Value, what: &str, with: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace(what, with)),

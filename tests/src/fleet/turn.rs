@@ -1,8 +1,12 @@
-//! Turns: a test that disturbs a cluster has it for itself, and tests that merely use a cluster share it.
+//! Turns: a test that disturbs a cluster has it for itself, and tests that only use a cluster share
+//! it.
 //!
-//! All tests of the binary line up here and say what they use and what they disturb. Those that disturb go first, and of them those
-//! that use least besides, as most others fit beside them; the rest fill in wherever a cluster is free. Owns the order of tests; knows
-//! nothing of what they do.
+//! All tests of the binary queue here and state the clusters that they use and disturb. Disturbing
+//! tests go first, and among them those that use the fewest other clusters, because most other
+//! tests can run beside them. The rest run whenever their clusters are free. This module owns the
+//! order of the tests.
+//!
+//! Not here: the content of the tests.
 
 use std::{
     env,
@@ -19,22 +23,22 @@ use super::{CONTROL, PULL, PUSH};
 
 const CLUSTERS: [&str; 3] = [CONTROL, PULL, PUSH];
 
-/// How many tests are under way at the same time. Most of the time a test waits for pods.
+/// Maximum number of running tests. Most of the time, a test waits for pods.
 const AT_ONCE: usize = 10;
 
-/// All tests are begun at once, and each waits so long before it asks for its turn, so that the first turns are given with all
-/// of them in sight.
+/// All tests start at once. Each waits this long before it asks for its turn, so that all are
+/// queued when the first turns are given.
 const GATHERING: Duration = Duration::from_millis(500);
 
-/// The file to which each test adds a line when it ends: when it began (seconds after the first one), how long it took
-/// (seconds, without the wait for its turn), its name.
+/// Variable with the file to which each test adds a line at its end: its start (seconds after the
+/// first one), its duration (seconds, without the wait for its turn), and its name.
 const TIMES: &str = "ARGOSY_TEST_TIMES";
 
 static LINE: Mutex<Line> = Mutex::new(Line::new());
 static CHANGED: Notify = Notify::const_new();
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The clusters that a test needs: sets of bits, one for each of [`CLUSTERS`].
+/// The clusters that a test needs: bit sets with one bit for each of [`CLUSTERS`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     uses: u8,
@@ -42,7 +46,8 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// `uses` are the clusters that the test shares with others, `disturbs` those that nobody else may use meanwhile.
+    /// `uses` are the clusters that the test shares with others. `disturbs` are those that no other
+    /// test may use at the same time.
     pub(super) fn new(uses: &[&str], disturbs: &[&str]) -> Self {
         let set = |names: &[&str]| {
             let all = CLUSTERS.iter().enumerate();
@@ -61,7 +66,7 @@ impl Needs {
     }
 }
 
-/// The tests that wait and those that are under way.
+/// The waiting and the running tests.
 #[derive(Debug)]
 struct Line {
     last: usize,
@@ -84,7 +89,7 @@ impl Line {
         self.last
     }
 
-    /// Lets the test begin if it is its turn.
+    /// Starts the test if it is its turn.
     fn begin(&mut self, number: usize) -> bool {
         if self.running.len() >= AT_ONCE {
             return false;
@@ -113,20 +118,21 @@ fn line() -> MutexGuard<'static, Line> {
     LINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A test's place in the line, from its request on; when it is dropped, the next one may go.
+/// The place of a test in the queue. When it is dropped, the next one may start.
 #[derive(Debug)]
 pub(super) struct Turn {
     number: usize,
-    began: Option<Instant>,
+    started: Option<Instant>,
 }
 
 impl Turn {
-    /// Waits until nobody disturbs what the test uses, and nobody uses what it disturbs.
+    /// Waits until no running test disturbs the clusters that this test uses, or uses those that it
+    /// disturbs.
     pub(super) async fn wait(needs: Needs) -> Self {
         LazyLock::force(&BEGAN);
         let mut turn = Self {
             number: line().join(needs),
-            began: None,
+            started: None,
         };
         tokio::time::sleep(GATHERING).await;
         loop {
@@ -136,9 +142,9 @@ impl Turn {
             }
             changed.await;
         }
-        // Whoever comes next looked while this one was before it.
+        // The next test in line checked while this one was still ahead of it.
         CHANGED.notify_waiters();
-        turn.began = Some(Instant::now());
+        turn.started = Some(Instant::now());
         turn
     }
 }
@@ -147,19 +153,19 @@ impl Drop for Turn {
     fn drop(&mut self) {
         line().leave(self.number);
         CHANGED.notify_waiters();
-        if let Some(began) = self.began {
-            // A time that cannot be written down is no reason for a test to fail.
-            let _ = write_down(began);
+        if let Some(started) = self.started {
+            // A failed record of the time must not fail the test.
+            let _ = write_down(started);
         }
     }
 }
 
-fn write_down(began: Instant) -> std::io::Result<()> {
+fn write_down(started: Instant) -> std::io::Result<()> {
     let Some(file) = env::var_os(TIMES) else {
         return Ok(());
     };
     let current = thread::current();
-    let (after, took) = (began.duration_since(*BEGAN), began.elapsed());
+    let (after, took) = (started.duration_since(*BEGAN), started.elapsed());
     let line = format!(
         "{:.1} {:.1} {}\n",
         after.as_secs_f64(),

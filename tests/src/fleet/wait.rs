@@ -1,15 +1,16 @@
-//! Waiting for a condition that no watch can tell.
+//! Waits for conditions that cannot be watched.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Time between two looks.
+/// Interval between two looks.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Looks again and again until `look` finds something, for `limit` at most. A look that fails counts as one that finds
-/// nothing, as servers may be away for a moment; its error is told when the time is over.
+/// Calls `look` repeatedly until it returns a value, for `limit` at most. An error counts as no
+/// value, because servers may be unreachable for a moment. The last error is reported at the
+/// timeout.
 pub async fn until<T>(
     limit: Duration,
     what: &str,

@@ -1,5 +1,7 @@
-//! Alerts, their runbooks, and the dashboard: that they are whole and agree with each other. That the metrics exist which they ask for is
-//! tested beside the code (`controller/tests/charts.rs`).
+//! Alerts, their runbooks and the dashboard: all are complete and agree with each other.
+//!
+//! Not here: the existence of the metrics that they query, which is tested beside the code
+//! (`controller/tests/charts.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +13,7 @@ use super::{
     helm::{objects, read, render},
 };
 
-/// The rules of a chart by the name of their alert.
+/// The rules of a chart by alert name.
 fn alerts(chart: &str) -> Result<BTreeMap<String, Value>> {
     let rules: Value = serde_saphyr::from_str(&read(&format!("charts/{chart}/observe/alerts.yaml"))?)?;
     rules_of(&rules)

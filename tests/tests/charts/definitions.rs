@@ -1,4 +1,4 @@
-//! Which definitions chart argosy-crds brings.
+//! The definitions that the chart argosy-crds renders.
 
 use anyhow::Result;
 use argosy_api::crds;
@@ -7,7 +7,7 @@ use kube::ResourceExt;
 
 use super::helm::{objects, render};
 
-/// Names of what the chart renders, sorted; each must be kept when the chart goes.
+/// The sorted names of the rendered definitions. Each must stay when the chart is uninstalled.
 fn rendered(flags: &[&str]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for object in objects(&render("argosy-crds", flags)?)? {

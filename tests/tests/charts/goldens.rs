@@ -1,5 +1,5 @@
-//! What the charts render with the values beside each golden. `UPDATE=1` rewrites the goldens; what they show is then a matter of
-//! reading the difference.
+//! The charts render to their golden files with the values beside each golden. `UPDATE=1` rewrites
+//! the goldens; a reader then checks the diff.
 
 use std::{env, fs};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::helm::{checkout, render};
 
-/// `CHART/CASE` of every file of values.
+/// `CHART/CASE` of every values file.
 pub(super) fn cases() -> Result<Vec<String>> {
     let mut cases = Vec::new();
     for chart in fs::read_dir(checkout("tests/goldens/charts"))? {
@@ -24,7 +24,7 @@ pub(super) fn cases() -> Result<Vec<String>> {
     Ok(cases)
 }
 
-/// What a case renders.
+/// The rendered output of a case.
 pub(super) fn rendered(case: &str) -> Result<String> {
     let (chart, _) = case.split_once('/').context("a case is CHART/NAME")?;
     let values = format!("tests/goldens/charts/{case}.values.yaml");

@@ -1,4 +1,4 @@
-//! The real helm on the charts of this checkout, and what it renders as objects.
+//! Runs the real helm on the charts of this checkout, and parses the rendered objects.
 
 use std::{
     fs,
@@ -7,16 +7,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use argosy_tests::lab::toolchain;
+use argosy_tests::testenv::toolchain;
 use serde_json::Value;
 
 /// All charts.
 pub(super) const CHARTS: [&str; 3] = ["argosy", "argosy-agent", "argosy-crds"];
 
-/// What helm says of a command.
+/// The result of a helm command.
 #[derive(Debug)]
 pub(super) struct Said {
-    /// Whether it exited with 0.
+    /// True if it exited with 0.
     pub(super) is_well: bool,
     /// Standard output, then standard error.
     pub(super) text: String,
@@ -46,7 +46,7 @@ pub(super) fn helm(arguments: &[&str]) -> Result<Said> {
     })
 }
 
-/// What a chart renders with these flags, as release `CHART` in namespace argosy.
+/// The output of a chart with these flags, as release `CHART` in namespace argosy.
 pub(super) fn render(chart: &str, flags: &[&str]) -> Result<String> {
     let path = format!("charts/{chart}");
     let mut arguments = vec!["template", chart, &path, "--namespace", "argosy"];

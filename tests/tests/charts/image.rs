@@ -1,5 +1,5 @@
-//! The image: what the Dockerfile puts into it, what scripts/lib/images.sh makes of the same without a builder, and what the charts
-//! run of it. It is not built here.
+//! The image: the content that the Dockerfile and scripts/lib/images.sh (which needs no builder)
+//! give it, and the programs that the charts run from it. The image is not built here.
 
 use std::{collections::BTreeSet, fs};
 
@@ -25,7 +25,7 @@ fn programs() -> Result<BTreeSet<String>> {
     names.collect()
 }
 
-/// What follows `word` on its first line.
+/// The rest of the first line that begins with `word`.
 fn after<'a>(text: &'a str, word: &str) -> Result<&'a str> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(word));
     line.with_context(|| format!("no line begins with {word}"))
@@ -46,7 +46,7 @@ fn the_image_holds_the_programs_that_the_scripts_put_into_theirs() -> Result<()>
         listed.split(' ').map(str::to_owned).collect::<BTreeSet<_>>(),
         installed
     );
-    // The first is what an image runs that is told nothing.
+    // The first program is the default of the image.
     let first = listed.split(' ').next().unwrap_or_default();
     assert_eq!(
         after(&dockerfile, "ENTRYPOINT ")?,

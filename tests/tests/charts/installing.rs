@@ -1,27 +1,31 @@
-//! The charts on a real API server: it takes every object, with strict validation. Nothing runs there, as there are no nodes.
+//! Installs the charts on a real API server, which accepts every object under strict validation.
+//! Nothing runs there, because there are no nodes.
 
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use argosy_api::BindingPolicy;
-use argosy_tests::lab::{
+use argosy_api::{BindingPolicy, names};
+use argosy_tests::testenv::{
     definitions,
     server::Server,
     store::{Durability, Store},
 };
 use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Namespace},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Secret},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, CustomResourceExt, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
 use super::helm::{Said, helm};
 
-/// An API server of the test's own, on which helm works.
+/// A separate API server that helm installs to.
 struct Cluster {
     _store: Store,
     server: Server,
@@ -41,7 +45,7 @@ impl Cluster {
         self.server.kubeconfig()
     }
 
-    /// `helm VERB CHART …` in namespace argosy; what is given as a path is the chart's folder.
+    /// `helm VERB CHART …` in namespace argosy. Paths are relative to the checkout.
     fn helm(&self, arguments: &[&str]) -> Result<Said> {
         let kubeconfig = self.kubeconfig().to_string_lossy().into_owned();
         let common = ["--kubeconfig", &kubeconfig, "--namespace", "argosy"];
@@ -66,7 +70,7 @@ impl Cluster {
     }
 }
 
-/// Values that need nothing of other projects.
+/// Values that do not depend on other projects.
 const PLAIN: [&str; 2] = [
     "--set",
     "metrics.alertsConfigMap.enabled=true,metrics.dashboard.enabled=true,networkPolicy.enabled=true",
@@ -75,7 +79,7 @@ const PLAIN: [&str; 2] = [
 const POLICIES: &str = "bindingpolicies.control.kubestellar.io";
 const CLUSTERS: &str = "managedclusters.cluster.open-cluster-management.io";
 
-/// Where Argo is, whose roles the charts make.
+/// Creates the namespace of Argo, in which the charts create roles.
 async fn argo_namespace(cluster: &Cluster) -> Result<()> {
     let api: Api<Namespace> = Api::all(cluster.server.client().await?);
     let namespace = serde_json::from_value(json!({"metadata": {"name": "argo"}}))?;
@@ -114,7 +118,7 @@ async fn a_control_cluster_takes_the_charts_in_their_order_and_says_so_in_the_ot
         "the controller"
     );
 
-    // Nobody is there who would run the Job.
+    // Without nodes, nothing would run the Job.
     let gone = cluster.helm(&["uninstall", "argosy", "--no-hooks"])?;
     ensure!(gone.is_well, "{}", gone.text);
     let gone = cluster.helm(&["uninstall", "argosy-crds"])?;
@@ -125,6 +129,32 @@ async fn a_control_cluster_takes_the_charts_in_their_order_and_says_so_in_the_ot
             "{name} went with the chart"
         );
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_never_ends_is_made_where_it_is_asked_for_and_taken_from_nobody() -> Result<()> {
+    let cluster = Cluster::start("charts-token").await?;
+    argo_namespace(&cluster).await?;
+    cluster.installs("argosy-crds", &["--wait", "--timeout", "1m"])?;
+    let secrets: Api<Secret> = Api::namespaced(cluster.server.client().await?, "one");
+    let has_token =
+        async || -> Result<bool> { Ok(secrets.get_opt(names::AGENT_TOKEN_SECRET).await?.is_some()) };
+    let (plain, asked) = (
+        r#"clusters=[{"name":"one","mode":"pull"}]"#,
+        r#"clusters=[{"name":"one","mode":"pull","token":true}]"#,
+    );
+    cluster.installs("argosy", &["--set-json", plain])?;
+    ensure!(!has_token().await?, "nobody has asked for it");
+    cluster.installs("argosy", &["--set-json", asked])?;
+    ensure!(has_token().await?, "it was asked for");
+    // An earlier chart has created it by default, and an agent depends on it.
+    cluster.installs("argosy", &["--set-json", plain])?;
+    ensure!(has_token().await?, "it was taken from an agent");
+    let params = DeleteParams::default();
+    secrets.delete(names::AGENT_TOKEN_SECRET, &params).await?;
+    cluster.installs("argosy", &["--set-json", plain])?;
+    ensure!(!has_token().await?, "it was withdrawn");
     Ok(())
 }
 
@@ -186,8 +216,9 @@ async fn definitions_that_were_applied_without_helm_become_the_charts_but_for_th
         "OCM's was taken over"
     );
 
-    // Helm 3 takes over nothing in an upgrade but its word (a definition is patched by what differs between two manifests), so it is
-    // installed anew; what is there stays.
+    // In an upgrade, Helm 3 claims to take an object over but does not change it (it patches a
+    // definition by the difference between two manifests). So the chart is installed again; the
+    // existing objects stay.
     let gone = cluster.helm(&["uninstall", "argosy-crds"])?;
     ensure!(gone.is_well, "{}", gone.text);
     cluster.installs("argosy-crds", &adopting)?;
@@ -197,7 +228,7 @@ async fn definitions_that_were_applied_without_helm_become_the_charts_but_for_th
             "{name} was not taken over"
         );
     }
-    // From then on it is an upgrade like any other.
+    // From now on, it is an upgrade like any other.
     cluster.installs("argosy-crds", &["--wait", "--timeout", "1m"])?;
     Ok(())
 }

@@ -1,5 +1,8 @@
-//! The charts as the real helm renders them, and what they must agree with: goldens, a real API server, alerts with their runbooks, the
-//! Dockerfile. That flags and metrics exist is tested beside the code (`controller/tests/charts.rs`).
+//! The charts as the real helm renders them, compared with goldens, a real API server, alerts and
+//! their runbooks, and the Dockerfile.
+//!
+//! Not here: the existence of flags and metrics, which is tested beside the code
+//! (`controller/tests/charts.rs`).
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 

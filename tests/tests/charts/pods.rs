@@ -1,4 +1,5 @@
-//! What every pod of the charts must keep to: the Pod Security Standard `restricted`, a read-only root, and bounds.
+//! The rules for every pod of the charts: the Pod Security Standard `restricted`, a read-only root,
+//! and resource bounds.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::{
     helm::{objects, render, title},
 };
 
-/// The pod that an object makes.
+/// The pod spec that an object creates.
 fn pod(object: &Value) -> Option<&Value> {
     let spec = match object["kind"].as_str()? {
         "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
@@ -21,7 +22,7 @@ fn pod(object: &Value) -> Option<&Value> {
     Some(spec)
 }
 
-/// What a pod does not keep to.
+/// The rules that a pod violates.
 fn faults(pod: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     let mut must = |is_so: bool, what: &str| faults.extend((!is_so).then(|| what.to_owned()));
@@ -113,7 +114,7 @@ fn a_pod_that_says_nothing_keeps_to_nothing() {
     assert_eq!(faults.len(), 11, "{faults:?}");
 }
 
-/// Kinds whose creation creates pods, by their API group; a group with `*` has nothing else.
+/// Kinds whose creation creates pods, by API group. In a group with `*`, every kind does.
 const MAKERS: [(&str, &[&str]); 3] = [
     ("", &["pods", "replicationcontrollers"]),
     (
@@ -123,7 +124,7 @@ const MAKERS: [(&str, &[&str]); 3] = [
     ("batch", &["*", "jobs", "cronjobs"]),
 ];
 
-/// Whether a rule of a role lets its holder create pods, itself or by way of another object.
+/// True if a rule of a role permits its holder to create pods, directly or through another object.
 fn creates_pods(rule: &Value) -> bool {
     let has = |field: &str, wanted: &[&str]| {
         let known = rule[field].as_array().into_iter().flatten();
@@ -136,7 +137,7 @@ fn creates_pods(rule: &Value) -> bool {
         && makers.any(|(group, kinds)| has("apiGroups", &[group]) && has("resources", kinds))
 }
 
-/// The rules in what a chart renders that let somebody create pods.
+/// The rules in the output of a chart that permit the creation of pods.
 fn pod_creating(chart: &str, values: &[&str]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for object in objects(&render(chart, values)?)? {

@@ -1,14 +1,17 @@
-//! What values the charts take: every key of `values.yaml` is explained and in the schema, and nothing else passes.
+//! The values of the charts: every key of `values.yaml` has an explanation and is in the schema,
+//! and any other key is rejected.
+
+use std::fs;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::{
     goldens,
-    helm::{CHARTS, helm, read},
+    helm::{CHARTS, checkout, helm, read, render},
 };
 
-/// Values that a chart cannot do without.
+/// Values that a chart requires.
 fn needed(chart: &str) -> &'static [&'static str] {
     match chart {
         "argosy-agent" => &["--set", "clusterName=one"],
@@ -24,8 +27,10 @@ fn lint(chart: &str, flags: &[&str]) -> Result<super::helm::Said> {
 #[test]
 fn helm_finds_nothing_to_warn_about() -> Result<()> {
     for chart in CHARTS {
-        let said = lint(chart, needed(chart))?;
-        ensure!(said.is_well, "{chart}: {}", said.text);
+        for flags in [&[], needed(chart)] {
+            let said = lint(chart, flags)?;
+            ensure!(said.is_well, "{chart}: {}", said.text);
+        }
     }
     for case in goldens::cases()? {
         let (chart, _) = case.split_once('/').unwrap_or_default();
@@ -34,6 +39,44 @@ fn helm_finds_nothing_to_warn_about() -> Result<()> {
             &["--values", &format!("tests/goldens/charts/{case}.values.yaml")],
         )?;
         ensure!(said.is_well, "{case}: {}", said.text);
+    }
+    Ok(())
+}
+
+/// The values files that chart-testing (`ct lint`, `ct install`) uses for a chart.
+fn of_chart_testing(chart: &str) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for file in fs::read_dir(checkout(&format!("charts/{chart}/ci")))? {
+        let name = file?.file_name().to_string_lossy().into_owned();
+        ensure!(
+            name.ends_with("-values.yaml"),
+            "chart-testing does not look at {chart}/ci/{name}"
+        );
+        files.push(format!("charts/{chart}/ci/{name}"));
+    }
+    ensure!(!files.is_empty(), "{chart} has no values for chart-testing");
+    Ok(files)
+}
+
+#[test]
+fn every_chart_passes_with_the_values_that_chart_testing_tries() -> Result<()> {
+    for chart in CHARTS {
+        for file in of_chart_testing(chart)? {
+            let flags = ["--values", file.as_str()];
+            let said = lint(chart, &flags)?;
+            ensure!(said.is_well, "{file}: {}", said.text);
+            ensure!(!render(chart, &flags)?.is_empty(), "{file} renders nothing");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn without_the_name_of_its_cluster_no_agent_is_installed() -> Result<()> {
+    for mode in ["mode=pull", "mode=push"] {
+        let refused = render("argosy-agent", &["--set", mode]);
+        let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(error.contains("clusterName is missing"), "{mode}: {error}");
     }
     Ok(())
 }
@@ -52,6 +95,11 @@ fn a_value_that_is_misspelt_or_of_another_kind_is_refused() -> Result<()> {
         ("argosy", "networkPolicy.metricsFrom[0].pod=x", "metricsFrom"),
         ("argosy", "clusters[0].name=One,clusters[0].mode=pull", "name"),
         ("argosy", "clusters[0].name=one,clusters[0].mode=poll", "mode"),
+        (
+            "argosy",
+            "clusters[0].name=one,clusters[0].mode=pull,clusters[0].token=some",
+            "token",
+        ),
         ("argosy", "resources.limit.memory=1Gi", "limit"),
         ("argosy", "tolerations[0].efect=NoSchedule", "efect"),
         ("argosy", "extraArgs[0]=log-format=json", "extraArgs"),
@@ -60,8 +108,9 @@ fn a_value_that_is_misspelt_or_of_another_kind_is_refused() -> Result<()> {
             r"podLabels.app\.kubernetes\.io/name=mine",
             "invalid propertyName",
         ),
-        ("argosy-agent", "clusterName=", "clusterName"),
+        ("argosy-agent", "clusterName=One", "clusterName"),
         ("argosy-agent", "mode=both", "mode"),
+        ("argosy-agent", "argoInstanceID=a/b", "argoInstanceID"),
         ("argosy-agent", "objects.rule[0]=x", "rule"),
         ("argosy-agent", "leaseDuration=soon", "leaseDuration"),
         ("argosy-agent", "serviceAccount.name=x", "name"),
@@ -82,7 +131,7 @@ fn a_value_that_is_misspelt_or_of_another_kind_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Paths of the keys of `values.yaml`, down to where the user's own begin.
+/// Paths of the keys of `values.yaml`, down to the level at which users choose the keys.
 fn keys(values: &Value, schema: &Value, path: &str, found: &mut Vec<String>) -> Result<()> {
     for (key, value) in values.as_object().into_iter().flatten() {
         let path = format!("{path}/{key}");
@@ -122,7 +171,7 @@ fn every_value_is_in_the_schema_and_every_object_of_the_schema_is_closed() -> Re
     Ok(())
 }
 
-/// Objects with known keys that take others as well.
+/// Objects in the schema that have known keys and also accept others.
 fn open_objects(schema: &Value, path: &str, found: &mut Vec<String>) {
     match schema {
         Value::Object(fields) => {
@@ -151,7 +200,7 @@ fn every_value_is_explained() -> Result<()> {
             } else if line.is_empty() {
                 is_explained = false;
             } else {
-                // What a comment says before a key goes for what stands below it without a blank line, too.
+                // A comment above a key also explains the following keys up to a blank line.
                 ensure!(
                     is_explained || line.contains(" # "),
                     "{chart}: nothing says what this is: {line}"

@@ -1,7 +1,8 @@
-//! End to end on a fleet of real clusters with Argo, one file per behavior.
+//! End-to-end tests on a fleet of real clusters with Argo, one file per behavior.
 //!
-//! A test that takes a cluster out of service is among [`disturbing`], and says which when it opens the fleet; one that needs minutes is
-//! among [`long`], which `scripts/test.sh --all` runs. [`rights`] comes after all others.
+//! Tests that take a cluster out of service are in [`disturbing`], and name the cluster when they
+//! open the fleet. Tests that take minutes are in [`long`], which `scripts/test.sh --all` runs.
+//! [`habits`] tests the commands as users type them. [`rights`] runs after all others.
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -14,10 +15,18 @@ mod disturbing {
     mod tampering;
 }
 
+mod habits {
+    mod lists;
+    mod manifests;
+    mod submit;
+    mod verbs;
+}
+
 mod long {
     mod chaos;
     mod cordon;
     mod fan_out;
+    mod hostile;
     mod removal;
     mod time;
     mod uninstall;
@@ -25,16 +34,19 @@ mod long {
 }
 
 mod quiet {
+    mod applied;
     mod artifacts;
     mod deletion;
     mod features;
+    mod named;
     mod objects;
     mod once;
-    mod retry;
+    pub(crate) mod retry;
     pub(crate) mod samples;
     mod templates;
     mod ui;
-    mod verbs;
+    pub(crate) mod verbs;
+    mod words;
 }
 
 mod rights;

@@ -1,32 +1,33 @@
-//! The webhook: what becomes of a Workflow in the very request that creates or writes it.
+//! The webhook: its changes to a Workflow within the request that creates or writes it.
 
-use anyhow::Result;
-use argosy_api::names;
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use anyhow::{Result, ensure};
+use argosy_api::{Workflow, names};
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     admission::{LOCAL_ARGO, is_held, refusal, unsuspended, until_guarded, until_held, workflows_as},
-    argo,
+    fake_argo,
     objects::{create, phase},
     waiting::until,
 };
 use kube::{
-    ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Request},
+    client::Body,
 };
 use serde_json::{Value, json};
 
-/// A scene with a webhook, and a cluster that it holds Workflows for.
-async fn guarded(name: &str) -> Result<(Scene, Member)> {
-    let scene = Scene::on(Stage::guarded().await?, name).await?;
-    let member = scene.pull().await?;
-    until_held(&scene, &member).await?;
-    Ok((scene, member))
+/// A fixture with a webhook, and a cluster for which it holds Workflows.
+async fn guarded(name: &str) -> Result<(Fixture, Member)> {
+    let fixture = Fixture::on(TestEnv::guarded().await?, name).await?;
+    let member = fixture.pull().await?;
+    until_held(&fixture, &member).await?;
+    Ok((fixture, member))
 }
 
 #[tokio::test]
 async fn a_selected_workflow_is_held_and_claimed_in_the_request_that_creates_it() -> Result<()> {
-    let (scene, member) = guarded("admission-held").await?;
-    let created = create(&scene.workflows(), &unsuspended("hello", &member.cluster)).await?;
+    let (fixture, member) = guarded("admission-held").await?;
+    let created = create(&fixture.workflows(), &unsuspended("hello", &member.cluster)).await?;
     assert!(is_held(&created));
     assert_eq!(created.labels()[names::CLUSTER_LABEL], member.cluster);
     assert_eq!(created.labels()[names::ARGO_PHASE_LABEL], "Pending");
@@ -44,11 +45,11 @@ async fn a_selected_workflow_is_held_and_claimed_in_the_request_that_creates_it(
         created.uid().as_ref()
     );
     member.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert_eq!(
         member.workflows().get("hello").await?.uid(),
         object.uid(),
@@ -57,18 +58,61 @@ async fn a_selected_workflow_is_held_and_claimed_in_the_request_that_creates_it(
     Ok(())
 }
 
+/// The warnings for a client that merges `patch` into the Workflow `name`.
+async fn warnings(fixture: &Fixture, name: &str, patch: &Value) -> Result<Vec<String>> {
+    let workflows = Workflow::url_path(&(), Some(&fixture.namespace));
+    let request = Request::new(workflows).patch(name, &PatchParams::default(), &Patch::Merge(patch))?;
+    let answer = fixture.control.send(request.map(Body::from)).await?;
+    ensure!(answer.status().is_success(), "{}", answer.status());
+    let warnings = answer.headers().get_all("warning").iter();
+    warnings.map(|warning| Ok(warning.to_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn whoever_edits_what_was_sent_is_warned_and_whoever_labels_or_suspends_it_is_not() -> Result<()> {
+    let (fixture, member) = guarded("admission-edited").await?;
+    create(&fixture.workflows(), &unsuspended("hello", &member.cluster)).await?;
+    until(&member.workflows(), "hello", "it is on the cluster", |_| true).await?;
+    for patch in [
+        json!({ "metadata": { "labels": { "team": "blue" } } }),
+        json!({ "spec": { "suspend": true } }),
+    ] {
+        assert_eq!(
+            warnings(&fixture, "hello", &patch).await?,
+            Vec::<String>::new(),
+            "{patch}"
+        );
+    }
+    let edit = json!({ "spec": { "entrypoint": "other", "podGC": { "strategy": "OnPodCompletion" } } });
+    let told = warnings(&fixture, "hello", &edit).await?;
+    ensure!(
+        told.len() == 1 && told[0].contains("a run is not changed") && told[0].contains(&member.cluster),
+        "{told:?}"
+    );
+    // The API server first compares a patch with its watch cache. A list waits until the cache is
+    // up to date.
+    fixture.workflows().list(&ListParams::default()).await?;
+    assert_eq!(
+        warnings(&fixture, "hello", &edit).await?,
+        Vec::<String>::new(),
+        "nothing changes any more"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_hold_that_is_taken_off_is_put_back_in_the_same_request() -> Result<()> {
-    let (scene, member) = guarded("admission-lifted").await?;
-    create(&scene.workflows(), &unsuspended("hello", &member.cluster)).await?;
-    // As `kubectl label workflow hello workflows.argoproj.io/completed-` does, and as `kubectl replace` may.
-    let unlabelled =
+    let (fixture, member) = guarded("admission-lifted").await?;
+    create(&fixture.workflows(), &unsuspended("hello", &member.cluster)).await?;
+    // As `kubectl label workflow hello workflows.argoproj.io/completed-` does, and as `kubectl
+    // replace` may.
+    let unlabeled =
         json!({ "metadata": { "labels": { names::ARGO_COMPLETED_LABEL: null, "team": "blue" } } });
     let stripped = json!({ "metadata": { "labels": null, "annotations": null, "finalizers": null } });
     let mut teams = Vec::new();
-    for patch in [unlabelled, stripped] {
+    for patch in [unlabeled, stripped] {
         let params = PatchParams::default();
-        let written = scene
+        let written = fixture
             .workflows()
             .patch("hello", &params, &Patch::Merge(patch))
             .await?;
@@ -92,21 +136,21 @@ async fn a_hold_that_is_taken_off_is_put_back_in_the_same_request() -> Result<()
 
 #[tokio::test]
 async fn a_status_that_is_not_the_runs_is_mended_in_the_same_request() -> Result<()> {
-    let (scene, member) = guarded("admission-status").await?;
-    scene.dispatch("hello", &member).await?;
+    let (fixture, member) = guarded("admission-status").await?;
+    fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
-    let running = until(&scene.workflows(), "hello", "it runs", |workflow| {
+    let running = until(&fixture.workflows(), "hello", "it runs", |workflow| {
         phase(workflow) == "Running"
     })
     .await?;
-    let written = argo::edit(&scene.workflows(), "hello", |workflow| {
-        workflow.status = Some(argo::ended("hello", "Error"));
+    let written = fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
+        workflow.status = Some(fake_argo::ended("hello", "Error"));
     })
     .await?;
     assert_eq!(written.status, running.status);
     let gone = json!({ "status": null });
     let params = PatchParams::default();
-    let written = scene
+    let written = fixture
         .workflows()
         .patch("hello", &params, &Patch::Merge(gone))
         .await?;
@@ -116,11 +160,11 @@ async fn a_status_that_is_not_the_runs_is_mended_in_the_same_request() -> Result
 
 #[tokio::test]
 async fn the_local_workflow_controller_touches_a_run_only_when_it_has_ended() -> Result<()> {
-    let (scene, member) = guarded("admission-local").await?;
-    scene.dispatch("hello", &member).await?;
-    until_guarded(&scene, "hello").await?;
-    let before = scene.workflows().get("hello").await?;
-    let local = workflows_as(&scene, LOCAL_ARGO).await?;
+    let (fixture, member) = guarded("admission-local").await?;
+    fixture.dispatch("hello", &member).await?;
+    until_guarded(&fixture, "hello").await?;
+    let before = fixture.workflows().get("hello").await?;
+    let local = workflows_as(&fixture, LOCAL_ARGO).await?;
     let params = PatchParams::default();
     let error = json!({ "status": { "phase": "Error", "message": "lost" } });
     let mended = local.patch("hello", &params, &Patch::Merge(&error)).await?;
@@ -129,30 +173,30 @@ async fn the_local_workflow_controller_touches_a_run_only_when_it_has_ended() ->
     assert!(refusal(&refused).is_some(), "{refused:?}");
 
     member.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
     local.delete("hello", &DeleteParams::default()).await?;
-    argosy_tests::lab::waiting::until_gone(&scene.workflows(), "hello", "its TTL is over").await
+    argosy_tests::testenv::waiting::until_gone(&fixture.workflows(), "hello", "its TTL is over").await
 }
 
 #[tokio::test]
 async fn a_workflow_that_no_policy_selects_is_left_as_it_is() -> Result<()> {
-    let (scene, _member) = guarded("admission-foreign").await?;
-    let mut asked = unsuspended("hello", "nobody");
+    let (fixture, _member) = guarded("admission-foreign").await?;
+    let mut asked = unsuspended("hello", names::KUBESTELLAR_LOCAL_CLUSTER);
     asked
         .annotations_mut()
         .insert("example.com/note".to_owned(), "mine".to_owned());
-    let created = create(&scene.workflows(), &asked).await?;
+    let created = create(&fixture.workflows(), &asked).await?;
     assert_eq!(created.metadata.labels, asked.metadata.labels);
     assert_eq!(created.metadata.annotations, asked.metadata.annotations);
     assert_eq!(created.metadata.finalizers, None);
     assert_eq!(created.spec, asked.spec);
     assert_eq!(created.status, None);
-    let local = workflows_as(&scene, LOCAL_ARGO).await?;
-    let run = argo::edit(&local, "hello", |workflow| {
-        workflow.status = Some(argo::running("hello"));
+    let local = workflows_as(&fixture, LOCAL_ARGO).await?;
+    let run = fake_argo::edit(&local, "hello", |workflow| {
+        workflow.status = Some(fake_argo::running("hello"));
     })
     .await?;
     assert_eq!(phase(&run), "Running");
@@ -162,7 +206,7 @@ async fn a_workflow_that_no_policy_selects_is_left_as_it_is() -> Result<()> {
 
 #[tokio::test]
 async fn a_dry_run_creates_nothing_and_shows_what_would_be_created() -> Result<()> {
-    let (scene, member) = guarded("admission-dry").await?;
+    let (fixture, member) = guarded("admission-dry").await?;
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -170,11 +214,11 @@ async fn a_dry_run_creates_nothing_and_shows_what_would_be_created() -> Result<(
     let mut asked = unsuspended("hello", &member.cluster);
     asked.metadata.name = None;
     asked.metadata.generate_name = Some("hello-".to_owned());
-    let shown = scene.workflows().create(&params, &asked).await?;
+    let shown = fixture.workflows().create(&params, &asked).await?;
     assert!(is_held(&shown));
-    let left: Vec<Value> = scene
+    let left: Vec<Value> = fixture
         .workflows()
-        .list(&kube::api::ListParams::default())
+        .list(&ListParams::default())
         .await?
         .into_iter()
         .map(|workflow| json!(workflow.metadata.name))

@@ -1,9 +1,10 @@
-//! Objects of any kind: applied, kept as they were applied, adopted, and deleted. ManifestWorks are written by hand.
+//! Objects of any kind are applied, corrected after drift, adopted, and deleted. The ManifestWorks
+//! are written by hand.
 
 use anyhow::{Context, Result};
 use argosy_api::{ManifestWork, names};
-use argosy_tests::lab::{
-    Member, Scene, binaries,
+use argosy_tests::testenv::{
+    Fixture, Member, binaries,
     mailbox::{
         change, condition, config_map, is_applied, is_marked, ours, says, send, tamper, theirs, value,
     },
@@ -19,30 +20,31 @@ use serde_json::{Value, json};
 
 const APPLY: &str = "ServerSideApply";
 
-fn maps(scene: &Scene, member: &Member) -> Api<ConfigMap> {
-    Api::namespaced(member.wec.clone(), &scene.namespace)
+fn maps(fixture: &Fixture, member: &Member) -> Api<ConfigMap> {
+    Api::namespaced(member.wec.clone(), &fixture.namespace)
 }
 
-/// The ManifestWork of ConfigMap `c`, as Argosy's controller makes it.
-fn own(scene: &Scene, map: &Value, strategy: &str) -> Result<ManifestWork> {
-    ours(&scene.namespace, "/v1/configmaps", map, strategy)
+/// The ManifestWork of ConfigMap `c`, as Argosy's controller creates it.
+fn own(fixture: &Fixture, map: &Value, strategy: &str) -> Result<ManifestWork> {
+    ours(&fixture.namespace, "/v1/configmaps", map, strategy)
 }
 
 async fn settled(member: &Member, name: &str) -> Result<ManifestWork> {
     until(&member.works(), name, "it is applied", is_applied).await
 }
 
-/// Sends a further ManifestWork through the agent. What was decided before of others has been done after this.
-async fn sentinel(scene: &Scene, member: &Member, name: &str) -> Result<()> {
-    let work = theirs(name, &[config_map(&scene.namespace, name, "1")])?;
+/// Sends another ManifestWork through the agent. After this, all earlier decisions about others
+/// have been carried out.
+async fn sentinel(fixture: &Fixture, member: &Member, name: &str) -> Result<()> {
+    let work = theirs(name, &[config_map(&fixture.namespace, name, "1")])?;
     send(&member.works(), &work).await?;
     settled(member, name).await.map(|_| ())
 }
 
 #[tokio::test]
 async fn a_config_map_is_applied_into_a_namespace_that_is_made_for_it() -> Result<()> {
-    let scene = Scene::new("applying-namespace").await?;
-    for member in [scene.pull().await?, scene.push().await?] {
+    let fixture = Fixture::new("applying-namespace").await?;
+    for member in [fixture.pull().await?, fixture.push().await?] {
         let namespace = format!("{}-made", member.cluster);
         let work = ours(
             &member.cluster,
@@ -72,17 +74,17 @@ async fn a_config_map_is_applied_into_a_namespace_that_is_made_for_it() -> Resul
 
 #[tokio::test]
 async fn a_changed_field_is_put_back_and_a_foreign_field_is_left_alone() -> Result<()> {
-    let scene = Scene::new("applying-drift").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
-    let work = own(&scene, &config_map(&scene.namespace, "c", "1"), APPLY)?;
+    let fixture = Fixture::new("applying-drift").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
+    let work = own(&fixture, &config_map(&fixture.namespace, "c", "1"), APPLY)?;
     send(&member.works(), &work).await?;
     settled(&member, &work.name_any()).await?;
     tamper(&maps, "c", "theirs", "kept").await?;
     tamper(&maps, "c", "a", "changed").await?;
     let is_mended = |map: &ConfigMap| value(map, "a") == Some("1") && value(map, "theirs") == Some("kept");
     until(&maps, "c", "the field is put back", is_mended).await?;
-    // Also what was changed while nobody looked.
+    // A change while the agent is down is also corrected.
     member.agent()?.kill()?;
     tamper(&maps, "c", "a", "changed again").await?;
     member.agent()?.start_again().await?;
@@ -92,25 +94,25 @@ async fn a_changed_field_is_put_back_and_a_foreign_field_is_left_alone() -> Resu
 
 #[tokio::test]
 async fn nothing_is_written_after_a_restart_when_nothing_has_changed() -> Result<()> {
-    let scene = Scene::new("applying-restart").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
-    let mut own = own(&scene, &config_map(&scene.namespace, "c", "1"), APPLY)?;
+    let fixture = Fixture::new("applying-restart").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
+    let mut own = own(&fixture, &config_map(&fixture.namespace, "c", "1"), APPLY)?;
     own.annotations_mut()
         .insert(names::WANT_STATUS_ANNOTATION.to_owned(), "true".to_owned());
-    let other = theirs("other", &[config_map(&scene.namespace, "d", "1")])?;
+    let other = theirs("other", &[config_map(&fixture.namespace, "d", "1")])?;
     for work in [&own, &other] {
         send(&member.works(), work).await?;
         settled(&member, &work.name_any()).await?;
     }
     let report = until(&member.reports(), &own.name_any(), "it is reported", |_| true).await?;
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": scene.namespace, "name": "s" },
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": fixture.namespace, "name": "s" },
         "stringData": { "password": "x" },
     });
     send(&member.works(), &theirs("secret", &[secret])?).await?;
     settled(&member, "secret").await?;
-    sentinel(&scene, &member, "before").await?;
+    sentinel(&fixture, &member, "before").await?;
     let versions = async || -> Result<Vec<Option<String>>> {
         let mut versions = Vec::new();
         for name in ["c", "d"] {
@@ -121,32 +123,33 @@ async fn nothing_is_written_after_a_restart_when_nothing_has_changed() -> Result
         }
         versions.push(member.reports().get(&own.name_any()).await?.resource_version());
         let secrets: Api<k8s_openapi::api::core::v1::Secret> =
-            Api::namespaced(member.wec.clone(), &scene.namespace);
+            Api::namespaced(member.wec.clone(), &fixture.namespace);
         versions.push(secrets.get("s").await?.resource_version());
         Ok(versions)
     };
     let before = versions().await?;
     assert_eq!(before[5], report.resource_version());
     member.agent()?.restart().await?;
-    sentinel(&scene, &member, "after").await?;
+    sentinel(&fixture, &member, "after").await?;
     assert_eq!(versions().await?, before);
     Ok(())
 }
 
 #[tokio::test]
 async fn what_is_created_only_is_never_changed_and_made_again_when_it_is_deleted() -> Result<()> {
-    let scene = Scene::new("applying-create-only").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
-    let work = own(&scene, &config_map(&scene.namespace, "c", "1"), "CreateOnly")?;
+    let fixture = Fixture::new("applying-create-only").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
+    let work = own(&fixture, &config_map(&fixture.namespace, "c", "1"), "CreateOnly")?;
     send(&member.works(), &work).await?;
     settled(&member, &work.name_any()).await?;
     let tampered = tamper(&maps, "c", "a", "changed").await?;
-    let patch = json!({ "spec": { "workload": { "manifests": [config_map(&scene.namespace, "c", "2")] } } });
+    let patch =
+        json!({ "spec": { "workload": { "manifests": [config_map(&fixture.namespace, "c", "2")] } } });
     change(&member.works(), &work.name_any(), &patch).await?;
     settled(&member, &work.name_any()).await?;
     member.agent()?.restart().await?;
-    sentinel(&scene, &member, "sentinel").await?;
+    sentinel(&fixture, &member, "sentinel").await?;
     assert_eq!(
         maps.get("c").await?.resource_version(),
         tampered.resource_version()
@@ -158,12 +161,12 @@ async fn what_is_created_only_is_never_changed_and_made_again_when_it_is_deleted
 
 #[tokio::test]
 async fn what_was_there_before_is_adopted_and_left_behind_with_its_fields() -> Result<()> {
-    let scene = Scene::new("applying-adopt").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
-    let before: ConfigMap = serde_json::from_value(config_map(&scene.namespace, "c", "0"))?;
+    let fixture = Fixture::new("applying-adopt").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
+    let before: ConfigMap = serde_json::from_value(config_map(&fixture.namespace, "c", "0"))?;
     create(&maps, &before).await?;
-    let work = own(&scene, &config_map(&scene.namespace, "c", "1"), APPLY)?;
+    let work = own(&fixture, &config_map(&fixture.namespace, "c", "1"), APPLY)?;
     send(&member.works(), &work).await?;
     settled(&member, &work.name_any()).await?;
     let adopted = maps.get("c").await?;
@@ -188,10 +191,10 @@ async fn what_was_there_before_is_adopted_and_left_behind_with_its_fields() -> R
 
 #[tokio::test]
 async fn an_object_whose_manifest_is_taken_out_goes_also_while_the_agent_is_away() -> Result<()> {
-    let scene = Scene::new("applying-removed").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
-    let manifests = ["a", "b", "c"].map(|name| config_map(&scene.namespace, name, "1"));
+    let fixture = Fixture::new("applying-removed").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
+    let manifests = ["a", "b", "c"].map(|name| config_map(&fixture.namespace, name, "1"));
     let work = theirs("several", &manifests)?;
     send(&member.works(), &work).await?;
     settled(&member, "several").await?;
@@ -221,17 +224,17 @@ async fn an_object_whose_manifest_is_taken_out_goes_also_while_the_agent_is_away
 
 #[tokio::test]
 async fn what_is_to_be_orphaned_stays() -> Result<()> {
-    let scene = Scene::new("applying-orphan").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
+    let fixture = Fixture::new("applying-orphan").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
     let mut work = theirs(
         "some",
-        &["gone", "stays"].map(|name| config_map(&scene.namespace, name, "1")),
+        &["gone", "stays"].map(|name| config_map(&fixture.namespace, name, "1")),
     )?;
     work.spec.delete_option = serde_json::from_value(json!({
         "propagationPolicy": "SelectivelyOrphan",
         "selectivelyOrphans": { "orphaningRules": [
-            { "group": "", "resource": "configmaps", "namespace": scene.namespace, "name": "stays" },
+            { "group": "", "resource": "configmaps", "namespace": fixture.namespace, "name": "stays" },
         ] },
     }))?;
     send(&member.works(), &work).await?;
@@ -245,18 +248,18 @@ async fn what_is_to_be_orphaned_stays() -> Result<()> {
 
 #[tokio::test]
 async fn one_object_belongs_to_one_manifest_work_at_a_time() -> Result<()> {
-    let scene = Scene::new("applying-foreign").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
+    let fixture = Fixture::new("applying-foreign").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
     send(
         &member.works(),
-        &theirs("first", &[config_map(&scene.namespace, "c", "first")])?,
+        &theirs("first", &[config_map(&fixture.namespace, "c", "first")])?,
     )
     .await?;
     settled(&member, "first").await?;
     send(
         &member.works(),
-        &theirs("second", &[config_map(&scene.namespace, "c", "second")])?,
+        &theirs("second", &[config_map(&fixture.namespace, "c", "second")])?,
     )
     .await?;
     let second = until(&member.works(), "second", "it says who is in the way", |work| {
@@ -274,11 +277,11 @@ async fn one_object_belongs_to_one_manifest_work_at_a_time() -> Result<()> {
 
 #[tokio::test]
 async fn a_released_cluster_keeps_its_objects_and_nothing_waits_for_the_agent() -> Result<()> {
-    let scene = Scene::new("applying-release").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("applying-release").await?;
+    let member = fixture.pull().await?;
     send(
         &member.works(),
-        &theirs("kept", &[config_map(&scene.namespace, "c", "1")])?,
+        &theirs("kept", &[config_map(&fixture.namespace, "c", "1")])?,
     )
     .await?;
     settled(&member, "kept").await?;
@@ -292,6 +295,6 @@ async fn a_released_cluster_keeps_its_objects_and_nothing_waits_for_the_agent() 
         .collect();
     assert_eq!(own.len(), 1);
     assert!(own[0].finalizers().is_empty());
-    assert!(maps(&scene, &member).get_opt("c").await?.is_some());
+    assert!(maps(&fixture, &member).get_opt("c").await?.is_some());
     Ok(())
 }

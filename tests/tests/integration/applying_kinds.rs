@@ -1,8 +1,8 @@
-//! Kinds that come later, and manifests that the API server refuses.
+//! Kinds that are defined later, and manifests that the API server refuses.
 
 use anyhow::{Context, Result};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     mailbox::{change, condition, config_map, is_applied, says, send, theirs, value},
     waiting::{until, until_gone},
 };
@@ -45,8 +45,8 @@ fn widgets(member: &Member, group: &str, namespace: &str) -> Api<DynamicObject> 
 
 #[tokio::test]
 async fn a_definition_and_its_object_may_come_in_either_order() -> Result<()> {
-    let scene = Scene::new("applying-definitions").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("applying-definitions").await?;
+    let member = fixture.pull().await?;
     for (group, order) in [
         ("first.example.com", ["definition", "object"]),
         ("last.example.com", ["object", "definition"]),
@@ -55,7 +55,7 @@ async fn a_definition_and_its_object_may_come_in_either_order() -> Result<()> {
         for part in order {
             let manifest = match part {
                 "definition" => definition(group),
-                _ => widget(group, &scene.namespace),
+                _ => widget(group, &fixture.namespace),
             };
             send(&member.works(), &theirs(&name(part), &[manifest])?).await?;
             if order[0] == "object" && part == "object" {
@@ -64,7 +64,7 @@ async fn a_definition_and_its_object_may_come_in_either_order() -> Result<()> {
             }
         }
         until(&member.works(), &name("object"), "it is applied", is_applied).await?;
-        let there = widgets(&member, group, &scene.namespace).get("x").await?;
+        let there = widgets(&member, group, &fixture.namespace).get("x").await?;
         assert_eq!(there.data["spec"]["size"], 1);
     }
     Ok(())
@@ -72,8 +72,8 @@ async fn a_definition_and_its_object_may_come_in_either_order() -> Result<()> {
 
 #[tokio::test]
 async fn a_kind_that_vanishes_is_said_and_everything_else_goes_on() -> Result<()> {
-    let scene = Scene::new("applying-vanished").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("applying-vanished").await?;
+    let member = fixture.pull().await?;
     let group = "vanishing.example.com";
     let definitions: Api<CustomResourceDefinition> = Api::all(member.wec.clone());
     let install = async || {
@@ -86,14 +86,14 @@ async fn a_kind_that_vanishes_is_said_and_everything_else_goes_on() -> Result<()
     install().await?;
     send(
         &member.works(),
-        &theirs("widget", &[widget(group, &scene.namespace)])?,
+        &theirs("widget", &[widget(group, &fixture.namespace)])?,
     )
     .await?;
     until(&member.works(), "widget", "it is applied", is_applied).await?;
     definitions
         .delete(&format!("widgets.{group}"), &DeleteParams::default())
         .await?;
-    // Before that, the API server may refuse it in other words.
+    // Before that, the API server may refuse the object with another message.
     let says_gone = |work: &_| {
         condition(work, Some(0), "Applied")
             .is_some_and(|(.., message)| message.contains("does not serve Widget"))
@@ -107,7 +107,7 @@ async fn a_kind_that_vanishes_is_said_and_everything_else_goes_on() -> Result<()
     .await?;
     send(
         &member.works(),
-        &theirs("map", &[config_map(&scene.namespace, "c", "1")])?,
+        &theirs("map", &[config_map(&fixture.namespace, "c", "1")])?,
     )
     .await?;
     until(&member.works(), "map", "others go on", is_applied).await?;
@@ -135,13 +135,13 @@ fn deployment(namespace: &str, selected: &str) -> Value {
 
 #[tokio::test]
 async fn a_refused_manifest_says_so_in_the_api_servers_words_and_the_next_is_applied() -> Result<()> {
-    let scene = Scene::new("applying-refused").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("applying-refused").await?;
+    let member = fixture.pull().await?;
     let bad = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": scene.namespace, "name": "bad" },
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": fixture.namespace, "name": "bad" },
         "data": { "not a key!": "x" },
     });
-    let manifests = [bad, config_map(&scene.namespace, "good", "1")];
+    let manifests = [bad, config_map(&fixture.namespace, "good", "1")];
     send(&member.works(), &theirs("mixed", &manifests)?).await?;
     let mixed = until(&member.works(), "mixed", "it says what is wrong", |work| {
         says(work, "Applied", "False") && condition(work, Some(1), "Applied").is_some()
@@ -183,21 +183,21 @@ async fn a_refused_manifest_says_so_in_the_api_servers_words_and_the_next_is_app
 
 #[tokio::test]
 async fn an_immutable_field_is_named_and_nothing_is_replaced() -> Result<()> {
-    let scene = Scene::new("applying-immutable").await?;
-    let member = scene.pull().await?;
-    let deployments: Api<Deployment> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let fixture = Fixture::new("applying-immutable").await?;
+    let member = fixture.pull().await?;
+    let deployments: Api<Deployment> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     send(
         &member.works(),
-        &theirs("web", &[deployment(&scene.namespace, "web")])?,
+        &theirs("web", &[deployment(&fixture.namespace, "web")])?,
     )
     .await?;
     until(&member.works(), "web", "it is applied", is_applied).await?;
     let before = deployments.get("web").await?;
-    // An object with defaults, null, empty and keyed fields needs no second write.
+    // An object with defaults, null values, empty values and keyed lists needs no second write.
     member.agent()?.restart().await?;
     send(
         &member.works(),
-        &theirs("beside", &[config_map(&scene.namespace, "c", "1")])?,
+        &theirs("beside", &[config_map(&fixture.namespace, "c", "1")])?,
     )
     .await?;
     until(&member.works(), "beside", "it is applied", is_applied).await?;
@@ -205,7 +205,7 @@ async fn an_immutable_field_is_named_and_nothing_is_replaced() -> Result<()> {
         deployments.get("web").await?.metadata.resource_version,
         before.metadata.resource_version
     );
-    let patch = json!({ "spec": { "workload": { "manifests": [deployment(&scene.namespace, "other")] } } });
+    let patch = json!({ "spec": { "workload": { "manifests": [deployment(&fixture.namespace, "other")] } } });
     change(&member.works(), "web", &patch).await?;
     let refused = until(&member.works(), "web", "it says what cannot be changed", |work| {
         says(work, "Applied", "False")
@@ -219,19 +219,19 @@ async fn an_immutable_field_is_named_and_nothing_is_replaced() -> Result<()> {
 
 #[tokio::test]
 async fn without_force_the_other_manager_is_named_and_keeps_its_field() -> Result<()> {
-    let scene = Scene::new("applying-unforced").await?;
-    let member = scene.pull().await?;
-    let maps: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let fixture = Fixture::new("applying-unforced").await?;
+    let member = fixture.pull().await?;
+    let maps: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     let params = PatchParams::apply("somebody");
     maps.patch(
         "c",
         &params,
-        &Patch::Apply(config_map(&scene.namespace, "c", "theirs")),
+        &Patch::Apply(config_map(&fixture.namespace, "c", "theirs")),
     )
     .await?;
-    let mut work = theirs("polite", &[config_map(&scene.namespace, "c", "ours")])?;
+    let mut work = theirs("polite", &[config_map(&fixture.namespace, "c", "ours")])?;
     work.spec.manifest_configs = serde_json::from_value(json!([{
-        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": scene.namespace, "name": "c" },
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": fixture.namespace, "name": "c" },
         "updateStrategy": { "type": "ServerSideApply", "serverSideApply": { "force": false } },
     }]))?;
     send(&member.works(), &work).await?;

@@ -1,12 +1,12 @@
-//! What others than Argosy write into mailboxes, as OCM defines it: conditions by rules, a time to live, what is only looked at,
-//! and what OCM's own agent has left.
+//! Features of OCM's ManifestWork that only foreign writers use: condition rules, a TTL, read-only
+//! objects, and the leftovers of OCM's own agent.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use argosy_api::{AppliedManifestWork, ManifestWork, names};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     mailbox::{change, condition, config_map, is_applied, says, send, tamper, theirs, value},
     objects::create,
     ocm::{Line, WorkAgent},
@@ -19,11 +19,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-fn maps(scene: &Scene, member: &Member) -> Api<ConfigMap> {
-    Api::namespaced(member.wec.clone(), &scene.namespace)
+fn maps(fixture: &Fixture, member: &Member) -> Api<ConfigMap> {
+    Api::namespaced(member.wec.clone(), &fixture.namespace)
 }
 
-/// As the cluster's job controller writes it.
+/// Writes the status as the cluster's job controller does.
 async fn advance(jobs: &Api<Job>, status: &Value) -> Result<()> {
     let patch = Patch::Merge(json!({ "status": status }));
     jobs.patch_status("j", &PatchParams::default(), &patch).await?;
@@ -42,11 +42,11 @@ fn is(work: &ManifestWork, type_: &str, expected: [&str; 3]) -> bool {
 #[tokio::test]
 async fn a_job_is_complete_by_rule_stays_away_when_it_is_cleaned_up_and_ends_its_manifest_work() -> Result<()>
 {
-    let scene = Scene::new("applying-complete").await?;
-    let member = scene.pull().await?;
-    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let fixture = Fixture::new("applying-complete").await?;
+    let member = fixture.pull().await?;
+    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "namespace": scene.namespace, "name": "j" },
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "namespace": fixture.namespace, "name": "j" },
         "spec": { "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "busybox" }] } } },
     });
     let mut work = theirs("complete", &[job])?;
@@ -95,7 +95,7 @@ async fn a_job_is_complete_by_rule_stays_away_when_it_is_cleaned_up_and_ends_its
     member.agent()?.restart().await?;
     send(
         &member.works(),
-        &theirs("after-complete", &[config_map(&scene.namespace, "after", "1")])?,
+        &theirs("after-complete", &[config_map(&fixture.namespace, "after", "1")])?,
     )
     .await?;
     until(&member.works(), "after-complete", "it is applied", is_applied).await?;
@@ -112,19 +112,19 @@ async fn until_there(jobs: &Api<Job>) -> Result<Api<Job>> {
     Ok(jobs.clone())
 }
 
-/// No agent serves the mailbox, so all that is written there is the test's. A deletion that was decided before the user wrote is on
-/// its way while he does.
+/// No agent serves the mailbox, so only the test writes to it. A deletion that was decided earlier
+/// is under way while the user writes.
 #[tokio::test]
 async fn a_manifest_work_that_its_user_keeps_as_its_time_ends_stays() -> Result<()> {
-    let scene = Scene::new("applying-keeping").await?;
-    let member = scene.join("quiet", &scene.stage.servers.wecs[0]).await?;
+    let fixture = Fixture::new("applying-keeping").await?;
+    let member = fixture.join("quiet", &fixture.env.servers.wecs[0]).await?;
     let works = member.works();
     let complete = json!({ "status": { "conditions": [{
         "type": "Complete", "status": "True", "reason": "ConditionRulesAggregated", "message": "",
         "lastTransitionTime": "2026-11-21T09:00:00Z",
     }] } });
     let end = async |name: &str| -> Result<()> {
-        let mut work = theirs(name, &[config_map(&scene.namespace, name, "1")])?;
+        let mut work = theirs(name, &[config_map(&fixture.namespace, name, "1")])?;
         let option = json!({ "propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 0 });
         work.spec.delete_option = serde_json::from_value(option)?;
         send(&works, &work).await?;
@@ -155,17 +155,17 @@ async fn a_manifest_work_that_its_user_keeps_as_its_time_ends_stays() -> Result<
 
 #[tokio::test]
 async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
-    let scene = Scene::new("applying-looking").await?;
-    let member = scene.pull().await?;
-    let maps = maps(&scene, &member);
+    let fixture = Fixture::new("applying-looking").await?;
+    let member = fixture.pull().await?;
+    let maps = maps(&fixture, &member);
     create(
         &maps,
-        &serde_json::from_value(config_map(&scene.namespace, "seen", "0"))?,
+        &serde_json::from_value(config_map(&fixture.namespace, "seen", "0"))?,
     )
     .await?;
-    let mut work = theirs("looking", &[config_map(&scene.namespace, "seen", "")])?;
+    let mut work = theirs("looking", &[config_map(&fixture.namespace, "seen", "")])?;
     work.spec.manifest_configs = serde_json::from_value(json!([{
-        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": scene.namespace, "name": "seen" },
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": fixture.namespace, "name": "seen" },
         "updateStrategy": { "type": "ReadOnly" },
         "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": [{ "name": "a", "path": ".data.a" }] }],
     }]))?;
@@ -179,8 +179,8 @@ async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
         tells(work, "0")
     })
     .await?;
-    // An object that is read is read a second after it has changed, at the earliest.
-    let began = Instant::now();
+    // A read-only object is read a second after it has changed, at the earliest.
+    let started = Instant::now();
     for change in 1..=20 {
         let wanted = change.to_string();
         tamper(&maps, "seen", "a", &wanted).await?;
@@ -189,7 +189,7 @@ async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
         })
         .await?;
     }
-    let took = began.elapsed();
+    let took = started.elapsed();
     assert!(
         took < Duration::from_secs(15),
         "{took:?} for 20 changes: it is not watched"
@@ -202,10 +202,10 @@ async fn what_is_only_looked_at_is_told_as_soon_as_it_changes() -> Result<()> {
     Ok(())
 }
 
-/// A finalizer on a record that is neither OCM's agent's nor ours.
+/// A finalizer on a record that belongs neither to OCM's agent nor to ours.
 const OTHERS_FINALIZER: &str = "example.com/others";
 
-/// The one record of a ManifestWork.
+/// The single record of a ManifestWork.
 async fn record_of(member: &Member, work: &str) -> Result<AppliedManifestWork> {
     let records = member.records().list(&ListParams::default()).await?;
     let of_work = records
@@ -224,12 +224,12 @@ async fn finalize(records: &Api<AppliedManifestWork>, name: &str, finalizers: &[
 
 #[tokio::test]
 async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
-    let scene = Scene::new("applying-taken").await?;
-    let mut member = scene.join("ocm", &scene.stage.servers.wecs[0]).await?;
-    let its = scene.stage.control.kubeconfig();
+    let fixture = Fixture::new("applying-taken").await?;
+    let mut member = fixture.join("ocm", &fixture.env.servers.wecs[0]).await?;
+    let its = fixture.env.control.kubeconfig();
     let ocm = WorkAgent::start(Line::Current, &member.cluster, its, &member.kubeconfig)?;
-    let maps = maps(&scene, &member);
-    let both = ["kept", "dropped"].map(|name| config_map(&scene.namespace, name, "1"));
+    let maps = maps(&fixture, &member);
+    let both = ["kept", "dropped"].map(|name| config_map(&fixture.namespace, name, "1"));
     let mut work = theirs("taken", &both)?;
     work.metadata.finalizers = Some(vec![names::MANIFEST_WORK_FINALIZER.to_owned()]);
     send(&member.works(), &work).await?;
@@ -243,9 +243,9 @@ async fn what_ocms_agent_has_left_is_gone_on_with() -> Result<()> {
     let finalizers = [OTHERS_FINALIZER, names::APPLIED_MANIFEST_WORK_FINALIZER];
     finalize(&records, &name, &finalizers).await?;
     let patch =
-        json!({ "spec": { "workload": { "manifests": [config_map(&scene.namespace, "kept", "2")] } } });
+        json!({ "spec": { "workload": { "manifests": [config_map(&fixture.namespace, "kept", "2")] } } });
     change(&member.works(), "taken", &patch).await?;
-    scene.start_agent(&mut member, 30).await?;
+    fixture.start_agent(&mut member, 30).await?;
     until_gone(&maps, "dropped", "nobody names it any more").await?;
     until(&maps, "kept", "it follows its manifest", |map| {
         value(map, "a") == Some("2")

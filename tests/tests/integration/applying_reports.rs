@@ -1,9 +1,9 @@
-//! What comes back of objects of any kind: WorkStatus where it is wanted, feedback where rules ask for it.
+//! Reports about objects of any kind: a WorkStatus if it is wanted, feedback if rules ask for it.
 
 use anyhow::{Context, Result};
 use argosy_api::{WorkStatus, names};
-use argosy_tests::lab::{
-    Scene,
+use argosy_tests::testenv::{
+    Fixture,
     mailbox::{change, condition, config_map, is_applied, ours, send, theirs},
     waiting::{until, until_gone},
 };
@@ -21,7 +21,7 @@ fn job(namespace: &str) -> Value {
     })
 }
 
-/// As the cluster's job controller writes it.
+/// Writes the status as the cluster's job controller does.
 async fn advance(jobs: &Api<Job>, status: &Value) -> Result<()> {
     let params = PatchParams {
         field_manager: Some("kube-controller-manager".to_owned()),
@@ -34,13 +34,13 @@ async fn advance(jobs: &Api<Job>, status: &Value) -> Result<()> {
 
 #[tokio::test]
 async fn a_work_status_appears_follows_the_object_and_goes() -> Result<()> {
-    let scene = Scene::new("applying-status").await?;
-    let member = scene.pull().await?;
-    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let fixture = Fixture::new("applying-status").await?;
+    let member = fixture.pull().await?;
+    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     let mut work = ours(
-        &scene.namespace,
+        &fixture.namespace,
         "batch/v1/jobs",
-        &job(&scene.namespace),
+        &job(&fixture.namespace),
         "ServerSideApply",
     )?;
     work.annotations_mut()
@@ -55,7 +55,7 @@ async fn a_work_status_appears_follows_the_object_and_goes() -> Result<()> {
     .await?;
     let is_active = |report: &WorkStatus| report.status.as_ref().is_some_and(|status| status["active"] == 1);
     let report = until(&member.reports(), &name, "it is reported", is_active).await?;
-    assert_eq!(report.labels()[names::OBJECT_UID_LABEL], scene.namespace);
+    assert_eq!(report.labels()[names::OBJECT_UID_LABEL], fixture.namespace);
     assert_eq!(report.labels()[names::ORIGIN_WDS_LABEL], "wds");
     let source = &report.spec.source_ref;
     assert_eq!(
@@ -87,12 +87,12 @@ async fn a_work_status_appears_follows_the_object_and_goes() -> Result<()> {
 
 #[tokio::test]
 async fn feedback_is_given_by_well_known_names_and_by_paths() -> Result<()> {
-    let scene = Scene::new("applying-feedback").await?;
-    let member = scene.pull().await?;
-    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &scene.namespace);
-    let mut work = theirs("job", &[job(&scene.namespace)])?;
+    let fixture = Fixture::new("applying-feedback").await?;
+    let member = fixture.pull().await?;
+    let jobs: Api<Job> = Api::namespaced(member.wec.clone(), &fixture.namespace);
+    let mut work = theirs("job", &[job(&fixture.namespace)])?;
     work.spec.manifest_configs = serde_json::from_value(json!([{
-        "resourceIdentifier": { "group": "batch", "resource": "jobs", "namespace": scene.namespace, "name": "j" },
+        "resourceIdentifier": { "group": "batch", "resource": "jobs", "namespace": fixture.namespace, "name": "j" },
         "feedbackRules": [
             { "type": "WellKnownStatus" },
             { "type": "JSONPaths", "jsonPaths": [
@@ -126,7 +126,7 @@ async fn feedback_is_given_by_well_known_names_and_by_paths() -> Result<()> {
         ("True", "StatusFeedbackSynced")
     );
     let rules = json!({ "spec": { "manifestConfigs": [{
-        "resourceIdentifier": { "group": "batch", "resource": "jobs", "namespace": scene.namespace, "name": "j" },
+        "resourceIdentifier": { "group": "batch", "resource": "jobs", "namespace": fixture.namespace, "name": "j" },
         "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": [{ "name": "all", "path": ".status" }] }],
     }] } });
     change(&member.works(), "job", &rules).await?;
@@ -142,11 +142,11 @@ async fn feedback_is_given_by_well_known_names_and_by_paths() -> Result<()> {
 
 #[tokio::test]
 async fn a_report_follows_an_object_that_is_made_again() -> Result<()> {
-    let scene = Scene::new("applying-made-again").await?;
-    let member = scene.pull().await?;
-    let maps: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &scene.namespace);
-    let map = config_map(&scene.namespace, "c", "1");
-    let mut work = ours(&scene.namespace, "/v1/configmaps", &map, "ServerSideApply")?;
+    let fixture = Fixture::new("applying-made-again").await?;
+    let member = fixture.pull().await?;
+    let maps: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &fixture.namespace);
+    let map = config_map(&fixture.namespace, "c", "1");
+    let mut work = ours(&fixture.namespace, "/v1/configmaps", &map, "ServerSideApply")?;
     work.annotations_mut()
         .insert(names::WANT_STATUS_ANNOTATION.to_owned(), "true".to_owned());
     send(&member.works(), &work).await?;

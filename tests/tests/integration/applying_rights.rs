@@ -1,21 +1,22 @@
-//! What the agent, or the executor of a ManifestWork, may not do on the cluster: said in the API server's words.
+//! Actions that the agent, or the executor of a ManifestWork, has no right to do on the cluster.
+//! They are reported with the API server's message.
 
 use anyhow::{Context, Result};
-use argosy_tests::lab::{
-    Member, Scene, definitions,
+use argosy_tests::testenv::{
+    Fixture, Member, definitions,
     mailbox::{condition, config_map, is_applied, says, send, theirs, value},
     objects::{create, create_namespace},
     server::Server,
     waiting::until,
 };
 use k8s_openapi::api::{
-    core::v1::ConfigMap,
+    core::v1::{ConfigMap, Namespace},
     rbac::v1::{ClusterRole, ClusterRoleBinding},
 };
 use kube::{Api, Client};
 use serde_json::json;
 
-/// ConfigMaps may be read and written one by one, but not listed; Secrets may not be touched.
+/// Permits reading and writing single ConfigMaps, but no listing, and no access to Secrets.
 async fn restrict(admin: &Client, user: &str) -> Result<()> {
     let every = ["get", "list", "watch", "create", "patch", "update", "delete"];
     let role: ClusterRole = serde_json::from_value(json!({
@@ -39,31 +40,32 @@ async fn restrict(admin: &Client, user: &str) -> Result<()> {
     Ok(())
 }
 
-/// A cluster of its own where the agent is `restricted`, with its API server and a client of somebody who may do anything.
-async fn stage(scene: &Scene) -> Result<(Server, Client, Member)> {
-    let name = format!("{}-wec", scene.namespace);
-    let server = Server::start_restricted(&scene.stage.servers.store, &name).await?;
+/// A separate cluster on which the agent is `restricted`. Returns its API server, a client with all
+/// rights, and the member.
+async fn env(fixture: &Fixture) -> Result<(Server, Client, Member)> {
+    let name = format!("{}-wec", fixture.namespace);
+    let server = Server::start_restricted(&fixture.env.servers.store, &name).await?;
     let admin = server.client().await?;
     definitions::install_for_agent(&admin).await?;
     definitions::install_argo(&admin).await?;
-    create_namespace(&admin, &scene.namespace).await?;
+    create_namespace(&admin, &fixture.namespace).await?;
     restrict(&admin, "restricted").await?;
-    let mut member = scene
+    let mut member = fixture
         .register("rbac", &server.kubeconfig_restricted("restricted")?)
         .await?;
-    create_namespace(&scene.control, &member.cluster).await?;
-    scene.start_agent(&mut member, 30).await?;
+    create_namespace(&fixture.control, &member.cluster).await?;
+    fixture.start_agent(&mut member, 30).await?;
     Ok((server, admin, member))
 }
 
 #[tokio::test]
 async fn what_is_forbidden_is_said_and_what_is_allowed_is_done() -> Result<()> {
-    let scene = Scene::new("applying-rights").await?;
-    let (_server, admin, member) = stage(&scene).await?;
+    let fixture = Fixture::new("applying-rights").await?;
+    let (_server, admin, member) = env(&fixture).await?;
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": scene.namespace, "name": "s" },
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": fixture.namespace, "name": "s" },
     });
-    let manifests = [secret, config_map(&scene.namespace, "c", "1")];
+    let manifests = [secret, config_map(&fixture.namespace, "c", "1")];
     send(&member.works(), &theirs("half", &manifests)?).await?;
     let half = until(&member.works(), "half", "it says what is forbidden", |work| {
         says(work, "Applied", "False") && condition(work, Some(1), "Applied").is_some()
@@ -87,19 +89,19 @@ async fn what_is_forbidden_is_said_and_what_is_allowed_is_done() -> Result<()> {
         message.contains("cannot list resource \"configmaps\""),
         "{message}"
     );
-    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), &scene.namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), &fixture.namespace);
     assert_eq!(value(&maps.get("c").await?, "a"), Some("1"));
     Ok(())
 }
 
 #[tokio::test]
 async fn an_executor_has_nothing_applied_that_they_may_not_apply_themselves() -> Result<()> {
-    let scene = Scene::new("applying-executor").await?;
-    let (_server, admin, member) = stage(&scene).await?;
-    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), &scene.namespace);
-    let mut delegated = theirs("delegated", &[config_map(&scene.namespace, "d", "1")])?;
+    let fixture = Fixture::new("applying-executor").await?;
+    let (_server, admin, member) = env(&fixture).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), &fixture.namespace);
+    let mut delegated = theirs("delegated", &[config_map(&fixture.namespace, "d", "1")])?;
     delegated.spec.executor = serde_json::from_value(json!({ "subject": {
-        "type": "ServiceAccount", "serviceAccount": { "namespace": scene.namespace, "name": "deployer" },
+        "type": "ServiceAccount", "serviceAccount": { "namespace": fixture.namespace, "name": "deployer" },
     } }))?;
     send(&member.works(), &delegated).await?;
     let refused = until(&member.works(), "delegated", "it says who may not", |work| {
@@ -117,7 +119,7 @@ async fn an_executor_has_nothing_applied_that_they_may_not_apply_themselves() ->
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": { "name": "deployer" },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deployer" },
-        "subjects": [{ "kind": "ServiceAccount", "namespace": scene.namespace, "name": "deployer" }],
+        "subjects": [{ "kind": "ServiceAccount", "namespace": fixture.namespace, "name": "deployer" }],
     }))?;
     create(&Api::all(admin.clone()), &binding).await?;
     until(
@@ -128,5 +130,64 @@ async fn an_executor_has_nothing_applied_that_they_may_not_apply_themselves() ->
     )
     .await?;
     assert_eq!(value(&maps.get("d").await?, "a"), Some("1"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_executor_has_no_namespace_made_that_they_may_not_make_themselves() -> Result<()> {
+    let fixture = Fixture::new("applying-executor-namespace").await?;
+    let (_server, admin, member) = env(&fixture).await?;
+    let may = |name: &str, group: &str, resource: &str| -> Result<(ClusterRole, ClusterRoleBinding)> {
+        let role = serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "rules": [{ "apiGroups": [group], "resources": [resource], "verbs": ["*"] }],
+        }))?;
+        let binding = serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
+            "subjects": [
+                { "kind": "ServiceAccount", "namespace": fixture.namespace, "name": "deployer" },
+                { "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "restricted" },
+            ],
+        }))?;
+        Ok((role, binding))
+    };
+    let grant = async |(role, binding): (ClusterRole, ClusterRoleBinding)| -> Result<()> {
+        create(&Api::all(admin.clone()), &role).await?;
+        create(&Api::all(admin.clone()), &binding).await?;
+        Ok(())
+    };
+    grant(may("deployer-of-maps", "", "configmaps")?).await?;
+    // Of the two subjects, only the agent gets this right.
+    let (role, mut binding) = may("maker-of-namespaces", "", "namespaces")?;
+    let subjects = binding.subjects.take();
+    binding.subjects = subjects.map(|subjects| subjects.into_iter().skip(1).collect());
+    grant((role, binding)).await?;
+    let made = format!("{}-made", fixture.namespace);
+    let mut delegated = theirs("delegated-into", &[config_map(&made, "d", "1")])?;
+    delegated.spec.executor = serde_json::from_value(json!({ "subject": {
+        "type": "ServiceAccount", "serviceAccount": { "namespace": fixture.namespace, "name": "deployer" },
+    } }))?;
+    send(&member.works(), &delegated).await?;
+    let refused = until(&member.works(), "delegated-into", "it says who may not", |work| {
+        says(work, "Applied", "False")
+    })
+    .await?;
+    let (.., message) = condition(&refused, None, "Applied").context("it says something")?;
+    assert!(
+        message.contains(&format!("deployer is not allowed to create namespaces {made}")),
+        "{message}"
+    );
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    assert!(namespaces.get_opt(&made).await?.is_none());
+    grant(may("deployer-of-namespaces", "", "namespaces")?).await?;
+    until(
+        &member.works(),
+        "delegated-into",
+        "it is applied once they may",
+        is_applied,
+    )
+    .await?;
+    assert!(namespaces.get_opt(&made).await?.is_some());
     Ok(())
 }

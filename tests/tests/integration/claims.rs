@@ -1,9 +1,9 @@
-//! What is claimed, and what only looks like it.
+//! Real claims, and Workflows that only look claimed.
 
 use anyhow::Result;
 use argosy_api::names;
-use argosy_tests::lab::{
-    Scene, argo,
+use argosy_tests::testenv::{
+    Fixture, fake_argo,
     objects::{self, create, phase, says},
     waiting::until,
 };
@@ -12,13 +12,13 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_workflow_that_was_not_held_at_first_sight_is_not_sent() -> Result<()> {
-    let scene = Scene::new("claims-unheld").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("claims-unheld").await?;
+    let member = fixture.pull().await?;
     let mut workflow = objects::workflow("hello", &member.cluster);
     workflow.spec["suspend"] = json!(false);
-    create(&scene.workflows(), &workflow).await?;
+    create(&fixture.workflows(), &workflow).await?;
     let refused = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says why it is not sent",
         |workflow| says(workflow, "NotDispatchable", "True", "NotHeld"),
@@ -29,19 +29,19 @@ async fn a_workflow_that_was_not_held_at_first_sight_is_not_sent() -> Result<()>
         !refused.labels().contains_key(names::ARGO_COMPLETED_LABEL),
         "the local Argo may run it"
     );
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_workflow_that_had_started_before_it_was_selected_is_not_sent() -> Result<()> {
-    let scene = Scene::new("claims-started").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("claims-started").await?;
+    let member = fixture.pull().await?;
     let mut workflow = objects::workflow("hello", "nobody");
-    workflow.status = Some(argo::running("hello"));
-    create(&scene.workflows(), &workflow).await?;
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    workflow.status = Some(fake_argo::running("hello"));
+    create(&fixture.workflows(), &workflow).await?;
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow.labels_mut().insert(
             names::KUBESTELLAR_CLUSTER_LABEL.to_owned(),
             member.cluster.clone(),
@@ -49,43 +49,43 @@ async fn a_workflow_that_had_started_before_it_was_selected_is_not_sent() -> Res
     })
     .await?;
     let refused = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says why it is not sent",
         |workflow| says(workflow, "NotDispatchable", "True", "AlreadyStarted"),
     )
     .await?;
     assert_eq!(phase(&refused), "Running", "the local Argo's status stays");
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_copy_of_a_claimed_workflow_is_claimed_anew_and_runs_by_itself() -> Result<()> {
-    let scene = Scene::new("claims-copy").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("original", &member).await?;
-    let original = scene.workflows().get("original").await?;
+    let fixture = Fixture::new("claims-copy").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("original", &member).await?;
+    let original = fixture.workflows().get("original").await?;
     // As `kubectl get -o yaml | sed | kubectl create` does.
     let mut copy = original.clone();
     copy.metadata.name = Some("copy".to_owned());
     copy.metadata.uid = None;
     copy.metadata.resource_version = None;
     copy.metadata.managed_fields = None;
-    let copy = create(&scene.workflows(), &copy).await?;
+    let copy = create(&fixture.workflows(), &copy).await?;
     let object = until(&member.workflows(), "copy", "the copy is sent", |_| true).await?;
     assert_eq!(
         Some(&object.labels()[names::ORIGIN_UID_LABEL]),
         copy.metadata.uid.as_ref()
     );
     member.argo().finish("copy", "Succeeded").await?;
-    until(&scene.workflows(), "copy", "the copy has ended", |copy| {
+    until(&fixture.workflows(), "copy", "the copy has ended", |copy| {
         phase(copy) == "Succeeded"
     })
     .await?;
     assert_eq!(
-        phase(&scene.workflows().get("original").await?),
+        phase(&fixture.workflows().get("original").await?),
         "Pending",
         "the original is another run"
     );
@@ -94,16 +94,16 @@ async fn a_copy_of_a_claimed_workflow_is_claimed_anew_and_runs_by_itself() -> Re
 
 #[tokio::test]
 async fn a_claim_that_was_copied_onto_an_unheld_workflow_is_none() -> Result<()> {
-    let scene = Scene::new("claims-resubmit").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("original", &member).await?;
-    let original = scene.workflows().get("original").await?;
+    let fixture = Fixture::new("claims-resubmit").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("original", &member).await?;
+    let original = fixture.workflows().get("original").await?;
     let mut copy = objects::workflow("copy", &member.cluster);
     copy.spec["suspend"] = json!(null);
     *copy.annotations_mut() = original.annotations().clone();
-    create(&scene.workflows(), &copy).await?;
+    create(&fixture.workflows(), &copy).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "copy",
         "it says why it is not sent",
         |workflow| says(workflow, "NotDispatchable", "True", "NotHeld"),
@@ -115,19 +115,19 @@ async fn a_claim_that_was_copied_onto_an_unheld_workflow_is_none() -> Result<()>
 
 #[tokio::test]
 async fn a_claim_that_was_taken_off_a_started_workflow_comes_back() -> Result<()> {
-    let scene = Scene::new("claims-lost").await?;
-    let member = scene.pull().await?;
-    let (_, object) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("claims-lost").await?;
+    let member = fixture.pull().await?;
+    let (_, object) = fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
     // As `kubectl replace` with the user's own file does.
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow.metadata.annotations = None;
         workflow.metadata.finalizers = None;
         workflow.metadata.labels = objects::workflow("hello", &member.cluster).metadata.labels;
@@ -135,7 +135,7 @@ async fn a_claim_that_was_taken_off_a_started_workflow_comes_back() -> Result<()
     })
     .await?;
     let again = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running again",
         |workflow| {
@@ -155,11 +155,11 @@ async fn a_claim_that_was_taken_off_a_started_workflow_comes_back() -> Result<()
 
 #[tokio::test]
 async fn a_hold_that_is_lifted_is_put_back() -> Result<()> {
-    let scene = Scene::new("claims-hold").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("hello", &member).await?;
-    // As `argo retry` does; and a finalizer that makes the local Argo look at a held object.
-    let lifted = argo::edit(&scene.workflows(), "hello", |workflow| {
+    let fixture = Fixture::new("claims-hold").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("hello", &member).await?;
+    // As `argo retry` does, with a finalizer that makes the local Argo process a held object.
+    let lifted = fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow.labels_mut().remove(names::ARGO_COMPLETED_LABEL);
         workflow
             .finalizers_mut()
@@ -167,7 +167,7 @@ async fn a_hold_that_is_lifted_is_put_back() -> Result<()> {
     })
     .await?;
     assert!(!lifted.labels().contains_key(names::ARGO_COMPLETED_LABEL));
-    let held = until(&scene.workflows(), "hello", "the hold is back", |workflow| {
+    let held = until(&fixture.workflows(), "hello", "the hold is back", |workflow| {
         workflow
             .labels()
             .get(names::ARGO_COMPLETED_LABEL)

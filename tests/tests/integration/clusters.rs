@@ -1,14 +1,17 @@
-//! Clusters that lack something or are away: a condition says so, and the run goes on when it comes.
+//! Clusters that lack something or are unreachable. A condition says so, and the run continues when
+//! the cause is fixed.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use argosy_tests::lab::{
-    Scene,
+use argosy_tests::testenv::{
+    Fixture,
     admission::eventually,
     definitions,
-    objects::{CONTROLLER_NAMESPACE, condition, create, create_namespace, kubeconfig_secret, phase, says},
-    scene::{conditions, work_name},
+    fixture::{conditions, work_name},
+    objects::{
+        CONTROLLER_NAMESPACE, condition, create, create_namespace, kubeconfig_secret, message, phase, says,
+    },
     server::Server,
     store::free_port,
     waiting::until,
@@ -21,12 +24,12 @@ use kube::{
 
 #[tokio::test]
 async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() -> Result<()> {
-    let scene = Scene::new("clusters-away").await?;
-    let member = scene.join_pull("pull", 3).await?;
-    scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("clusters-away").await?;
+    let member = fixture.join_pull("pull", 3).await?;
+    fixture.dispatch("hello", &member).await?;
     member.agent()?.kill()?;
     until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it is unavailable",
         |cluster| {
@@ -36,7 +39,7 @@ async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() 
     )
     .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that its cluster is away",
         |workflow| says(workflow, "ClusterReachable", "False", "LeaseExpired"),
@@ -44,7 +47,7 @@ async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() 
     .await?;
     member.argo().finish("hello", "Succeeded").await?;
     member.agent()?.start_again().await?;
-    let ended = until(&scene.workflows(), "hello", "it ends", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "it ends", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -54,17 +57,17 @@ async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() 
 
 #[tokio::test]
 async fn a_workflow_for_a_cluster_that_never_joined_waits_and_says_so() -> Result<()> {
-    let scene = Scene::new("clusters-never").await?;
-    let mut member = scene.join("pull", &scene.stage.servers.wecs[0]).await?;
-    scene.submit("hello", &member).await?;
+    let fixture = Fixture::new("clusters-never").await?;
+    let mut member = fixture.join("pull", &fixture.env.servers.wecs[0]).await?;
+    fixture.submit("hello", &member).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that its cluster never joined",
         |workflow| says(workflow, "ClusterReachable", "False", "NeverJoined"),
     )
     .await?;
-    scene.start_agent(&mut member, 30).await?;
+    fixture.start_agent(&mut member, 30).await?;
     until(
         &member.workflows(),
         "hello",
@@ -72,32 +75,35 @@ async fn a_workflow_for_a_cluster_that_never_joined_waits_and_says_so() -> Resul
         |_| true,
     )
     .await?;
-    until(&scene.workflows(), "hello", "it no longer says so", |workflow| {
-        condition(workflow, "ClusterReachable", "False").is_none()
-    })
+    until(
+        &fixture.workflows(),
+        "hello",
+        "it no longer says so",
+        |workflow| condition(workflow, "ClusterReachable", "False").is_none(),
+    )
     .await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cluster_without_argo_is_reported_and_served_once_argo_is_there() -> Result<()> {
-    let scene = Scene::new("clusters-bare").await?;
-    let server = Server::start(&scene.stage.servers.store, "bare").await?;
+    let fixture = Fixture::new("clusters-bare").await?;
+    let server = Server::start(&fixture.env.servers.store, "bare").await?;
     let client = server.client().await?;
     definitions::install_for_agent(&client).await?;
-    create_namespace(&client, &scene.namespace).await?;
-    let mut member = scene.join("pull", &server).await?;
-    scene.start_agent(&mut member, 3).await?;
-    scene.submit("hello", &member).await?;
+    create_namespace(&client, &fixture.namespace).await?;
+    let mut member = fixture.join("pull", &server).await?;
+    fixture.start_agent(&mut member, 3).await?;
+    fixture.submit("hello", &member).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that Argo is missing",
         |workflow| says(workflow, "Dispatched", "False", "ArgoMissing"),
     )
     .await?;
     until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it says that Argo is missing",
         |cluster| {
@@ -114,14 +120,14 @@ async fn a_cluster_without_argo_is_reported_and_served_once_argo_is_there() -> R
     )
     .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it is sent",
         |workflow| says(workflow, "Dispatched", "True", "Claimed"),
     )
     .await?;
     until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it says that Argo is there",
         |cluster| {
@@ -134,22 +140,22 @@ async fn a_cluster_without_argo_is_reported_and_served_once_argo_is_there() -> R
 
 #[tokio::test]
 async fn a_missing_mailbox_is_reported_and_used_once_it_is_there() -> Result<()> {
-    let scene = Scene::new("clusters-mailbox").await?;
-    let mut member = scene
-        .register("pull", scene.stage.servers.wecs[0].kubeconfig())
+    let fixture = Fixture::new("clusters-mailbox").await?;
+    let mut member = fixture
+        .register("pull", fixture.env.servers.wecs[0].kubeconfig())
         .await?;
-    let other = scene.push().await?;
-    scene.submit("hello", &member).await?;
+    let other = fixture.push().await?;
+    fixture.submit("hello", &member).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that the mailbox is missing",
         |workflow| says(workflow, "Dispatched", "False", "MailboxMissing"),
     )
     .await?;
-    scene.round_trip("meanwhile", &other).await?;
-    create_namespace(&scene.control, &member.cluster).await?;
-    scene.start_agent(&mut member, 30).await?;
+    fixture.round_trip("meanwhile", &other).await?;
+    create_namespace(&fixture.control, &member.cluster).await?;
+    fixture.start_agent(&mut member, 30).await?;
     until(
         &member.workflows(),
         "hello",
@@ -158,7 +164,7 @@ async fn a_missing_mailbox_is_reported_and_used_once_it_is_there() -> Result<()>
     )
     .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it is sent",
         |workflow| says(workflow, "Dispatched", "True", "Claimed"),
@@ -169,22 +175,29 @@ async fn a_missing_mailbox_is_reported_and_used_once_it_is_there() -> Result<()>
 
 #[tokio::test]
 async fn a_namespace_that_the_cluster_lacks_is_reported_and_used_once_it_is_there() -> Result<()> {
-    let scene = Scene::new("clusters-namespace").await?;
-    let server = Server::start(&scene.stage.servers.store, "no-namespace").await?;
+    let fixture = Fixture::new("clusters-namespace").await?;
+    let server = Server::start(&fixture.env.servers.store, "no-namespace").await?;
     let client = server.client().await?;
     definitions::install_for_agent(&client).await?;
     definitions::install_argo(&client).await?;
-    let mut member = scene.join("pull", &server).await?;
-    scene.start_agent(&mut member, 30).await?;
-    scene.submit("hello", &member).await?;
-    until(
-        &scene.workflows(),
+    let mut member = fixture.join("pull", &server).await?;
+    fixture.start_agent(&mut member, 30).await?;
+    fixture.submit("hello", &member).await?;
+    let told = until(
+        &fixture.workflows(),
         "hello",
         "it says that the namespace is missing",
         |workflow| says(workflow, "Dispatched", "False", "NamespaceMissing"),
     )
     .await?;
-    create_namespace(&client, &scene.namespace).await?;
+    assert_eq!(
+        (phase(&told), message(&told)),
+        (
+            "Pending",
+            "NamespaceMissing: namespace clusters-namespace is not on clusters-namespace-pull; create it there, and the run starts"
+        )
+    );
+    create_namespace(&client, &fixture.namespace).await?;
     until(
         &member.workflows(),
         "hello",
@@ -192,13 +205,19 @@ async fn a_namespace_that_the_cluster_lacks_is_reported_and_used_once_it_is_ther
         |_| true,
     )
     .await?;
+    member.argo().start("hello").await?;
+    let running = until(&fixture.workflows(), "hello", "it runs", |workflow| {
+        phase(workflow) == "Running"
+    })
+    .await?;
+    assert_eq!(message(&running), "");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_s3_that_does_not_answer_is_reported_on_the_cluster_and_workflows_go_on() -> Result<()> {
-    let scene = Scene::new("clusters-s3").await?;
-    let mut member = scene.join("pull", &scene.stage.servers.wecs[0]).await?;
+    let fixture = Fixture::new("clusters-s3").await?;
+    let mut member = fixture.join("pull", &fixture.env.servers.wecs[0]).await?;
     let endpoint = format!("127.0.0.1:{}", free_port()?);
     let repository = format!(
         "s3: {{endpoint: '{endpoint}', bucket: b, insecure: true, accessKeySecret: {{name: s3, key: k}}, secretKeySecret: {{name: s3, key: k}}}}"
@@ -208,16 +227,16 @@ async fn an_s3_that_does_not_answer_is_reported_on_the_cluster_and_workflows_go_
         ..ConfigMap::default()
     };
     config.metadata.name = Some("workflow-controller-configmap".to_owned());
-    create(&Api::namespaced(member.wec.clone(), &scene.namespace), &config).await?;
+    create(&Api::namespaced(member.wec.clone(), &fixture.namespace), &config).await?;
     let mut secret = Secret {
         string_data: Some(BTreeMap::from([("k".to_owned(), "v".to_owned())])),
         ..Secret::default()
     };
     secret.metadata.name = Some("s3".to_owned());
-    create(&Api::namespaced(member.wec.clone(), &scene.namespace), &secret).await?;
-    scene.start_agent(&mut member, 30).await?;
+    create(&Api::namespaced(member.wec.clone(), &fixture.namespace), &secret).await?;
+    fixture.start_agent(&mut member, 30).await?;
     let cluster = until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it says that the bucket does not answer",
         |cluster| {
@@ -236,15 +255,15 @@ async fn an_s3_that_does_not_answer_is_reported_on_the_cluster_and_workflows_go_
         message.is_some_and(|known| known.message.contains(&endpoint)),
         "the message names the address"
     );
-    scene.round_trip("hello", &member).await
+    fixture.round_trip("hello", &member).await
 }
 
 #[tokio::test]
 async fn a_cluster_without_an_artifact_repository_is_reported() -> Result<()> {
-    let scene = Scene::new("clusters-no-s3").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("clusters-no-s3").await?;
+    let member = fixture.pull().await?;
     until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it says that there is none",
         |cluster| {
@@ -258,30 +277,30 @@ async fn a_cluster_without_an_artifact_repository_is_reported() -> Result<()> {
 
 #[tokio::test]
 async fn a_run_whose_cluster_leaves_the_inventory_says_so_and_goes_on() -> Result<()> {
-    let scene = Scene::new("clusters-gone").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("clusters-gone").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
-    scene
+    fixture
         .clusters()
         .delete(&member.cluster, &DeleteParams::default())
         .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that its cluster is gone",
         |workflow| says(workflow, "ClusterReachable", "False", "ClusterGone"),
     )
     .await?;
     member.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "its end is shown", |workflow| {
+    until(&fixture.workflows(), "hello", "its end is shown", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -290,23 +309,23 @@ async fn a_run_whose_cluster_leaves_the_inventory_says_so_and_goes_on() -> Resul
 
 #[tokio::test]
 async fn a_hosted_agent_whose_secret_goes_stops_and_comes_back_with_it() -> Result<()> {
-    let scene = Scene::new("clusters-secret").await?;
-    let member = scene.push().await?;
-    let secrets: Api<Secret> = Api::namespaced(scene.control.clone(), CONTROLLER_NAMESPACE);
+    let fixture = Fixture::new("clusters-secret").await?;
+    let member = fixture.push().await?;
+    let secrets: Api<Secret> = Api::namespaced(fixture.control.clone(), CONTROLLER_NAMESPACE);
     let secret = secrets.get(&member.cluster).await?;
     secrets.delete(&member.cluster, &DeleteParams::default()).await?;
-    // Another cluster's Secret, handled after the deletion.
-    let other = scene.join("other", &scene.stage.servers.wecs[1]).await?;
+    // Another cluster's Secret, which is handled after the deletion.
+    let other = fixture.join("other", &fixture.env.servers.wecs[1]).await?;
     create(
         &secrets,
         &kubeconfig_secret(&other.cluster, std::fs::read(&other.kubeconfig)?),
     )
     .await?;
-    scene.round_trip("sentinel", &other).await?;
-    scene.submit("hello", &member).await?;
-    let work = work_name(&scene.workflows().get("hello").await?);
+    fixture.round_trip("sentinel", &other).await?;
+    fixture.submit("hello", &member).await?;
+    let work = work_name(&fixture.workflows().get("hello").await?);
     until(&member.works(), &work, "it waits in the mailbox", |_| true).await?;
-    scene.round_trip("second-sentinel", &other).await?;
+    fixture.round_trip("second-sentinel", &other).await?;
     assert!(
         member.workflows().get_opt("hello").await?.is_none(),
         "the agent has not stopped"
@@ -329,25 +348,25 @@ async fn a_hosted_agent_whose_secret_goes_stops_and_comes_back_with_it() -> Resu
 
 #[tokio::test]
 async fn a_kubeconfig_that_opens_a_file_is_refused_by_name_until_it_is_mended() -> Result<()> {
-    let scene = Scene::new("clusters-refused").await?;
-    let member = scene.join("refused", &scene.stage.servers.wecs[1]).await?;
-    let secrets: Api<Secret> = Api::namespaced(scene.control.clone(), CONTROLLER_NAMESPACE);
+    let fixture = Fixture::new("clusters-refused").await?;
+    let member = fixture.join("refused", &fixture.env.servers.wecs[1]).await?;
+    let secrets: Api<Secret> = Api::namespaced(fixture.control.clone(), CONTROLLER_NAMESPACE);
     let good = std::fs::read_to_string(&member.kubeconfig)?;
     let opening = good.replace("token:", "tokenFile:");
     assert_ne!(opening, good);
     let mut secret = create(&secrets, &kubeconfig_secret(&member.cluster, opening.into())).await?;
     let told = format!(
-        "Secret {CONTROLLER_NAMESPACE}/{}: users[lab].user.tokenFile opens a file; write token instead",
+        "Secret {CONTROLLER_NAMESPACE}/{}: users[lab].user.tokenFile opens a file; use token instead",
         member.cluster
     );
     eventually("the log names the Secret and the field", async || {
-        Ok(scene.stage.controller.log()?.contains(&told))
+        Ok(fixture.env.controller.log()?.contains(&told))
     })
     .await?;
     secret.data = kubeconfig_secret(&member.cluster, good.into()).data;
     secrets
         .replace(&member.cluster, &PostParams::default(), &secret)
         .await?;
-    scene.round_trip("mended", &member).await?;
+    fixture.round_trip("mended", &member).await?;
     Ok(())
 }

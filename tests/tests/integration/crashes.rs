@@ -1,4 +1,5 @@
-//! Controller and agent are killed again and again while many Workflows run: each starts once, and all end as they ended.
+//! Controller and agent are killed again and again while many Workflows run. Each starts once, and
+//! the final status of each is shown.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +10,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use argosy_api::{Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, Stage, argo,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv, fake_argo,
+    fixture::work_name,
     objects::{self, create, phase},
-    scene::work_name,
     waiting::until,
 };
 use futures::{StreamExt, pin_mut};
@@ -28,8 +29,8 @@ const WORKFLOWS: usize = 30;
 /// UIDs of the objects that were seen, by name.
 pub(super) type Births = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
-/// Plays Argo for every Workflow of the scene on the cluster: starts it, ends it, and deletes every second one, as a TTL
-/// does.
+/// Plays Argo for every Workflow of the fixture on the cluster: starts it, ends it, and deletes every
+/// second one, as a TTL does.
 pub(super) async fn play(member: Arc<Member>, births: Births) -> Result<()> {
     let events = watcher(member.workflows(), watcher::Config::default());
     pin_mut!(events);
@@ -54,7 +55,7 @@ pub(super) async fn play(member: Arc<Member>, births: Births) -> Result<()> {
 
 async fn play_one(member: &Member, object: &Workflow) -> Result<()> {
     let name = object.name_any();
-    // The event may be older than what was done on an earlier one.
+    // The event may be older than the last write for an earlier event.
     let Some(now) = member.workflows().get_opt(&name).await? else {
         return Ok(());
     };
@@ -88,7 +89,7 @@ pub(super) fn outcome_of(name: &str) -> &'static str {
     }
 }
 
-/// Numbers that look random; the same seed gives the same ones.
+/// Pseudo-random numbers; the same seed gives the same ones.
 struct Dice(u64);
 
 impl Dice {
@@ -107,13 +108,13 @@ fn seed() -> Result<u64> {
     }
 }
 
-/// Kills one of the two at random moments, often in the middle of a start.
-async fn kill_at_random(scene: Scene, member: Arc<Member>, seed: u64) -> Result<()> {
+/// Kills the controller or the agent at random moments, often during a start.
+async fn kill_at_random(fixture: Fixture, member: Arc<Member>, seed: u64) -> Result<()> {
     let mut dice = Dice(seed);
     loop {
         tokio::time::sleep(Duration::from_millis(dice.roll(400))).await;
         let victim = if dice.roll(2) == 0 {
-            &scene.stage.controller
+            &fixture.env.controller
         } else {
             member.agent()?
         };
@@ -126,20 +127,20 @@ async fn kill_at_random(scene: Scene, member: Arc<Member>, seed: u64) -> Result<
 #[tokio::test]
 async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() -> Result<()> {
     let seed = seed()?;
-    let scene = Scene::on(Stage::own("crashes").await?, "crashes").await?;
-    let (pull, push) = (Arc::new(scene.pull().await?), Arc::new(scene.push().await?));
+    let fixture = Fixture::on(TestEnv::own("crashes").await?, "crashes").await?;
+    let (pull, push) = (Arc::new(fixture.pull().await?), Arc::new(fixture.push().await?));
     let births = Births::default();
     let mut tasks = JoinSet::new();
     tasks.spawn(play(pull.clone(), births.clone()));
     tasks.spawn(play(push.clone(), births.clone()));
     let mut killer = JoinSet::new();
-    killer.spawn(kill_at_random(scene.clone(), pull.clone(), seed));
+    killer.spawn(kill_at_random(fixture.clone(), pull.clone(), seed));
 
     let submitted = async {
         for number in 0..WORKFLOWS {
             let member = if number % 3 == 0 { &push } else { &pull };
             let name = format!("run-{number}");
-            create(&scene.workflows(), &objects::workflow(&name, &member.cluster)).await?;
+            create(&fixture.workflows(), &objects::workflow(&name, &member.cluster)).await?;
             tokio::time::sleep(Duration::from_millis(60)).await;
         }
         anyhow::Ok(())
@@ -147,21 +148,21 @@ async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() ->
     submitted.await?;
     for number in 0..WORKFLOWS {
         let name = format!("run-{number}");
-        until(&scene.workflows(), &name, "its end is shown", |workflow| {
+        until(&fixture.workflows(), &name, "its end is shown", |workflow| {
             phase(workflow) == outcome_of(&name)
         })
         .await
         .with_context(|| format!("ARGOSY_SEED={seed}"))?;
     }
     killer.abort_all();
-    scene.stage.controller.restart().await?;
+    fixture.env.controller.restart().await?;
     pull.agent()?.restart().await?;
     if let Some(ended) = tasks.try_join_next() {
         ended??;
     }
     for number in 0..WORKFLOWS {
         settled(
-            &scene,
+            &fixture,
             if number % 3 == 0 { &push } else { &pull },
             &format!("run-{number}"),
         )
@@ -180,11 +181,12 @@ async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() ->
     Ok(())
 }
 
-/// What must be left of a run: its whole status, a record, and an object that is let go or gone.
-pub(super) async fn settled(scene: &Scene, member: &Member, name: &str) -> Result<()> {
-    let workflow = scene.workflows().get(name).await?;
+/// Checks the final state of a run: a complete status, a record, and an object that is released or
+/// gone.
+pub(super) async fn settled(fixture: &Fixture, member: &Member, name: &str) -> Result<()> {
+    let workflow = fixture.workflows().get(name).await?;
     let mut status = workflow.status.clone().unwrap_or_default();
-    let mut wanted = argo::ended(name, outcome_of(name));
+    let mut wanted = fake_argo::ended(name, outcome_of(name));
     for status in [&mut status, &mut wanted] {
         if let Some(fields) = status.as_object_mut() {
             fields.remove("conditions");
@@ -204,7 +206,7 @@ pub(super) async fn settled(scene: &Scene, member: &Member, name: &str) -> Resul
         "{name}"
     );
     if is_deleted_after(name) {
-        argosy_tests::lab::waiting::until_gone(&member.workflows(), name, "the object is gone").await
+        argosy_tests::testenv::waiting::until_gone(&member.workflows(), name, "the object is gone").await
     } else {
         until(&member.workflows(), name, "the object is let go", |object| {
             object.finalizers().is_empty()

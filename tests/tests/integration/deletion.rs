@@ -1,11 +1,11 @@
-//! Deletion: only a seen deletion deletes, and the Workflow goes last.
+//! Deletion: only an observed deletion deletes the object, and the Workflow goes last.
 
 use anyhow::Result;
 use argosy_api::{Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
+    fixture::work_name,
     objects::phase,
-    scene::work_name,
     waiting::{until, until_gone},
 };
 use kube::{
@@ -16,20 +16,20 @@ use serde_json::json;
 
 #[tokio::test]
 async fn deleting_a_workflow_deletes_its_object_first_and_waits_for_an_agent_that_is_away() -> Result<()> {
-    let scene = Scene::new("deletion-wds").await?;
-    let member = scene.pull().await?;
-    let other = scene.push().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("deletion-wds").await?;
+    let member = fixture.pull().await?;
+    let other = fixture.push().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
     member.agent()?.kill()?;
-    scene
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
@@ -40,9 +40,9 @@ async fn deleting_a_workflow_deletes_its_object_first_and_waits_for_an_agent_tha
         |work| work.metadata.deletion_timestamp.is_some(),
     )
     .await?;
-    scene.round_trip("meanwhile", &other).await?;
+    fixture.round_trip("meanwhile", &other).await?;
     assert!(
-        scene.workflows().get_opt("hello").await?.is_some(),
+        fixture.workflows().get_opt("hello").await?.is_some(),
         "the Workflow went before its object"
     );
     assert!(
@@ -62,7 +62,7 @@ async fn deleting_a_workflow_deletes_its_object_first_and_waits_for_an_agent_tha
         "the object is gone from the cluster",
     )
     .await?;
-    until_gone(&scene.workflows(), "hello", "the Workflow is gone").await?;
+    until_gone(&fixture.workflows(), "hello", "the Workflow is gone").await?;
     assert!(member.works().get_opt(&work_name(&workflow)).await?.is_none());
     assert!(member.reports().get_opt(&work_name(&workflow)).await?.is_none());
     let record = member.records().get(&work_name(&workflow)).await?;
@@ -72,16 +72,16 @@ async fn deleting_a_workflow_deletes_its_object_first_and_waits_for_an_agent_tha
 
 #[tokio::test]
 async fn a_hosted_agent_deletes_too_and_a_new_workflow_of_the_same_name_is_another_run() -> Result<()> {
-    let scene = Scene::new("deletion-push").await?;
-    let member = scene.push().await?;
-    let (_, first) = scene.dispatch("hello", &member).await?;
-    scene
+    let fixture = Fixture::new("deletion-push").await?;
+    let member = fixture.push().await?;
+    let (_, first) = fixture.dispatch("hello", &member).await?;
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
-    until_gone(&scene.workflows(), "hello", "the Workflow is gone").await?;
+    until_gone(&fixture.workflows(), "hello", "the Workflow is gone").await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
-    let (_, second) = scene.dispatch("hello", &member).await?;
+    let (_, second) = fixture.dispatch("hello", &member).await?;
     assert_ne!(
         first.labels()[names::ORIGIN_UID_LABEL],
         second.labels()[names::ORIGIN_UID_LABEL]
@@ -91,25 +91,25 @@ async fn a_hosted_agent_deletes_too_and_a_new_workflow_of_the_same_name_is_anoth
 
 #[tokio::test]
 async fn a_workflow_that_has_ended_can_be_deleted_with_everything_of_it() -> Result<()> {
-    let scene = Scene::new("deletion-ended").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("deletion-ended").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
-    scene
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
-    until_gone(&scene.workflows(), "hello", "the Workflow is gone").await?;
+    until_gone(&fixture.workflows(), "hello", "the Workflow is gone").await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     assert!(member.works().get_opt(&work_name(&workflow)).await?.is_none());
     Ok(())
 }
 
-/// Takes the ManifestWork away without anybody seeing a `deletionTimestamp`, as an ITS that is restored from a backup does.
+/// Deletes the ManifestWork so that nobody sees a `deletionTimestamp`, as a restored ITS does.
 async fn lose(member: &Member, work: &str) -> Result<()> {
     let lift = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     member.works().patch(work, &PatchParams::default(), &lift).await?;
@@ -117,16 +117,16 @@ async fn lose(member: &Member, work: &str) -> Result<()> {
     Ok(())
 }
 
-/// The object is the same as ever, and its run still comes back.
-async fn is_untouched(scene: &Scene, member: &Member, object: &Workflow) -> Result<()> {
-    scene.round_trip("sentinel", member).await?;
+/// Checks that the object is unchanged, and that the status of its run still comes back.
+async fn is_untouched(fixture: &Fixture, member: &Member, object: &Workflow) -> Result<()> {
+    fixture.round_trip("sentinel", member).await?;
     let still = member.workflows().get("hello").await?;
     assert_eq!(
         (still.uid(), still.resource_version()),
         (object.uid(), object.resource_version())
     );
     member.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "it ends as ever", |workflow| {
+    until(&fixture.workflows(), "hello", "it ends as ever", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -135,9 +135,9 @@ async fn is_untouched(scene: &Scene, member: &Member, object: &Workflow) -> Resu
 
 #[tokio::test]
 async fn a_manifest_work_that_is_merely_gone_deletes_nothing() -> Result<()> {
-    let scene = Scene::new("deletion-absence").await?;
-    let member = scene.pull().await?;
-    let (workflow, object) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("deletion-absence").await?;
+    let member = fixture.pull().await?;
+    let (workflow, object) = fixture.dispatch("hello", &member).await?;
     let work = work_name(&workflow);
     let applied = until(&member.works(), &work, "it is applied", |work| {
         work.status.is_some()
@@ -152,25 +152,25 @@ async fn a_manifest_work_that_is_merely_gone_deletes_nothing() -> Result<()> {
     )
     .await?;
     assert!(again.finalizers().contains(&names::AGENT_FINALIZER.to_owned()));
-    is_untouched(&scene, &member, &object).await
+    is_untouched(&fixture, &member, &object).await
 }
 
 #[tokio::test]
 async fn an_agent_that_starts_before_an_empty_mailbox_deletes_nothing() -> Result<()> {
-    let scene = Scene::on(Stage::own("deletion-empty").await?, "deletion-empty").await?;
-    let member = scene.pull().await?;
-    let (workflow, object) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::on(TestEnv::own("deletion-empty").await?, "deletion-empty").await?;
+    let member = fixture.pull().await?;
+    let (workflow, object) = fixture.dispatch("hello", &member).await?;
     let work = work_name(&workflow);
     until(&member.works(), &work, "it is applied", |work| {
         work.status.is_some()
     })
     .await?;
-    scene.stage.controller.kill()?;
+    fixture.env.controller.kill()?;
     member.agent()?.kill()?;
     lose(&member, &work).await?;
-    // It has listed everything and begun to act on it when this returns.
+    // When this returns, the agent has listed everything and begun to act on it.
     member.agent()?.start_again().await?;
-    scene.stage.controller.start_again().await?;
+    fixture.env.controller.start_again().await?;
     until(
         &member.works(),
         &work,
@@ -178,5 +178,5 @@ async fn an_agent_that_starts_before_an_empty_mailbox_deletes_nothing() -> Resul
         |_| true,
     )
     .await?;
-    is_untouched(&scene, &member, &object).await
+    is_untouched(&fixture, &member, &object).await
 }

@@ -1,18 +1,21 @@
-//! A Workflow on its way to a cluster: what arrives there, and what stands on the control cluster.
+//! The dispatch of a Workflow to a cluster: the object there, and the Workflow on the control
+//! cluster.
+
+use std::fs;
 
 use anyhow::Result;
 use argosy_api::names;
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
+    fixture::work_name,
     objects::{self, create, phase, says},
-    scene::work_name,
     waiting::until,
 };
-use kube::ResourceExt;
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
-/// Everything that a dispatched Workflow must look like, on both ends.
-async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
+/// Checks all fields of a dispatched Workflow on both sides.
+async fn is_dispatched_to(fixture: &Fixture, member: &Member) -> Result<()> {
     let mut workflow = objects::workflow("hello", &member.cluster);
     workflow.labels_mut().insert("team".to_owned(), "blue".to_owned());
     workflow
@@ -21,7 +24,7 @@ async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
     workflow
         .annotations_mut()
         .insert(names::ARGO_LAST_SEEN_ANNOTATION.to_owned(), "7".to_owned());
-    let created = create(&scene.workflows(), &workflow).await?;
+    let created = create(&fixture.workflows(), &workflow).await?;
     let uid = created.uid().unwrap_or_default();
 
     let object = until(
@@ -47,7 +50,7 @@ async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
     assert_eq!(object.annotations()[names::ATTEMPT_ANNOTATION], "1");
     assert_eq!(object.finalizers(), [names::AGENT_FINALIZER]);
 
-    let held = until(&scene.workflows(), "hello", "the claim stands", |workflow| {
+    let held = until(&fixture.workflows(), "hello", "the claim stands", |workflow| {
         says(workflow, "Dispatched", "True", "Claimed")
     })
     .await?;
@@ -85,14 +88,37 @@ async fn is_dispatched_to(scene: &Scene, member: &Member) -> Result<()> {
 
 #[tokio::test]
 async fn a_workflow_reaches_a_cluster_whose_agent_pulls() -> Result<()> {
-    let scene = Scene::new("dispatch-pull").await?;
-    let member = scene.pull().await?;
-    is_dispatched_to(&scene, &member).await
+    let fixture = Fixture::new("dispatch-pull").await?;
+    let member = fixture.pull().await?;
+    is_dispatched_to(&fixture, &member).await
 }
 
 #[tokio::test]
 async fn a_workflow_reaches_a_cluster_whose_agent_the_controller_hosts() -> Result<()> {
-    let scene = Scene::new("dispatch-push").await?;
-    let member = scene.push().await?;
-    is_dispatched_to(&scene, &member).await
+    let fixture = Fixture::new("dispatch-push").await?;
+    let member = fixture.push().await?;
+    is_dispatched_to(&fixture, &member).await
+}
+
+#[tokio::test]
+async fn a_hosted_agent_marks_what_it_creates_for_the_argo_of_its_cluster_and_tells_nobody() -> Result<()> {
+    let fixture = Fixture::new("dispatch-instance").await?;
+    let member = fixture.join("push", &fixture.env.servers.wecs[1]).await?;
+    let mut secret = objects::kubeconfig_secret(&member.cluster, fs::read(&member.kubeconfig)?);
+    let instance = (names::ARGO_INSTANCE_ANNOTATION.to_owned(), "there".to_owned());
+    secret.metadata.annotations = Some([instance].into());
+    create(
+        &Api::namespaced(fixture.control.clone(), objects::CONTROLLER_NAMESPACE),
+        &secret,
+    )
+    .await?;
+    let (_, object) = fixture.dispatch("marked", &member).await?;
+    assert_eq!(object.labels()[names::ARGO_INSTANCE_LABEL], "there");
+    member.argo().finish("marked", "Succeeded").await?;
+    let shown = until(&fixture.workflows(), "marked", "its end is shown", |workflow| {
+        phase(workflow) == "Succeeded"
+    })
+    .await?;
+    assert!(!shown.labels().contains_key(names::ARGO_INSTANCE_LABEL));
+    Ok(())
 }

@@ -1,19 +1,21 @@
-//! `argosy doctor`: every link of the way is broken for real, and the check of that link says so.
+//! `argosy doctor`: every link of the chain is really broken, and the check of that link reports
+//! it.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use argosy_api::names;
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     admission::{eventually, until_held},
     binaries::{WebhookSettings, argosy},
-    definitions, mailbox,
+    charts, definitions,
+    env::LONG,
+    fixture::conditions,
+    mailbox,
     objects::{self, CONTROLLER_NAMESPACE, create, create_namespace, kubeconfig_secret},
     s3::S3,
-    scene::conditions,
     server::Server,
-    stage::LONG,
     waiting::until,
 };
 use k8s_openapi::{
@@ -33,7 +35,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// What was said, by check, after the cluster and a slash where it is about one.
+/// The findings by check. The name of a cluster and a slash precede a check of that cluster.
 struct Said {
     code: Option<i32>,
     findings: BTreeMap<String, Vec<(String, String)>>,
@@ -60,7 +62,7 @@ impl Said {
         })
     }
 
-    /// Whether `check` ended so, with `words`.
+    /// True if `check` has this outcome, with a message that contains `words`.
     fn has(&self, check: &str, outcome: &str, words: &str) -> bool {
         let found = self.findings.get(check).into_iter().flatten();
         found
@@ -112,17 +114,17 @@ async fn add_node(wec: &Client, is_cordoned: bool) -> Result<()> {
     Ok(())
 }
 
-async fn wec(stage: &Stage, name: &str) -> Result<(Server, Client)> {
-    let server = Server::start(&stage.servers.store, name).await?;
+async fn wec(env: &TestEnv, name: &str) -> Result<(Server, Client)> {
+    let server = Server::start(&env.servers.store, name).await?;
     let client = server.client().await?;
     definitions::install_for_agent(&client).await?;
     Ok((server, client))
 }
 
-/// A fleet of one cluster where everything is as it should be. Its API server, its S3 and its agent live as long as this.
+/// A fleet of one healthy cluster. Its API server, S3 server and agent live as long as this value.
 struct Fleet {
-    stage: Arc<Stage>,
-    scene: Scene,
+    env: Arc<TestEnv>,
+    fixture: Fixture,
     member: Member,
     s3: S3,
     _wec: Server,
@@ -130,14 +132,15 @@ struct Fleet {
 
 impl Fleet {
     async fn new(name: &str) -> Result<Self> {
-        let stage = Stage::own_with(name, &WebhookSettings::behind("webhook", LONG)?).await?;
-        let control = stage.control.client().await?;
-        // There are no nodes that would route to a Service, so it is another name of this host.
+        let env = TestEnv::own_with(name, &WebhookSettings::behind("webhook", LONG)?).await?;
+        let control = env.control.client().await?;
+        // No node routes to a Service, so the Service is an alias of this host.
         let service: Service = serde_json::from_value(json!({
             "metadata": { "name": "webhook" },
             "spec": { "type": "ExternalName", "externalName": "localhost" },
         }))?;
         create(&Api::namespaced(control.clone(), CONTROLLER_NAMESPACE), &service).await?;
+        charts::apply(&env.control, &["members.yaml"], &format!(r#"wdsName="{name}""#))?;
         let s3 = S3::start().await?;
         create_namespace(&control, "argo").await?;
         s3.configure(&control, "argo").await?;
@@ -145,27 +148,27 @@ impl Fleet {
         deployment(&control, CONTROLLER_NAMESPACE, "argosy-controller", version, 1).await?;
         deployment(&control, "argo", "workflow-controller", "v3.7.15", 1).await?;
 
-        let scene = Scene::on(stage.clone(), name).await?;
-        let (server, client) = wec(&stage, &format!("{name}-wec")).await?;
+        let fixture = Fixture::on(env.clone(), name).await?;
+        let (server, client) = wec(&env, &format!("{name}-wec")).await?;
         definitions::install_argo(&client).await?;
         create_namespace(&client, name).await?;
         s3.configure(&client, name).await?;
         deployment(&client, name, "workflow-controller", "v3.7.15", 1).await?;
         add_node(&client, false).await?;
-        let mut member = scene.join("good", &server).await?;
-        scene.start_agent(&mut member, 3).await?;
-        until_held(&scene, &member).await?;
+        let mut member = fixture.join("good", &server).await?;
+        fixture.start_agent(&mut member, 3).await?;
+        until_held(&fixture, &member).await?;
         let is_described = |cluster: &_| conditions(cluster).contains_key("ArtifactRepositoryReady");
         until(
-            &scene.clusters(),
+            &fixture.clusters(),
             &member.cluster,
             "it is described",
             is_described,
         )
         .await?;
         Ok(Self {
-            stage,
-            scene,
+            env,
+            fixture,
             member,
             s3,
             _wec: server,
@@ -173,7 +176,7 @@ impl Fleet {
     }
 
     async fn said(&self, rest: &[&str]) -> Result<Said> {
-        Said::by(self.stage.control.kubeconfig(), rest).await
+        Said::by(self.env.control.kubeconfig(), rest).await
     }
 
     async fn patch<K>(&self, api: Api<K>, name: &str, patch: Value) -> Result<()>
@@ -198,15 +201,15 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
         well.findings
     );
     assert_eq!(well.code, Some(0));
-    well.assert("webhook", "ok", "its CA is the one that signs");
+    well.assert("webhook", "ok", "trusts its CA");
     well.assert("webhook-answers", "ok", "answers");
     well.assert("artifacts", "ok", "was written and read back");
     well.assert("doctor-good/argo", "ok", "v3.7.15");
     well.assert("doctor-good/kubeconfig", "skipped", "pull");
 
-    // Nobody puts back any more what is broken from here on.
-    fleet.stage.controller.kill()?;
-    let (stage, control) = (&fleet.stage, &fleet.scene.control);
+    // From here on, no controller restores the objects that the test breaks.
+    fleet.env.controller.kill()?;
+    let (env, control) = (&fleet.env, &fleet.fixture.control);
     let gone = fleet.said(&[]).await?;
     assert_eq!(gone.code, Some(1));
     gone.assert("webhook-answers", "failed", "does not answer");
@@ -217,8 +220,8 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
         .as_mut()
         .and_then(|webhooks| webhooks.first_mut())
         .context("a webhook")?;
-    // The lab's own certificate: a CA as good as any other.
-    let kubeconfig = kube::config::Kubeconfig::read_from(stage.control.kubeconfig())?;
+    // The environment's own certificate is a valid CA that did not sign the webhook's certificate.
+    let kubeconfig = kube::config::Kubeconfig::read_from(env.control.kubeconfig())?;
     let known = kubeconfig
         .clusters
         .first()
@@ -242,19 +245,22 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
     deployment(control, "argo", "workflow-controller", "", 0).await?;
     let broken = fleet.said(&[]).await?;
     broken.assert("webhook", "failed", "trusts another CA");
-    broken.assert("admission-policies", "failed", "argosy-hold refuses nothing");
-    broken.assert("policies", "failed", "has not looked at BindingPolicy unseen");
+    broken.assert("admission-policies", "failed", "argosy-hold has no effect");
+    broken.assert("policies", "failed", "has not processed BindingPolicy unseen");
     broken.assert("controller", "failed", "has no ready pod");
     broken.assert("local-argo", "warning", "has no ready pod");
 
     webhooks.delete("argosy", &DeleteParams::default()).await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(control.clone());
-    policies.delete("argosy-create", &DeleteParams::default()).await?;
+    for policy in ["argosy-create", "argosy-members"] {
+        policies.delete(policy, &DeleteParams::default()).await?;
+    }
     fleet.s3.kill()?;
     let bare = fleet.said(&[]).await?;
     bare.assert("webhook", "failed", "argosy is missing");
     bare.assert("webhook-answers", "skipped", "no webhook");
     bare.assert("admission-policies", "failed", "argosy-create is missing");
+    bare.assert("members-policy", "failed", "argosy-members is missing");
     bare.assert("artifacts", "failed", &fleet.s3.endpoint);
 
     let definitions: Api<CustomResourceDefinition> = Api::all(control.clone());
@@ -280,7 +286,7 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
         "lacks the field spec.downsync.statusCollectors",
     );
 
-    stage.control.kill()?;
+    env.control.kill()?;
     let away = fleet.said(&[]).await?;
     assert_eq!(away.code, Some(2));
     away.assert("control-cluster", "skipped", "cannot reach the control cluster");
@@ -291,18 +297,18 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
 #[tokio::test]
 async fn what_is_wrong_with_a_cluster_is_said_of_that_cluster() -> Result<()> {
     let fleet = Fleet::new("doctor-clusters").await?;
-    let (scene, control) = (&fleet.scene, &fleet.scene.control);
+    let (fixture, control) = (&fleet.fixture, &fleet.fixture.control);
     let nobody = fleet.said(&["--cluster", "nobody"]).await?;
     assert_eq!(nobody.code, Some(1));
     nobody.assert("clusters", "failed", "there is no ManagedCluster nobody");
 
-    // Without Argo, without an artifact repository, and with its only node cordoned.
-    let (server, client) = wec(&fleet.stage, "doctor-ill").await?;
+    // A cluster without Argo, without an artifact repository, and with its only node cordoned.
+    let (server, client) = wec(&fleet.env, "doctor-ill").await?;
     add_node(&client, true).await?;
-    let mut ill = scene.join("ill", &server).await?;
-    scene.start_agent(&mut ill, 3).await?;
+    let mut ill = fixture.join("ill", &server).await?;
+    fixture.start_agent(&mut ill, 3).await?;
     let is_described = |cluster: &_| conditions(cluster).contains_key("ArtifactRepositoryReady");
-    until(&scene.clusters(), &ill.cluster, "it is described", is_described).await?;
+    until(&fixture.clusters(), &ill.cluster, "it is described", is_described).await?;
     let only_ill = ["--cluster", ill.cluster.as_str(), "--stuck-after", "1s"];
     let said = fleet.said(&only_ill).await?;
     assert_eq!(said.code, Some(1));
@@ -310,7 +316,7 @@ async fn what_is_wrong_with_a_cluster_is_said_of_that_cluster() -> Result<()> {
     said.assert(&of_ill("argo"), "failed", "install Argo Workflows there");
     said.assert(&of_ill("artifacts"), "failed", "NotConfigured");
     said.assert(&of_ill("capacity"), "failed", "no node that takes pods");
-    said.assert(&of_ill("agent"), "ok", "its agent is of version");
+    said.assert(&of_ill("agent"), "ok", "its agent has version");
     assert!(
         !said
             .findings
@@ -327,7 +333,7 @@ async fn what_is_wrong_with_a_cluster_is_said_of_that_cluster() -> Result<()> {
     .await?;
     let claims =
         json!({ "status": { "clusterClaims": [{ "name": names::AGENT_VERSION_CLAIM, "value": "0.0.1" }] } });
-    let clusters = scene.clusters();
+    let clusters = fixture.clusters();
     clusters
         .patch_status(&ill.cluster, &PatchParams::default(), &Patch::Merge(claims))
         .await?;
@@ -349,9 +355,9 @@ async fn what_is_wrong_with_a_cluster_is_said_of_that_cluster() -> Result<()> {
         Ok([
             ("lease", "failed", "LeaseExpired"),
             ("accepted", "failed", "has not accepted"),
-            ("agent", "warning", "is of version 0.0.1"),
-            ("kubeconfig", "failed", "holds no kubeconfig"),
-            ("works", "failed", "unheard nothing was heard"),
+            ("agent", "warning", "has version 0.0.1"),
+            ("kubeconfig", "failed", "contains no valid kubeconfig"),
+            ("works", "failed", "unheard: no report for"),
         ]
         .iter()
         .all(|(check, outcome, words)| said.has(&of_ill(check), outcome, words)))
@@ -368,8 +374,8 @@ async fn what_is_wrong_with_a_cluster_is_said_of_that_cluster() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_without_rights_at_the_hub_is_told_what_it_lacks() -> Result<()> {
-    let stage = Stage::shared().await?;
-    let hub = Server::start_restricted(&stage.servers.store, "doctor-rights").await?;
+    let env = TestEnv::shared().await?;
+    let hub = Server::start_restricted(&env.servers.store, "doctor-rights").await?;
     let client = hub.client().await?;
     definitions::install_on_control(&client).await?;
     create(&Api::all(client.clone()), &objects::managed_cluster("one")).await?;
@@ -399,7 +405,7 @@ async fn an_agent_without_rights_at_the_hub_is_told_what_it_lacks() -> Result<()
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "argosy.dev:agent:one" }],
     }))?;
     create(&Api::all(client.clone()), &binding).await?;
-    // Authorisers learn of roles some moments later.
+    // Authorizers receive roles some moments later.
     eventually("one right is lacking", async || {
         let said = Said::by(hub.kubeconfig(), &[]).await?;
         Ok(said.has(
@@ -417,7 +423,7 @@ async fn an_agent_without_rights_at_the_hub_is_told_what_it_lacks() -> Result<()
     roles.patch("agent", &PatchParams::default(), &more).await?;
     eventually("nothing is lacking", async || {
         let said = Said::by(hub.kubeconfig(), &[]).await?;
-        Ok(said.has("one/rights", "ok", "argosy.dev:agent:one may do"))
+        Ok(said.has("one/rights", "ok", "argosy.dev:agent:one has all permissions"))
     })
     .await?;
 

@@ -1,9 +1,10 @@
-//! Where a policy asks for every cluster, a Workflow has a run on each, with a status of its own, and is the sum of them.
+//! If a policy asks for every cluster, a Workflow has a run with its own status on each of them,
+//! and its status is the sum of these runs.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     admission::{eventually, is_held, try_unsuspended, unsuspended},
     objects::{self, condition, create, phase, says},
     waiting::{until, until_gone},
@@ -14,27 +15,27 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// The label by which the policy of [`everywhere`] selects.
+/// The label value that the policy of [`everywhere`] selects.
 const EVERYWHERE: &str = "everywhere";
 
 /// A policy that runs Workflows on every cluster with one of these names.
-async fn everywhere(scene: &Scene, clusters: &[&str]) -> Result<()> {
-    let name = format!("{}-everywhere", scene.namespace);
-    let mut policy: BindingPolicy = objects::policy(&name, &scene.namespace, EVERYWHERE)?;
+async fn everywhere(fixture: &Fixture, clusters: &[&str]) -> Result<()> {
+    let name = format!("{}-everywhere", fixture.namespace);
+    let mut policy: BindingPolicy = objects::policy(&name, &fixture.namespace, EVERYWHERE)?;
     policy.spec.cluster_selectors = serde_json::from_value(json!([
         { "matchExpressions": [{ "key": "name", "operator": "In", "values": clusters }] },
     ]))?;
     policy
         .annotations_mut()
         .insert(names::RUNS_ANNOTATION.to_owned(), names::EVERY_CLUSTER.to_owned());
-    create(&Api::all(scene.control.clone()), &policy).await?;
+    create(&Api::all(fixture.control.clone()), &policy).await?;
     Ok(())
 }
 
 /// Two clusters, and a policy for both.
-async fn both(scene: &Scene) -> Result<[Member; 2]> {
-    let members = [scene.pull().await?, scene.push().await?];
-    everywhere(scene, &[&members[0].cluster, &members[1].cluster]).await?;
+async fn both(fixture: &Fixture) -> Result<[Member; 2]> {
+    let members = [fixture.pull().await?, fixture.push().await?];
+    everywhere(fixture, &[&members[0].cluster, &members[1].cluster]).await?;
     Ok(members)
 }
 
@@ -52,15 +53,15 @@ async fn until_on(member: &Member) -> Result<Workflow> {
     .await
 }
 
-async fn patch(scene: &Scene, fields: Value) -> Result<Workflow> {
+async fn patch(fixture: &Fixture, fields: Value) -> Result<Workflow> {
     let params = PatchParams::default();
-    Ok(scene
+    Ok(fixture
         .workflows()
         .patch("hello", &params, &Patch::Merge(fields))
         .await?)
 }
 
-/// Waits until the field of every run's spec is this on its cluster.
+/// Waits until every run's spec on its cluster has this value in the field.
 async fn until_asked(members: &[Member], field: &str, value: &Value) -> Result<()> {
     for member in members {
         until(
@@ -76,12 +77,12 @@ async fn until_asked(members: &[Member], field: &str, value: &Value) -> Result<(
 
 #[tokio::test]
 async fn a_workflow_runs_on_every_cluster_and_is_the_sum_of_its_runs() -> Result<()> {
-    let scene = Scene::new("everywhere").await?;
-    let members = both(&scene).await?;
-    let parent = create(&scene.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
+    let fixture = Fixture::new("everywhere").await?;
+    let members = both(&fixture).await?;
+    let parent = create(&fixture.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
     for member in &members {
         let object = until_on(member).await?;
-        let run = scene.workflows().get(&run_on(member)).await?;
+        let run = fixture.workflows().get(&run_on(member)).await?;
         assert_eq!(
             Some(&object.labels()[names::ORIGIN_UID_LABEL]),
             run.uid().as_ref()
@@ -96,7 +97,7 @@ async fn a_workflow_runs_on_every_cluster_and_is_the_sum_of_its_runs() -> Result
         );
     }
     members[0].argo().start(&run_on(&members[0])).await?;
-    let running = until(&scene.workflows(), "hello", "it runs", |workflow| {
+    let running = until(&fixture.workflows(), "hello", "it runs", |workflow| {
         phase(workflow) == "Running"
     })
     .await?;
@@ -108,7 +109,7 @@ async fn a_workflow_runs_on_every_cluster_and_is_the_sum_of_its_runs() -> Result
         .finish(&run_on(&members[0]), "Succeeded")
         .await?;
     members[1].argo().finish(&run_on(&members[1]), "Failed").await?;
-    let ended = until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Failed"
     })
     .await?;
@@ -117,7 +118,7 @@ async fn a_workflow_runs_on_every_cluster_and_is_the_sum_of_its_runs() -> Result
     assert_eq!(status["finishedAt"], "2026-01-01T00:00:09Z");
     assert_eq!(status["message"], format!("Failed on {}", members[1].cluster));
     for (member, phase_there) in members.iter().zip(["Succeeded", "Failed"]) {
-        let run = scene.workflows().get(&run_on(member)).await?;
+        let run = fixture.workflows().get(&run_on(member)).await?;
         assert_eq!(phase(&run), phase_there);
         let status = run.status.unwrap_or_default();
         assert!(
@@ -130,25 +131,25 @@ async fn a_workflow_runs_on_every_cluster_and_is_the_sum_of_its_runs() -> Result
 
 #[tokio::test]
 async fn stop_reaches_every_run_and_deletion_takes_all_away() -> Result<()> {
-    let scene = Scene::new("everywhere-stop").await?;
-    let members = both(&scene).await?;
-    create(&scene.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
+    let fixture = Fixture::new("everywhere-stop").await?;
+    let members = both(&fixture).await?;
+    create(&fixture.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
     for member in &members {
         until_on(member).await?;
         member.argo().start(&run_on(member)).await?;
     }
-    patch(&scene, json!({ "spec": { "shutdown": "Stop" } })).await?;
+    patch(&fixture, json!({ "spec": { "shutdown": "Stop" } })).await?;
     until_asked(&members, "shutdown", &json!("Stop")).await?;
 
-    scene
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
-    until_gone(&scene.workflows(), "hello", "it is gone").await?;
+    until_gone(&fixture.workflows(), "hello", "it is gone").await?;
     for member in &members {
         let name = run_on(member);
         assert!(
-            scene.workflows().get_opt(&name).await?.is_none(),
+            fixture.workflows().get_opt(&name).await?.is_none(),
             "{name} is left"
         );
         assert!(
@@ -161,36 +162,36 @@ async fn stop_reaches_every_run_and_deletion_takes_all_away() -> Result<()> {
 
 #[tokio::test]
 async fn a_run_that_was_deleted_is_not_made_again_and_a_cluster_that_joins_gets_one() -> Result<()> {
-    let scene = Scene::on(Stage::own("everywhere-once").await?, "everywhere-once").await?;
-    let members = [scene.pull().await?, scene.push().await?];
-    let third = format!("{}-third", scene.namespace);
-    everywhere(&scene, &[&members[0].cluster, &members[1].cluster, &third]).await?;
-    create(&scene.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
+    let fixture = Fixture::on(TestEnv::own("everywhere-once").await?, "everywhere-once").await?;
+    let members = [fixture.pull().await?, fixture.push().await?];
+    let third = format!("{}-third", fixture.namespace);
+    everywhere(&fixture, &[&members[0].cluster, &members[1].cluster, &third]).await?;
+    create(&fixture.workflows(), &objects::workflow("hello", EVERYWHERE)).await?;
     for member in &members {
         until_on(member).await?;
     }
     let deleted = run_on(&members[0]);
-    scene
+    fixture
         .workflows()
         .delete(&deleted, &DeleteParams::default())
         .await?;
-    until_gone(&scene.workflows(), &deleted, "its user has deleted it").await?;
+    until_gone(&fixture.workflows(), &deleted, "its user has deleted it").await?;
     assert!(members[0].workflows().get_opt(&deleted).await?.is_none());
 
-    scene.stage.controller.restart().await?;
-    let joined = scene.join_pull("third", 30).await?;
+    fixture.env.controller.restart().await?;
+    let joined = fixture.join_pull("third", 30).await?;
     until_on(&joined).await?;
     for member in [&members[1], &joined] {
         member.argo().finish(&run_on(member), "Succeeded").await?;
     }
-    let ended = until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
     assert_eq!(ended.status.unwrap_or_default()["progress"], "2/2");
-    scene.round_trip("sentinel", &members[0]).await?;
+    fixture.round_trip("sentinel", &members[0]).await?;
     assert!(
-        scene.workflows().get_opt(&deleted).await?.is_none(),
+        fixture.workflows().get_opt(&deleted).await?.is_none(),
         "it was made again"
     );
     Ok(())
@@ -198,9 +199,9 @@ async fn a_run_that_was_deleted_is_not_made_again_and_a_cluster_that_joins_gets_
 
 #[tokio::test]
 async fn with_the_webhook_it_is_claimed_at_its_creation_and_suspended_everywhere_at_once() -> Result<()> {
-    let scene = Scene::on(Stage::guarded().await?, "everywhere-guarded").await?;
-    let members = both(&scene).await?;
-    let workflows = scene.workflows();
+    let fixture = Fixture::on(TestEnv::guarded().await?, "everywhere-guarded").await?;
+    let members = both(&fixture).await?;
+    let workflows = fixture.workflows();
     eventually("the webhook claims what the policy selects", async || {
         let tried = try_unsuspended(&workflows, EVERYWHERE).await;
         Ok(tried.is_ok_and(|tried| tried.labels().get(names::CLUSTER_LABEL).is_some()))
@@ -212,9 +213,9 @@ async fn with_the_webhook_it_is_claimed_at_its_creation_and_suspended_everywhere
         until_on(member).await?;
         member.argo().start(&run_on(member)).await?;
     }
-    patch(&scene, json!({ "spec": { "suspend": true } })).await?;
+    patch(&fixture, json!({ "spec": { "suspend": true } })).await?;
     until_asked(&members, "suspend", &json!(true)).await?;
-    patch(&scene, json!({ "spec": { "suspend": null } })).await?;
+    patch(&fixture, json!({ "spec": { "suspend": null } })).await?;
     for member in &members {
         until(&member.workflows(), &run_on(member), "it goes on", |object| {
             object.spec.get("suspend") != Some(&json!(true))

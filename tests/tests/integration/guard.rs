@@ -1,15 +1,15 @@
-//! The admission policies, while the webhook does not answer.
+//! The admission policies while the webhook does not answer.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     admission::{
         LOCAL_ARGO, eventually, is_held, refusal, try_unsuspended, unsuspended, until_guarded, until_held,
         workflows_as,
     },
+    env::LONG,
     objects::{create, create_namespace, phase},
-    stage::LONG,
     waiting::{until, until_gone},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -19,60 +19,79 @@ use kube::{
 };
 use serde_json::json;
 
-/// A scene of its own, whose controller may be killed.
-async fn guarded(name: &str) -> Result<(Scene, Member)> {
-    let scene = Scene::on(Stage::own_guarded(name, LONG).await?, name).await?;
-    let member = scene.pull().await?;
-    until_held(&scene, &member).await?;
-    Ok((scene, member))
+/// A fixture on a separate environment, whose controller may be killed.
+async fn guarded(name: &str) -> Result<(Fixture, Member)> {
+    let fixture = Fixture::on(TestEnv::own_guarded(name, LONG).await?, name).await?;
+    let member = fixture.pull().await?;
+    until_held(&fixture, &member).await?;
+    Ok((fixture, member))
 }
 
 #[tokio::test]
 async fn what_is_selected_by_the_labels_of_its_namespace_is_held_and_guarded_there_and_nowhere_else()
 -> Result<()> {
-    let (scene, member) = guarded("guard-namespaces").await?;
+    let (fixture, member) = guarded("guard-namespaces").await?;
     let elsewhere = "guard-namespaces-other";
-    create_namespace(&scene.control, elsewhere).await?;
+    create_namespace(&fixture.control, elsewhere).await?;
     let clause = json!({
         "resources": ["workflows"], "wantSingletonReportedState": true,
         "namespaceSelectors": [{ "matchLabels": { "team": "a" } }],
-        "objectSelectors": [{ "matchLabels": { names::KUBESTELLAR_CLUSTER_LABEL: member.cluster } }],
+        "objectSelectors": [{ "matchLabels": { "run": "there" } }],
     });
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     let patch = Patch::Merge(json!({ "spec": { "downsync": [clause] } }));
     policies
         .patch(&member.cluster, &PatchParams::default(), &patch)
         .await?;
-    let workflows = scene.workflows();
+    let workflows = fixture.workflows();
+    let marked = |name: &str| {
+        let mut workflow = unsuspended(name, names::KUBESTELLAR_LOCAL_CLUSTER);
+        workflow.labels_mut().insert("run".to_owned(), "there".to_owned());
+        workflow
+    };
+    let trying = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let tried = async || workflows.create(&trying, &marked("probe")).await;
+    eventually("the policy selects by its new clause", async || {
+        let by_cluster = try_unsuspended(&workflows, &member.cluster).await?;
+        Ok(!by_cluster.labels().contains_key(names::CLUSTER_LABEL))
+    })
+    .await?;
     eventually("a namespace without the label is left alone", async || {
-        // The policy may still select it for a moment, when the webhook does not hold it any more.
-        let tried = try_unsuspended(&workflows, &member.cluster).await;
+        // The policy may still select it for a moment after the webhook has stopped holding it.
+        let tried = tried().await;
         Ok(refusal(&tried).is_none() && !is_held(&tried?))
     })
     .await?;
     let label = Patch::Merge(json!({ "metadata": { "labels": { "team": "a" } } }));
-    let namespaces: Api<Namespace> = Api::all(scene.control.clone());
+    let namespaces: Api<Namespace> = Api::all(fixture.control.clone());
     namespaces
-        .patch(&scene.namespace, &PatchParams::default(), &label)
+        .patch(&fixture.namespace, &PatchParams::default(), &label)
         .await?;
-    until_held(&scene, &member).await?;
-
-    scene.stage.controller.kill()?;
-    eventually("the policy argosy-create is in effect", async || {
-        Ok(refusal(&try_unsuspended(&workflows, &member.cluster).await).is_some())
+    eventually("the webhook holds what its policy selects", async || {
+        let tried = tried().await;
+        // The policy may be in effect before the webhook is.
+        Ok(refusal(&tried).is_none() && is_held(&tried?))
     })
     .await?;
-    let others: Api<Workflow> = Api::namespaced(scene.control.clone(), elsewhere);
-    let free = create(&others, &unsuspended("free", &member.cluster)).await?;
-    assert!(!is_held(&free));
+
+    fixture.env.controller.kill()?;
+    eventually("the policy argosy-create is in effect", async || {
+        Ok(refusal(&tried().await).is_some())
+    })
+    .await?;
+    let others: Api<Workflow> = Api::namespaced(fixture.control.clone(), elsewhere);
+    assert!(!is_held(&create(&others, &marked("free")).await?));
     Ok(())
 }
 
 #[tokio::test]
 async fn while_the_controller_is_down_a_selected_workflow_is_created_suspended_or_not_at_all() -> Result<()> {
-    let (scene, member) = guarded("guard-create").await?;
-    let workflows = scene.workflows();
-    scene.stage.controller.kill()?;
+    let (fixture, member) = guarded("guard-create").await?;
+    let workflows = fixture.workflows();
+    fixture.env.controller.kill()?;
     eventually("the policy argosy-create is in effect", async || {
         Ok(refusal(&try_unsuspended(&workflows, &member.cluster).await).is_some())
     })
@@ -86,33 +105,33 @@ async fn while_the_controller_is_down_a_selected_workflow_is_created_suspended_o
         "{refused:?}"
     );
 
-    let local = create(&workflows, &unsuspended("local", "nobody")).await?;
-    assert!(!is_held(&local));
-    let waiting = scene.submit("waiting", &member).await?;
+    let local = unsuspended("local", names::KUBESTELLAR_LOCAL_CLUSTER);
+    assert!(!is_held(&create(&workflows, &local).await?));
+    let waiting = fixture.submit("waiting", &member).await?;
     assert!(!is_held(&waiting), "nobody claims it yet");
 
-    scene.stage.controller.start_again().await?;
+    fixture.env.controller.start_again().await?;
     let object = until(&member.workflows(), "waiting", "it is on the cluster", |_| true).await?;
     assert_eq!(
         Some(&object.labels()[names::ORIGIN_UID_LABEL]),
         waiting.uid().as_ref()
     );
-    until_held(&scene, &member).await
+    until_held(&fixture, &member).await
 }
 
 #[tokio::test]
 async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result<()> {
-    let (scene, member) = guarded("guard-hold").await?;
-    let workflows = scene.workflows();
-    scene.dispatch("running", &member).await?;
-    scene.dispatch("ended", &member).await?;
+    let (fixture, member) = guarded("guard-hold").await?;
+    let workflows = fixture.workflows();
+    fixture.dispatch("running", &member).await?;
+    fixture.dispatch("ended", &member).await?;
     member.argo().finish("ended", "Succeeded").await?;
     until(&workflows, "ended", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
-    until_guarded(&scene, "running").await?;
-    scene.stage.controller.kill()?;
+    until_guarded(&fixture, "running").await?;
+    fixture.env.controller.kill()?;
 
     let merge = async |name: &str, patch: serde_json::Value| {
         workflows
@@ -140,6 +159,11 @@ async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result
             "finalizer argosy.dev/controller",
             json!({ "metadata": { "finalizers": null } }),
         ),
+        (
+            "try again",
+            json!({ "status": { "nodes": { "w-1": { "phase": "Succeeded" } } } }),
+        ),
+        ("try again", json!({ "status": null })),
     ];
     for (what, patch) in lifts {
         let refused = merge("running", patch).await;
@@ -159,7 +183,7 @@ async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result
     .await?;
     assert_eq!(noted.annotations()["note"], "mine", "what lifts nothing passes");
 
-    let local = workflows_as(&scene, LOCAL_ARGO).await?;
+    let local = workflows_as(&fixture, LOCAL_ARGO).await?;
     let error = json!({ "status": { "phase": "Error", "message": "lost" } });
     let refused = local
         .patch("running", &PatchParams::default(), &Patch::Merge(&error))
@@ -173,7 +197,7 @@ async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result
     local.delete("ended", &DeleteParams::default()).await?;
     workflows.delete("running", &DeleteParams::default()).await?;
 
-    scene.stage.controller.start_again().await?;
+    fixture.env.controller.start_again().await?;
     until_gone(&workflows, "ended", "it is let go").await?;
     until_gone(&member.workflows(), "running", "the user's deletion has arrived").await?;
     until_gone(&workflows, "running", "it is let go").await

@@ -1,12 +1,13 @@
-//! A member of the fleet that is not what it should be: with its real certificate it reaches nobody else's mailbox, and whatever it writes
-//! into its own is ignored or said, while the others' Workflows go on.
+//! A malicious member of the fleet. With its real certificate it reaches no other mailbox.
+//! Everything that it writes into its own mailbox is ignored or reported, while the Workflows of
+//! others continue.
 
 use std::fmt::Debug;
 
 use anyhow::{Context, Result};
 use argosy_api::{ManagedCluster, ManifestWork, WorkStatus, names};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     objects::{condition, says},
     server::client_of,
     signing::{Signing, identity, kept_kubeconfig},
@@ -28,26 +29,26 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A member whose agent was ended, and a client with its certificate; and a neighbour whose agent runs.
-struct Stage {
+/// A member whose agent was ended, a client with its certificate, and a neighbor whose agent runs.
+pub(super) struct TestEnv {
     signing: std::sync::Arc<Signing>,
-    scene: Scene,
-    hostile: Member,
-    neighbour: Member,
-    client: Client,
+    pub(super) fixture: Fixture,
+    pub(super) hostile: Member,
+    pub(super) neighbor: Member,
+    pub(super) client: Client,
 }
 
-impl Stage {
-    async fn new(name: &str) -> Result<Self> {
+impl TestEnv {
+    pub(super) async fn new(name: &str) -> Result<Self> {
         let signing = Signing::shared().await?;
-        let scene = Scene::on(signing.stage.clone(), name).await?;
-        let mut hostile = signing.register(&scene, "hostile").await?;
+        let fixture = Fixture::on(signing.env.clone(), name).await?;
+        let mut hostile = signing.register(&fixture, "hostile").await?;
         let bootstrap = signing.bootstrap(&hostile).await?;
-        scene
+        fixture
             .start_agent_with_certificate(&mut hostile, &bootstrap)
             .await?;
         let secret = until(
-            &identity(&scene, &hostile),
+            &identity(&fixture, &hostile),
             names::IDENTITY_SECRET,
             "it has a certificate",
             |secret: &Secret| {
@@ -59,18 +60,18 @@ impl Stage {
         )
         .await?;
         let client = client_of(&kept_kubeconfig(&secret)?).await?;
-        let mut neighbour = signing.register(&scene, "neighbour").await?;
-        scene.start_agent(&mut neighbour, 15).await?;
+        let mut neighbor = signing.register(&fixture, "neighbor").await?;
+        fixture.start_agent(&mut neighbor, 15).await?;
         Ok(Self {
             signing,
-            scene,
+            fixture,
             hostile,
-            neighbour,
+            neighbor,
             client,
         })
     }
 
-    async fn write(&self, report: &Value) -> Result<DynamicObject, kube::Error> {
+    pub(super) async fn write(&self, report: &Value) -> Result<DynamicObject, kube::Error> {
         let api: Api<DynamicObject> = Api::namespaced_with(
             self.client.clone(),
             &self.hostile.cluster,
@@ -83,7 +84,7 @@ impl Stage {
         api.patch(&name, &params, &Patch::Apply(&report)).await
     }
 
-    fn report(&self, uid: &str, more: &Value) -> Value {
+    pub(super) fn report(&self, uid: &str, more: &Value) -> Value {
         let mut report = json!({
             "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
             "metadata": {
@@ -99,9 +100,9 @@ impl Stage {
         report
     }
 
-    /// How many reports of the hostile member were ignored for a reason.
+    /// The number of the hostile member's reports that were ignored for this reason.
     async fn ignored(&self, reason: &str) -> Result<u64> {
-        let metrics = self.signing.stage.controller.metrics().await?;
+        let metrics = self.signing.env.controller.metrics().await?;
         let series = format!(
             "argosy_ignored_reports_total{{cluster=\"{}\",reason=\"{reason}\"}} ",
             self.hostile.cluster
@@ -115,7 +116,7 @@ fn is_forbidden<T: Debug>(answer: Result<T, kube::Error>) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
-/// Whether nothing at all can be done to objects of a kind in a namespace.
+/// True if the client has no access at all to objects of a kind in a namespace.
 async fn is_closed<K>(client: &Client, namespace: &str) -> bool
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -135,7 +136,8 @@ where
         && is_forbidden(api.delete(name, &DeleteParams::default()).await)
 }
 
-/// What may be done in a namespace, but for what everybody may ask about himself and about the server.
+/// The client's rights in a namespace, except those that every user has about itself and the
+/// server.
 async fn rights(client: &Client, namespace: &str) -> Result<Vec<String>> {
     let review = SelfSubjectRulesReview {
         spec: SelfSubjectRulesReviewSpec {
@@ -170,13 +172,13 @@ async fn rights(client: &Client, namespace: &str) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn an_agent_reaches_its_own_mailbox_and_its_own_cluster_and_nothing_else() -> Result<()> {
-    let stage = Stage::new("hostile-rights").await?;
-    let (client, own, other) = (&stage.client, &stage.hostile.cluster, &stage.neighbour.cluster);
+    let env = TestEnv::new("hostile-rights").await?;
+    let (client, own, other) = (&env.client, &env.hostile.cluster, &env.neighbor.cluster);
     for namespace in [
         other.as_str(),
         "default",
         "argosy",
-        stage.scene.namespace.as_str(),
+        env.fixture.namespace.as_str(),
     ] {
         assert!(is_closed::<ManifestWork>(client, namespace).await, "{namespace}");
         assert!(is_closed::<Lease>(client, namespace).await, "{namespace}");
@@ -205,13 +207,13 @@ async fn an_agent_reaches_its_own_mailbox_and_its_own_cluster_and_nothing_else()
     assert!(is_forbidden(
         clusters.patch(own, &params, &merge(drawing.clone())).await
     ));
-    // What the status takes along of the rest is dropped.
+    // Fields outside of the status are dropped.
     clusters.patch_status(own, &params, &merge(drawing)).await?;
-    let known = stage.scene.clusters().get(own).await?;
+    let known = env.fixture.clusters().get(own).await?;
     assert_eq!(known.labels().get("name"), Some(own));
 
     let everywhere = [
-        format!("cluster.open-cluster-management.io/managedclusters [{own}] get"),
+        format!("cluster.open-cluster-management.io/managedclusters [{own}] get,list,watch"),
         format!("cluster.open-cluster-management.io/managedclusters/status [{own}] patch"),
         "certificates.k8s.io/certificatesigningrequests [] create,get".to_owned(),
     ];
@@ -241,47 +243,45 @@ async fn an_agent_reaches_its_own_mailbox_and_its_own_cluster_and_nothing_else()
 
 #[tokio::test]
 async fn what_a_member_reports_of_others_runs_or_other_attempts_is_counted_and_nothing_else() -> Result<()> {
-    let stage = Stage::new("hostile-forged").await?;
-    let (theirs, _) = stage.scene.dispatch("theirs", &stage.neighbour).await?;
-    stage.hostile.agent()?.kill()?;
+    let env = TestEnv::new("hostile-forged").await?;
+    let (theirs, _) = env.fixture.dispatch("theirs", &env.neighbor).await?;
+    env.hostile.agent()?.kill()?;
     let forged =
         json!({ "status": { "phase": "Succeeded" }, "reported": { "attempt": 1, "outcome": "Finished" } });
-    stage
-        .write(&stage.report(&theirs.uid().context("it is there")?, &forged))
+    env.write(&env.report(&theirs.uid().context("it is there")?, &forged))
         .await?;
-    let own = stage.scene.submit("own", &stage.hostile).await?;
+    let own = env.fixture.submit("own", &env.hostile).await?;
     let old = json!({ "status": { "phase": "Failed" }, "reported": { "attempt": 7, "outcome": "Finished" } });
     until(
-        &stage.hostile.works(),
-        &argosy_tests::lab::scene::work_name(&own),
+        &env.hostile.works(),
+        &argosy_tests::testenv::fixture::work_name(&own),
         "it is sent",
         |_| true,
     )
     .await?;
-    stage
-        .write(&stage.report(&own.uid().context("it is there")?, &old))
+    env.write(&env.report(&own.uid().context("it is there")?, &old))
         .await?;
-    // Whatever could have come of both has come after this.
-    stage.scene.round_trip("sentinel", &stage.neighbour).await?;
-    let theirs = stage.scene.workflows().get("theirs").await?;
-    assert_eq!(argosy_tests::lab::objects::phase(&theirs), "Pending");
-    let own = stage.scene.workflows().get("own").await?;
-    assert_eq!(argosy_tests::lab::objects::phase(&own), "Pending");
-    assert!(stage.ignored("foreign").await? >= 1);
-    assert!(stage.ignored("other_attempt").await? >= 1);
+    // After this, all effects of both writes have happened.
+    env.fixture.round_trip("sentinel", &env.neighbor).await?;
+    let theirs = env.fixture.workflows().get("theirs").await?;
+    assert_eq!(argosy_tests::testenv::objects::phase(&theirs), "Pending");
+    let own = env.fixture.workflows().get("own").await?;
+    assert_eq!(argosy_tests::testenv::objects::phase(&own), "Pending");
+    assert!(env.ignored("foreign").await? >= 1);
+    assert!(env.ignored("other_attempt").await? >= 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn what_cannot_be_a_report_is_said_and_holds_up_no_other() -> Result<()> {
-    let stage = Stage::new("hostile-malformed").await?;
-    let (own, _) = stage.scene.dispatch("own", &stage.hostile).await?;
-    stage.hostile.argo().start("own").await?;
-    until(&stage.scene.workflows(), "own", "it runs", |workflow| {
-        argosy_tests::lab::objects::phase(workflow) == "Running"
+    let env = TestEnv::new("hostile-malformed").await?;
+    let (own, _) = env.fixture.dispatch("own", &env.hostile).await?;
+    env.hostile.argo().start("own").await?;
+    until(&env.fixture.workflows(), "own", "it runs", |workflow| {
+        argosy_tests::testenv::objects::phase(workflow) == "Running"
     })
     .await?;
-    stage.hostile.agent()?.kill()?;
+    env.hostile.agent()?.kill()?;
     let uid = own.uid().context("it is there")?;
     let oversized = "x".repeat(1_200_000);
     for status in [
@@ -289,76 +289,76 @@ async fn what_cannot_be_a_report_is_said_and_holds_up_no_other() -> Result<()> {
         json!({ "phase": { "of": "the moon" } }),
         json!({ "phase": "Succeeded", "message": oversized }),
     ] {
-        // In between, something that can be shown.
+        // A valid report in between.
         let sound = json!({ "status": { "phase": "Running" }, "reported": { "attempt": 1 } });
-        stage.write(&stage.report(&uid, &sound)).await?;
-        until(&stage.scene.workflows(), "own", "nothing is wrong", |workflow| {
+        env.write(&env.report(&uid, &sound)).await?;
+        until(&env.fixture.workflows(), "own", "nothing is wrong", |workflow| {
             condition(workflow, "StatusComplete", "False").is_none()
         })
         .await?;
-        stage
-            .write(&stage.report(&uid, &json!({ "status": status, "reported": { "attempt": 1 } })))
+        env.write(&env.report(&uid, &json!({ "status": status, "reported": { "attempt": 1 } })))
             .await?;
         let said = until(
-            &stage.scene.workflows(),
+            &env.fixture.workflows(),
             "own",
             "it says what is wrong",
             |workflow| says(workflow, "StatusComplete", "False", "ReportInvalid"),
         )
         .await?;
-        assert_eq!(argosy_tests::lab::objects::phase(&said), "Running");
+        assert_eq!(argosy_tests::testenv::objects::phase(&said), "Running");
     }
-    assert!(stage.ignored("invalid").await? >= 3);
-    // What an API server checks by itself.
+    assert!(env.ignored("invalid").await? >= 3);
+    // Checked by the API server itself.
     for reported in [
         json!({ "attempt": "many" }),
         json!({ "attempt": 1, "labels": ["a"] }),
         json!("all"),
     ] {
-        let refused = stage
-            .write(&stage.report("other", &json!({ "reported": reported })))
+        let refused = env
+            .write(&env.report("other", &json!({ "reported": reported })))
             .await;
         assert!(
             matches!(&refused, Err(kube::Error::Api(status)) if status.message.contains("reported")),
             "{refused:?}"
         );
     }
-    stage.scene.round_trip("sentinel", &stage.neighbour).await
+    env.fixture.round_trip("sentinel", &env.neighbor).await
 }
 
 #[tokio::test]
 async fn an_object_that_nobody_can_read_stops_no_watch() -> Result<()> {
-    let stage = Stage::new("hostile-unreadable").await?;
-    stage.hostile.agent()?.kill()?;
+    let env = TestEnv::new("hostile-unreadable").await?;
+    env.hostile.agent()?.kill()?;
     // In UTC, this is the year 10000.
     let late = "9999-12-31T23:59:59.000000-23:59";
-    let leases: Api<Lease> = Api::namespaced(stage.client.clone(), &stage.hostile.cluster);
+    let leases: Api<Lease> = Api::namespaced(env.client.clone(), &env.hostile.cluster);
     let renewal = Patch::Merge(json!({ "spec": { "renewTime": late } }));
     let written = leases
         .patch_metadata(names::CLUSTER_LEASE, &PatchParams::default(), &renewal)
         .await;
     written.context("the API server takes it")?;
-    // The hostile one may not even read what it writes.
-    let leases: Api<Lease> = Api::namespaced(stage.scene.clusters().into_client(), &stage.hostile.cluster);
+    // The hostile member cannot even read its own object.
+    let leases: Api<Lease> = Api::namespaced(env.fixture.clusters().into_client(), &env.hostile.cluster);
     let read = leases.get(names::CLUSTER_LEASE).await;
     assert!(
         matches!(read, Err(kube::Error::SerdeError(_))),
         "it can be read, so it tests nothing: {read:?}"
     );
-    // The others' leases are seen to be renewed, also by a controller that lists this one first of all.
-    stage.signing.stage.controller.ask("/readyz").await?;
-    stage.scene.round_trip("before", &stage.neighbour).await?;
+    // Renewals of the other Leases are still observed, also by a controller that lists this Lease
+    // first.
+    env.signing.env.controller.ask("/readyz").await?;
+    env.fixture.round_trip("before", &env.neighbor).await?;
     until(
-        &stage.scene.clusters(),
-        &stage.hostile.cluster,
+        &env.fixture.clusters(),
+        &env.hostile.cluster,
         "its lease is nobody's",
         |cluster| {
-            let conditions = argosy_tests::lab::scene::conditions(cluster);
+            let conditions = argosy_tests::testenv::fixture::conditions(cluster);
             conditions
                 .get("ManagedClusterConditionAvailable")
                 .is_some_and(|(status, _)| status == "Unknown")
         },
     )
     .await?;
-    stage.scene.round_trip("after", &stage.neighbour).await
+    env.fixture.round_trip("after", &env.neighbor).await
 }

@@ -1,4 +1,4 @@
-//! The agent's own certificate: how it comes to it, how it replaces it, and what nobody gets.
+//! The agent's own certificate: its first issue, its replacement, and the requests that are denied.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use argosy_api::{
     issued::{IssuedCertificate, certificates},
     names,
 };
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     objects::create,
     server::client_of,
     signing::{Asked, Signing, identity, kept_kubeconfig, workflows_with},
@@ -35,16 +35,16 @@ fn certificate(secret: &Secret) -> Vec<u8> {
 }
 
 /// A cluster whose agent has a certificate, and the Secret with it.
-async fn joined(signing: &Signing, scene: &Scene) -> Result<(Member, Secret)> {
-    let mut member = signing.register(scene, "own").await?;
+async fn joined(signing: &Signing, fixture: &Fixture) -> Result<(Member, Secret)> {
+    let mut member = signing.register(fixture, "own").await?;
     let bootstrap = signing.bootstrap(&member).await?;
-    scene
+    fixture
         .start_agent_with_certificate(&mut member, &bootstrap)
         .await?;
-    // Nothing of it is needed any more.
+    // The bootstrap kubeconfig is not needed any more.
     fs::remove_file(bootstrap)?;
     let secret = until(
-        &identity(scene, &member),
+        &identity(fixture, &member),
         names::IDENTITY_SECRET,
         "it has a certificate",
         |secret| !certificate(secret).is_empty(),
@@ -53,11 +53,11 @@ async fn joined(signing: &Signing, scene: &Scene) -> Result<(Member, Secret)> {
     Ok((member, secret))
 }
 
-/// Waits until another certificate is in use than the one in `secret`.
-async fn replaced(scene: &Scene, member: &Member, secret: &Secret) -> Result<Secret> {
+/// Waits until another certificate than the one in `secret` is in use.
+async fn replaced(fixture: &Fixture, member: &Member, secret: &Secret) -> Result<Secret> {
     let before = certificate(secret);
     until(
-        &identity(scene, member),
+        &identity(fixture, member),
         names::IDENTITY_SECRET,
         "it has another certificate",
         |secret| certificate(secret) != before,
@@ -65,9 +65,9 @@ async fn replaced(scene: &Scene, member: &Member, secret: &Secret) -> Result<Sec
     .await
 }
 
-async fn recorded(scene: &Scene, member: &Member, count: usize) -> Result<Vec<IssuedCertificate>> {
+async fn recorded(fixture: &Fixture, member: &Member, count: usize) -> Result<Vec<IssuedCertificate>> {
     let cluster: ManagedCluster = until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "its certificates are recorded",
         |cluster| certificates(cluster).len() >= count,
@@ -79,12 +79,12 @@ async fn recorded(scene: &Scene, member: &Member, count: usize) -> Result<Vec<Is
 #[tokio::test]
 async fn an_agent_asks_for_its_certificate_and_a_workflow_runs_its_way() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-first").await?;
-    let (member, secret) = joined(&signing, &scene).await?;
-    scene.round_trip("first", &member).await?;
-    recorded(&scene, &member, 1).await?;
-    // It is nobody but the agent of its cluster.
-    let workflows = workflows_with(&kept_kubeconfig(&secret)?, &scene.namespace).await?;
+    let fixture = Fixture::on(signing.env.clone(), "identity-first").await?;
+    let (member, secret) = joined(&signing, &fixture).await?;
+    fixture.round_trip("first", &member).await?;
+    recorded(&fixture, &member, 1).await?;
+    // The certificate identifies only the agent of its cluster.
+    let workflows = workflows_with(&kept_kubeconfig(&secret)?, &fixture.namespace).await?;
     let refused = workflows
         .list(&ListParams::default())
         .await
@@ -92,31 +92,31 @@ async fn an_agent_asks_for_its_certificate_and_a_workflow_runs_its_way() -> Resu
         .context("it may not")?;
     let user = names::agent_user(&member.cluster);
     assert!(refused.to_string().contains(&user), "{refused}");
-    // Started again, it goes on with the certificate that it has: the bootstrap kubeconfig is gone.
+    // After a restart, the agent uses its existing certificate: the bootstrap kubeconfig is gone.
     member.agent()?.restart().await?;
-    scene.round_trip("second", &member).await
+    fixture.round_trip("second", &member).await
 }
 
 #[tokio::test]
 async fn a_certificate_is_replaced_when_somebody_wishes_it_and_before_its_end() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-next").await?;
-    let (member, first) = joined(&signing, &scene).await?;
+    let fixture = Fixture::on(signing.env.clone(), "identity-next").await?;
+    let (member, first) = joined(&signing, &fixture).await?;
     let wish = Timestamp::now();
     let annotation =
         json!({ "metadata": { "annotations": { names::ROTATE_CERTIFICATE: wish.to_string() } } });
     let patch = Patch::Merge(annotation);
-    scene
+    fixture
         .clusters()
         .patch(&member.cluster, &PatchParams::default(), &patch)
         .await?;
-    let second = replaced(&scene, &member, &first).await?;
-    let known = recorded(&scene, &member, 2).await?;
+    let second = replaced(&fixture, &member, &first).await?;
+    let known = recorded(&fixture, &member, 2).await?;
     assert!(known.last().context("it is recorded")?.requested_at > wish - jiff::SignedDuration::from_secs(1));
-    scene.round_trip("between", &member).await?;
-    // What is signed here lasts forty seconds.
-    replaced(&scene, &member, &second).await?;
-    scene.round_trip("after", &member).await?;
+    fixture.round_trip("between", &member).await?;
+    // Certificates are signed for forty seconds here.
+    replaced(&fixture, &member, &second).await?;
+    fixture.round_trip("after", &member).await?;
     let metrics = member.agent()?.metrics().await?;
     let issued = metrics
         .lines()
@@ -126,7 +126,7 @@ async fn a_certificate_is_replaced_when_somebody_wishes_it_and_before_its_end() 
     Ok(())
 }
 
-/// What is asked for by hand.
+/// The content of a request made by hand.
 struct Request<'a> {
     subject: String,
     further: &'a [&'a str],
@@ -135,7 +135,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// As the agent of `member` asks.
+    /// The request that the agent of `member` would send.
     fn of(member: &Member) -> Self {
         Self {
             subject: format!(
@@ -166,24 +166,24 @@ async fn ask(client: &Client, name: &str, request: &Request<'_>) -> Result<Certi
     create(&Api::all(client.clone()), &object).await
 }
 
-/// Type and reason of what is said of a request.
+/// Type and reason of a request's first condition.
 fn said(request: &CertificateSigningRequest) -> Option<(&str, &str)> {
     let conditions = request.status.as_ref()?.conditions.as_ref()?;
     let first = conditions.first()?;
     Some((first.type_.as_str(), first.reason.as_deref().unwrap_or_default()))
 }
 
-/// Asks, and waits until it is denied for `reason`.
+/// Sends a request, and waits until it is denied for `reason`.
 async fn denied(
-    scene: &Scene,
+    fixture: &Fixture,
     client: &Client,
     name: &str,
     request: &Request<'_>,
     reason: &str,
 ) -> Result<()> {
-    let name = format!("{}-{name}", scene.namespace);
+    let name = format!("{}-{name}", fixture.namespace);
     ask(client, &name, request).await?;
-    let requests: Api<CertificateSigningRequest> = Api::all(scene.control.clone());
+    let requests: Api<CertificateSigningRequest> = Api::all(fixture.control.clone());
     let decided = until(&requests, &name, "it is decided", |request| {
         said(request).is_some()
     })
@@ -197,21 +197,21 @@ async fn denied(
 #[tokio::test]
 async fn nobody_gets_the_certificate_of_another_cluster() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-other").await?;
-    let (mine, secret) = joined(&signing, &scene).await?;
-    let theirs = signing.register(&scene, "theirs").await?;
+    let fixture = Fixture::on(signing.env.clone(), "identity-other").await?;
+    let (mine, secret) = joined(&signing, &fixture).await?;
+    let theirs = signing.register(&fixture, "theirs").await?;
     let bootstrap = client_of(&signing.bootstrap(&mine).await?).await?;
     let agent = client_of(&kept_kubeconfig(&secret)?).await?;
     let foreign = Request::of(&theirs);
-    denied(&scene, &bootstrap, "token", &foreign, "ForeignRequester").await?;
-    denied(&scene, &agent, "certificate", &foreign, "ForeignRequester").await?;
-    // Somebody else may not ask for anybody.
-    denied(&scene, &scene.control, "admin", &foreign, "ForeignRequester").await?;
-    // Their own may.
+    denied(&fixture, &bootstrap, "token", &foreign, "ForeignRequester").await?;
+    denied(&fixture, &agent, "certificate", &foreign, "ForeignRequester").await?;
+    // Other users may not request a certificate for any agent.
+    denied(&fixture, &fixture.control, "admin", &foreign, "ForeignRequester").await?;
+    // The cluster's own bootstrap account may.
     let bootstrap = client_of(&signing.bootstrap(&theirs).await?).await?;
-    let name = format!("{}-right", scene.namespace);
+    let name = format!("{}-right", fixture.namespace);
     ask(&bootstrap, &name, &foreign).await?;
-    let requests: Api<CertificateSigningRequest> = Api::all(scene.control.clone());
+    let requests: Api<CertificateSigningRequest> = Api::all(fixture.control.clone());
     let decided = until(&requests, &name, "it is decided", |request| {
         said(request).is_some()
     })
@@ -223,13 +223,14 @@ async fn nobody_gets_the_certificate_of_another_cluster() -> Result<()> {
 #[tokio::test]
 async fn a_certificate_that_is_not_recorded_gets_no_successor() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-forged").await?;
-    let (member, _) = joined(&signing, &scene).await?;
-    // By the right authority, for the right name: as if it had been issued by other ways, or long ago.
+    let fixture = Fixture::on(signing.env.clone(), "identity-forged").await?;
+    let (member, _) = joined(&signing, &fixture).await?;
+    // Signed by the right authority for the right name, as if it had been issued through another
+    // channel or long ago.
     let forged = signing.forged(&Request::of(&member).subject)?;
     let client = client_of(&forged).await?;
     denied(
-        &scene,
+        &fixture,
         &client,
         "forged",
         &Request::of(&member),
@@ -241,8 +242,8 @@ async fn a_certificate_that_is_not_recorded_gets_no_successor() -> Result<()> {
 #[tokio::test]
 async fn more_than_the_identity_of_one_agent_is_denied() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-more").await?;
-    let member = signing.register(&scene, "own").await?;
+    let fixture = Fixture::on(signing.env.clone(), "identity-more").await?;
+    let member = signing.register(&fixture, "own").await?;
     let client = client_of(&signing.bootstrap(&member).await?).await?;
     let right = || Request::of(&member);
     let with = |part: &str| Request {
@@ -270,31 +271,31 @@ async fn more_than_the_identity_of_one_agent_is_denied() -> Result<()> {
         ),
     ];
     for (name, request) in &flawed {
-        denied(&scene, &client, name, request, "NotAnAgentsRequest").await?;
+        denied(&fixture, &client, name, request, "NotAnAgentsRequest").await?;
     }
     let long = Request {
         seconds: 8 * 24 * 3600,
         ..right()
     };
-    denied(&scene, &client, "long", &long, "LastsTooLong").await?;
-    // This one the API server does not even take.
+    denied(&fixture, &client, "long", &long, "LastsTooLong").await?;
+    // The API server itself rejects this one.
     let masters = ask(&client, "masters", &with("/O=system:masters")).await;
     let refusal = format!("{:#}", masters.err().context("it is refused")?);
     assert!(refusal.contains("system:masters"), "{refusal}");
     let unaccepted = json!({ "spec": { "hubAcceptsClient": false } });
     let params = PatchParams::default();
-    scene
+    fixture
         .clusters()
         .patch(&member.cluster, &params, &Patch::Merge(unaccepted))
         .await?;
-    denied(&scene, &client, "unaccepted", &right(), "NotAccepted").await
+    denied(&fixture, &client, "unaccepted", &right(), "NotAccepted").await
 }
 
 #[tokio::test]
 async fn who_may_ask_for_a_certificate_may_do_nothing_else() -> Result<()> {
     let signing = Signing::shared().await?;
-    let scene = Scene::on(signing.stage.clone(), "identity-rights").await?;
-    let member = signing.register(&scene, "own").await?;
+    let fixture = Fixture::on(signing.env.clone(), "identity-rights").await?;
+    let member = signing.register(&fixture, "own").await?;
     let client = client_of(&signing.bootstrap(&member).await?).await?;
     let params = ListParams::default();
     let works: Api<ManifestWork> = Api::namespaced(client.clone(), &member.cluster);
@@ -306,7 +307,7 @@ async fn who_may_ask_for_a_certificate_may_do_nothing_else() -> Result<()> {
     let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
     assert!(requests.list(&params).await.is_err());
     assert!(requests.watch(&WatchParams::default(), "0").await.is_err());
-    // What names no agent is left alone by the controller, and cannot be approved by who has asked.
+    // The controller ignores a request that names no agent, and its sender cannot approve it.
     let other = Request {
         subject: "/CN=somebody".to_owned(),
         ..Request::of(&member)
@@ -317,13 +318,13 @@ async fn who_may_ask_for_a_certificate_may_do_nothing_else() -> Result<()> {
         .patch_approval(&mine.name_any(), &PatchParams::default(), &Patch::Merge(approval))
         .await;
     assert!(patched.is_err());
-    // Denied after that one, so the controller has seen it.
+    // This one is denied later, so the controller has already seen the first one.
     let foreign = Request {
         subject: "/CN=argosy.dev:agent:nobody".to_owned(),
         ..Request::of(&member)
     };
-    denied(&scene, &client, "nobody", &foreign, "NotAnAgentsRequest").await?;
-    let left = Api::<CertificateSigningRequest>::all(scene.control.clone())
+    denied(&fixture, &client, "nobody", &foreign, "NotAnAgentsRequest").await?;
+    let left = Api::<CertificateSigningRequest>::all(fixture.control.clone())
         .get(&mine.name_any())
         .await?;
     assert_eq!(said(&left), None);

@@ -1,12 +1,12 @@
-//! What stands on a ManagedCluster beside the conditions: version, resources, claims and taints, as the clients of Open Cluster
-//! Management expect them.
+//! The fields of a ManagedCluster besides the conditions: version, resources, claims and taints, as
+//! the clients of Open Cluster Management expect them.
 
 use anyhow::Result;
 use argosy_api::ManagedCluster;
-use argosy_tests::lab::{
-    Member, Scene, definitions,
+use argosy_tests::testenv::{
+    Fixture, Member, definitions,
+    fixture::conditions,
     objects::{create, create_namespace},
-    scene::conditions,
     server::Server,
     waiting::{until, until_gone},
 };
@@ -20,14 +20,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// A cluster of its own, as nodes and definitions are not a namespace's, without an agent yet.
-async fn bare(scene: &Scene) -> Result<(Server, Member)> {
-    let server = Server::start(&scene.stage.servers.store, &scene.namespace).await?;
+/// A separate cluster without an agent, because nodes and definitions are not namespaced.
+async fn bare(fixture: &Fixture) -> Result<(Server, Member)> {
+    let server = Server::start(&fixture.env.servers.store, &fixture.namespace).await?;
     let client = server.client().await?;
     definitions::install_for_agent(&client).await?;
     definitions::install_argo(&client).await?;
-    create_namespace(&client, &scene.namespace).await?;
-    let member = scene.join("own", &server).await?;
+    create_namespace(&client, &fixture.namespace).await?;
+    let member = fixture.join("own", &server).await?;
     Ok((server, member))
 }
 
@@ -60,25 +60,25 @@ fn taints(cluster: &ManagedCluster) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result<()> {
-    let scene = Scene::new("inventory-facts").await?;
-    let (_server, mut member) = bare(&scene).await?;
+    let fixture = Fixture::new("inventory-facts").await?;
+    let (_server, mut member) = bare(&fixture).await?;
     add_node(&member.wec, "one", false, "4", "16777216Ki").await?;
     add_node(&member.wec, "two", true, "2", "8Gi").await?;
     let by_others = json!({ "status": {
         "capacity": { "core_worker": "3" },
         "clusterClaims": [{ "name": "region", "value": "eu" }],
     } });
-    scene
+    fixture
         .clusters()
         .patch_status(&member.cluster, &PatchParams::default(), &Patch::Merge(by_others))
         .await?;
-    until(&scene.clusters(), &member.cluster, "it is tainted", |cluster| {
+    until(&fixture.clusters(), &member.cluster, "it is tainted", |cluster| {
         taints(cluster) == ["cluster.open-cluster-management.io/unreachable"]
     })
     .await?;
-    scene.start_agent(&mut member, 3).await?;
+    fixture.start_agent(&mut member, 3).await?;
     let cluster = until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "its facts are told",
         |cluster| taints(cluster).is_empty() && status(cluster)["version"]["kubernetes"].is_string(),
@@ -103,7 +103,7 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
             { "name": "agentversion.argosy.dev", "value": env!("CARGO_PKG_VERSION") },
         ])
     );
-    let leases: Api<Lease> = Api::namespaced(scene.control.clone(), &member.cluster);
+    let leases: Api<Lease> = Api::namespaced(fixture.control.clone(), &member.cluster);
     let lease = leases.get("managed-cluster-lease").await?;
     assert_eq!(
         lease.labels()["open-cluster-management.io/cluster-name"],
@@ -112,7 +112,7 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
     );
     member.agent()?.kill()?;
     until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "it is tainted again",
         |cluster| taints(cluster) == ["cluster.open-cluster-management.io/unreachable"],
@@ -123,8 +123,8 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
 
 #[tokio::test]
 async fn the_facts_are_left_to_ocms_registration_agent_where_there_is_one() -> Result<()> {
-    let scene = Scene::new("inventory-ocm").await?;
-    let (_server, mut member) = bare(&scene).await?;
+    let fixture = Fixture::new("inventory-ocm").await?;
+    let (_server, mut member) = bare(&fixture).await?;
     definitions::install_cluster_claims(&member.wec).await?;
     let claims: Api<DynamicObject> = Api::all_with(
         member.wec.clone(),
@@ -136,7 +136,7 @@ async fn the_facts_are_left_to_ocms_registration_agent_where_there_is_one() -> R
             plural: "clusterclaims".to_owned(),
         },
     );
-    // What an agent has claimed of a repository that is configured no longer.
+    // The claim of an earlier agent about a repository that is not configured any more.
     let stale: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "cluster.open-cluster-management.io/v1alpha1",
         "kind": "ClusterClaim",
@@ -144,7 +144,7 @@ async fn the_facts_are_left_to_ocms_registration_agent_where_there_is_one() -> R
         "spec": { "value": "s3://gone" },
     }))?;
     create(&claims, &stale).await?;
-    // As OCM writes them.
+    // Written as OCM does.
     let by_ocm = json!({ "status": {
         "conditions": [{
             "type": "ManagedClusterJoined", "status": "True", "reason": "ManagedClusterJoined",
@@ -153,18 +153,18 @@ async fn the_facts_are_left_to_ocms_registration_agent_where_there_is_one() -> R
         "version": { "kubernetes": "v1.2.3" },
         "clusterClaims": [{ "name": "id.k8s.io", "value": "as OCM says" }],
     } });
-    scene
+    fixture
         .clusters()
         .patch_status(&member.cluster, &PatchParams::default(), &Patch::Merge(by_ocm))
         .await?;
-    scene.start_agent(&mut member, 3).await?;
+    fixture.start_agent(&mut member, 3).await?;
     until_gone(&claims, "artifactrepository.argosy.dev", "the claim is taken off").await?;
     until(&claims, "agentversion.argosy.dev", "OCM is to tell it", |claim| {
         claim.data["spec"]["value"] == env!("CARGO_PKG_VERSION")
     })
     .await?;
     let cluster = until(
-        &scene.clusters(),
+        &fixture.clusters(),
         &member.cluster,
         "the conditions are told",
         |cluster| conditions(cluster).contains_key("ArgoReady"),

@@ -1,4 +1,5 @@
-//! Two controllers of one control cluster: one of them writes, and the other goes on where it has stopped, in whatever way that was.
+//! Two controllers of one control cluster. Only one of them writes. The other one continues when
+//! the first one stops, however that happens.
 
 #![expect(clippy::print_stderr, reason = "how long a hand-over takes is worth a look")]
 
@@ -6,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use argosy_api::names;
-use argosy_tests::lab::{
-    Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, TestEnv,
     binaries::{Binary, IDENTITY},
+    env::CONTROLLER_USER,
     objects::{self, create, phase},
-    stage::CONTROLLER_USER,
     waiting::until,
 };
 use futures::{StreamExt, pin_mut};
@@ -26,7 +27,7 @@ use super::crashes::{Births, outcome_of, play, settled};
 
 const WORKFLOWS: usize = 60;
 
-/// Environment variables of the replica `identity`, with a lease of that many seconds.
+/// Environment variables of the replica `identity`, with a Lease of `lease` seconds.
 pub(super) fn replica(identity: &str, lease: u64) -> Vec<(&'static str, String)> {
     vec![
         (IDENTITY, identity.to_owned()),
@@ -45,7 +46,7 @@ pub(super) async fn held_by(client: &Client, lease: &str, identity: &str) -> Res
     Ok(())
 }
 
-/// Notes the UIDs of the objects of `api`, by name, for ever.
+/// Records the UIDs of the objects of `api` by name, without end.
 pub(super) async fn note<K>(api: Api<K>, births: Births) -> Result<()>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
@@ -62,7 +63,7 @@ where
     Ok(())
 }
 
-/// Each of `count` objects was there, and none a second time.
+/// Each of `count` objects was created exactly once.
 #[track_caller]
 pub(super) fn were_born_once(births: &Births, count: usize) {
     let births = births.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -72,30 +73,30 @@ pub(super) fn were_born_once(births: &Births, count: usize) {
     assert_eq!(births.len(), count);
 }
 
-/// A stage whose controller is `one`, and a second controller, `two`.
-async fn two_controllers(name: &str, lease: u64) -> Result<(Arc<Stage>, Binary)> {
-    let stage = Stage::own_replicated(name, replica("one", lease)).await?;
+/// An environment whose controller is `one`, and a second controller, `two`.
+async fn two_controllers(name: &str, lease: u64) -> Result<(Arc<TestEnv>, Binary)> {
+    let env = TestEnv::own_replicated(name, replica("one", lease)).await?;
     held_by(
-        &stage.control.client().await?,
+        &env.control.client().await?,
         &names::controller_lease(name),
         "one",
     )
     .await?;
-    let kubeconfig = stage.control.kubeconfig_as(CONTROLLER_USER)?;
+    let kubeconfig = env.control.kubeconfig_as(CONTROLLER_USER)?;
     let two = Binary::controller_with(&kubeconfig, name, None, &replica("two", lease)).await?;
-    Ok((stage, two))
+    Ok((env, two))
 }
 
 #[tokio::test]
 async fn when_the_leader_is_killed_under_load_nothing_is_lost_and_nothing_is_doubled() -> Result<()> {
-    let (stage, two) = two_controllers("leaders-killed", 9).await?;
-    let one = &stage.controller;
+    let (env, two) = two_controllers("leaders-killed", 9).await?;
+    let one = &env.controller;
     ensure!(one.leads().await? && !two.leads().await?);
     let (_, text) = two.ask("/readyz?verbose").await?;
     assert!(text.contains("[+]follows ok"), "{text}");
 
-    let scene = Scene::on(stage.clone(), "leaders-killed").await?;
-    let member = Arc::new(scene.pull().await?);
+    let fixture = Fixture::on(env.clone(), "leaders-killed").await?;
+    let member = Arc::new(fixture.pull().await?);
     let (objects, works) = (Births::default(), Births::default());
     let mut tasks = JoinSet::new();
     tasks.spawn(play(member.clone(), objects.clone()));
@@ -103,7 +104,7 @@ async fn when_the_leader_is_killed_under_load_nothing_is_lost_and_nothing_is_dou
     let mut killed = None;
     for number in 0..WORKFLOWS {
         create(
-            &scene.workflows(),
+            &fixture.workflows(),
             &objects::workflow(&format!("run-{number}"), &member.cluster),
         )
         .await?;
@@ -112,18 +113,18 @@ async fn when_the_leader_is_killed_under_load_nothing_is_lost_and_nothing_is_dou
             killed = Some(Instant::now());
         }
     }
-    let client = stage.control.client().await?;
+    let client = env.control.client().await?;
     held_by(&client, &names::controller_lease("leaders-killed"), "two").await?;
     let taken = killed.context("it was killed")?.elapsed();
     ensure!(two.leads().await?);
     let mut first = None;
     for number in 0..WORKFLOWS {
         let name = format!("run-{number}");
-        until(&scene.workflows(), &name, "its end is shown", |workflow| {
+        until(&fixture.workflows(), &name, "its end is shown", |workflow| {
             phase(workflow) == outcome_of(&name)
         })
         .await?;
-        settled(&scene, &member, &name).await?;
+        settled(&fixture, &member, &name).await?;
         first.get_or_insert_with(|| killed.map(|killed| killed.elapsed()));
     }
     if let Some(ended) = tasks.try_join_next() {
@@ -137,21 +138,21 @@ async fn when_the_leader_is_killed_under_load_nothing_is_lost_and_nothing_is_dou
 
 #[tokio::test]
 async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
-    let (stage, two) = two_controllers("leaders-ended", 15).await?;
-    let scene = Scene::on(stage.clone(), "leaders-ended").await?;
-    let member = scene.pull().await?;
-    scene.round_trip("before", &member).await?;
+    let (env, two) = two_controllers("leaders-ended", 15).await?;
+    let fixture = Fixture::on(env.clone(), "leaders-ended").await?;
+    let member = fixture.pull().await?;
+    fixture.round_trip("before", &member).await?;
     for number in 0..20 {
-        scene.submit(&format!("load-{number}"), &member).await?;
+        fixture.submit(&format!("load-{number}"), &member).await?;
     }
     let asked = Instant::now();
-    let ended = stage.controller.terminate()?;
+    let ended = env.controller.terminate()?;
     ensure!(ended.success(), "it ended with {ended}");
     let gone = asked.elapsed();
-    let client = stage.control.client().await?;
+    let client = env.control.client().await?;
     held_by(&client, &names::controller_lease("leaders-ended"), "two").await?;
     let taken = asked.elapsed();
-    scene.round_trip("after", &member).await?;
+    fixture.round_trip("after", &member).await?;
     let sent = asked.elapsed();
     ensure!(two.leads().await?);
     for number in 0..20 {
@@ -167,25 +168,26 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
 
 #[tokio::test]
 async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() -> Result<()> {
-    let (stage, two) = two_controllers("leaders-stopped", 9).await?;
-    let scene = Scene::on(stage.clone(), "leaders-stopped").await?;
-    let member = scene.pull().await?;
-    scene.round_trip("before", &member).await?;
-    let one = &stage.controller;
+    let (env, two) = two_controllers("leaders-stopped", 9).await?;
+    let fixture = Fixture::on(env.clone(), "leaders-stopped").await?;
+    let member = fixture.pull().await?;
+    fixture.round_trip("before", &member).await?;
+    let one = &env.controller;
     one.freeze()?;
-    let client = stage.control.client().await?;
+    let client = env.control.client().await?;
     let lease = names::controller_lease("leaders-stopped");
     held_by(&client, &lease, "two").await?;
-    scene.round_trip("meanwhile", &member).await?;
-    // Nobody else writes when it goes on, and there is something to write that it is told of at once.
+    fixture.round_trip("meanwhile", &member).await?;
+    // When it continues, no other process writes, and there is something to write that it receives
+    // at once.
     ensure!(two.terminate()?.success());
     held_by(&client, &lease, "").await?;
-    let waiting = scene.submit("waiting", &member).await?;
+    let waiting = fixture.submit("waiting", &member).await?;
     one.thaw()?;
     let ended = one.ended().await?;
     ensure!(!ended.success(), "it ended with {ended}");
-    ensure!(one.log()?.contains("leads no longer"), "{}", one.log()?);
-    let now = scene.workflows().get("waiting").await?;
+    ensure!(one.log()?.contains("no longer leads"), "{}", one.log()?);
+    let now = fixture.workflows().get("waiting").await?;
     assert_eq!(now.resource_version(), waiting.resource_version());
     one.start_again().await?;
     until(&member.workflows(), "waiting", "it is sent", |_| true).await?;

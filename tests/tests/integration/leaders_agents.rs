@@ -1,4 +1,5 @@
-//! Two agents of one cluster: one of them works, and the other goes on where it has stopped. No Workflow is created twice.
+//! Two agents of one cluster. Only one of them works, and the other one continues when the first
+//! one stops. No Workflow is created twice.
 
 #![expect(clippy::print_stderr, reason = "how long a hand-over takes is worth a look")]
 
@@ -6,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use argosy_api::names;
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     binaries::{AgentSettings, Binary},
     objects::{self, create, phase},
     waiting::until,
@@ -22,17 +23,17 @@ use super::{
 
 const WORKFLOWS: usize = 40;
 
-/// A scene with a cluster that has two agents, `one` and `two`.
-async fn two_agents(name: &str) -> Result<(Scene, Arc<Member>, Binary)> {
-    let stage = Stage::own_replicated(name, replica("one", 9)).await?;
-    let scene = Scene::on(stage, name).await?;
-    let member = scene.pull().await?;
+/// A fixture with a cluster that has two agents, `one` and `two`.
+async fn two_agents(name: &str) -> Result<(Fixture, Arc<Member>, Binary)> {
+    let env = TestEnv::own_replicated(name, replica("one", 9)).await?;
+    let fixture = Fixture::on(env, name).await?;
+    let member = fixture.pull().await?;
     held_by(&member.wec, &names::agent_lease(&member.cluster), "one").await?;
     let settings = AgentSettings {
         lease_seconds: 30,
-        artifact_namespace: scene.namespace.clone(),
+        artifact_namespace: fixture.namespace.clone(),
     };
-    let its = scene.stage.control.kubeconfig();
+    let its = fixture.env.control.kubeconfig();
     let two = Binary::agent(
         &member.cluster,
         its,
@@ -42,12 +43,12 @@ async fn two_agents(name: &str) -> Result<(Scene, Arc<Member>, Binary)> {
     )
     .await?;
     ensure!(member.agent()?.leads().await? && !two.leads().await?);
-    Ok((scene, Arc::new(member), two))
+    Ok((fixture, Arc::new(member), two))
 }
 
 #[tokio::test]
 async fn when_the_leading_agent_is_killed_under_load_each_run_is_created_once() -> Result<()> {
-    let (scene, member, two) = two_agents("leaders-agents").await?;
+    let (fixture, member, two) = two_agents("leaders-agents").await?;
     let (objects, reports) = (Births::default(), Births::default());
     let mut tasks = JoinSet::new();
     tasks.spawn(play(member.clone(), objects.clone()));
@@ -55,7 +56,7 @@ async fn when_the_leading_agent_is_killed_under_load_each_run_is_created_once() 
     let mut killed = Instant::now();
     for number in 0..WORKFLOWS {
         create(
-            &scene.workflows(),
+            &fixture.workflows(),
             &objects::workflow(&format!("run-{number}"), &member.cluster),
         )
         .await?;
@@ -68,18 +69,18 @@ async fn when_the_leading_agent_is_killed_under_load_each_run_is_created_once() 
     let taken = killed.elapsed();
     for number in 0..WORKFLOWS {
         let name = format!("run-{number}");
-        until(&scene.workflows(), &name, "its end is shown", |workflow| {
+        until(&fixture.workflows(), &name, "its end is shown", |workflow| {
             phase(workflow) == outcome_of(&name)
         })
         .await?;
-        settled(&scene, &member, &name).await?;
+        settled(&fixture, &member, &name).await?;
     }
-    // And back again: what has ended is not created anew by whoever leads next.
+    // And back: the next leader does not create ended runs again.
     member.agent()?.start_again().await?;
     ensure!(two.terminate()?.success());
     held_by(&member.wec, &names::agent_lease(&member.cluster), "one").await?;
-    scene.submit("run-1001", &member).await?;
-    until(&scene.workflows(), "run-1001", "its end is shown", |workflow| {
+    fixture.submit("run-1001", &member).await?;
+    until(&fixture.workflows(), "run-1001", "its end is shown", |workflow| {
         phase(workflow) == outcome_of("run-1001")
     })
     .await?;
@@ -94,15 +95,15 @@ async fn when_the_leading_agent_is_killed_under_load_each_run_is_created_once() 
 
 #[tokio::test]
 async fn an_agent_that_was_stopped_past_its_lease_creates_nothing_when_it_goes_on() -> Result<()> {
-    let (scene, member, two) = two_agents("leaders-agents-stopped").await?;
-    scene.round_trip("before", &member).await?;
+    let (fixture, member, two) = two_agents("leaders-agents-stopped").await?;
+    fixture.round_trip("before", &member).await?;
     let (one, lease) = (member.agent()?, names::agent_lease(&member.cluster));
     one.freeze()?;
     held_by(&member.wec, &lease, "two").await?;
-    scene.round_trip("meanwhile", &member).await?;
+    fixture.round_trip("meanwhile", &member).await?;
     ensure!(two.terminate()?.success());
     held_by(&member.wec, &lease, "").await?;
-    let workflow = scene.submit("waiting", &member).await?;
+    let workflow = fixture.submit("waiting", &member).await?;
     let work = names::work_name(&workflow.uid().unwrap_or_default());
     let sent = until(&member.works(), &work, "it is in the mailbox", |_| true).await?;
     one.thaw()?;

@@ -1,44 +1,45 @@
-//! `argosy logs`: what of the logs of a run can be read on the control cluster, and what is said of the rest.
+//! `argosy logs`: the logs of a run that can be read on the control cluster, and the messages about
+//! the others.
 
 use anyhow::Result;
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     binaries::{Answer, argosy, argosy_prints},
     s3::S3,
     waiting::until,
 };
 use serde_json::{Value, json};
 
-/// A run on a cluster, whose Argo keeps logs in the S3 that the control cluster's reads from.
+/// A run on a cluster whose Argo keeps logs in the S3 server that the control cluster reads.
 struct Run {
-    scene: Scene,
+    fixture: Fixture,
     member: Member,
     s3: S3,
 }
 
 impl Run {
     async fn new(name: &str) -> Result<Self> {
-        let scene = Scene::new(name).await?;
+        let fixture = Fixture::new(name).await?;
         let s3 = S3::start().await?;
-        s3.configure(&scene.control, &scene.namespace).await?;
-        let member = scene.pull().await?;
-        scene.dispatch("hello", &member).await?;
-        Ok(Self { scene, member, s3 })
+        s3.configure(&fixture.control, &fixture.namespace).await?;
+        let member = fixture.pull().await?;
+        fixture.dispatch("hello", &member).await?;
+        Ok(Self { fixture, member, s3 })
     }
 
-    /// Argo reports `nodes`, and the control cluster shows them.
+    /// Lets Argo report `nodes`, and waits until the control cluster shows them.
     async fn report(&self, phase: &str, nodes: Value) -> Result<()> {
         let count = nodes.as_object().map(serde_json::Map::len);
         let status = json!({ "phase": phase, "startedAt": "2026-01-01T00:00:00Z", "nodes": nodes });
         self.member.argo().report("hello", status).await?;
         until(
-            &self.scene.workflows(),
+            &self.fixture.workflows(),
             "hello",
             "its steps are shown",
             |workflow| {
                 let status = workflow.status.as_ref();
                 let shown = status.and_then(|status| status["nodes"].as_object());
-                argosy_tests::lab::objects::phase(workflow) == phase
+                argosy_tests::testenv::objects::phase(workflow) == phase
                     && shown.map(serde_json::Map::len) == count
             },
         )
@@ -47,14 +48,14 @@ impl Run {
     }
 
     fn arguments<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        let namespace = self.scene.namespace.as_str();
+        let namespace = self.fixture.namespace.as_str();
         let mut arguments = vec!["logs", "hello", "-n", namespace, "--argo-namespace", namespace];
         arguments.extend(rest);
         arguments
     }
 
     async fn logs(&self, rest: &[&str]) -> Result<Answer> {
-        argosy(self.scene.stage.control.kubeconfig(), &self.arguments(rest)).await
+        argosy(self.fixture.env.control.kubeconfig(), &self.arguments(rest)).await
     }
 }
 
@@ -74,7 +75,7 @@ async fn logs_of_steps_that_have_ended_are_printed_and_of_the_others_it_is_said_
 {
     let run = Run::new("logs-kept").await?;
     run.s3.put("hello/first/main.log", "one\ntwo\n").await?;
-    // Of many pieces, and without an end of its last line.
+    // A log that is read in many pieces and whose last line has no newline.
     let long = "0123456789abcdef\n".repeat(200_000);
     run.s3.put("hello/second/main.log", &format!("{long}end")).await?;
     let nodes = json!({
@@ -110,7 +111,7 @@ async fn logs_of_steps_that_have_ended_are_printed_and_of_the_others_it_is_said_
     let cluster = &run.member.cluster;
     assert!(
         all.errors
-            .contains(&format!("cluster {cluster} only: third; there, use")),
+            .contains(&format!("only on cluster {cluster}: third; read them")),
         "{}",
         all.errors
     );
@@ -123,7 +124,7 @@ async fn logs_of_steps_that_have_ended_are_printed_and_of_the_others_it_is_said_
     let nobody = run.logs(&["--step", "nobody"]).await?;
     assert_eq!(nobody.code, Some(1));
     assert!(
-        nobody.errors.contains("no step of hello is called nobody"),
+        nobody.errors.contains("has no step named nobody"),
         "{}",
         nobody.errors
     );
@@ -150,11 +151,11 @@ async fn a_log_is_printed_once_its_step_has_ended_and_following_ends_with_the_ru
         json!({ "a": first, "b": step("second", "Running", &json!([])) }),
     )
     .await?;
-    let control = run.scene.stage.control.kubeconfig();
+    let control = run.fixture.env.control.kubeconfig();
     let arguments = run.arguments(&["--follow"]);
     let second = step("second", "Succeeded", &log("hello/second/main.log"));
     let nodes = json!({ "a": first, "b": second });
-    // The second step ends only when the first one's log was printed by somebody who follows.
+    // The second step ends only after a follower has printed the log of the first one.
     let (printed, followed) = tokio::join!(
         async {
             argosy_prints(control, &arguments, &["first: early"]).await?;
@@ -188,7 +189,7 @@ async fn a_log_that_was_never_kept_or_is_gone_is_told_with_the_reason() -> Resul
     let never = run.logs(&[]).await?;
     assert_eq!((never.code, never.output.as_str()), (Some(1), ""));
     assert!(
-        never.errors.contains("the log of first was not kept"),
+        never.errors.contains("the log of first was not archived"),
         "{}",
         never.errors
     );
@@ -229,7 +230,7 @@ async fn a_log_whose_object_or_bucket_is_away_is_told_from_an_empty_one() -> Res
     assert!(away.errors.contains(&run.s3.endpoint), "{}", away.errors);
 
     let nobody = argosy(
-        run.scene.stage.control.kubeconfig(),
+        run.fixture.env.control.kubeconfig(),
         &["logs", "nobody", "-n", "logs-gone"],
     )
     .await?;

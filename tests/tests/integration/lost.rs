@@ -1,24 +1,25 @@
-//! Where a policy asks for a rerun, the Workflows of a lost cluster start anew on another one, and on the lost one no more.
+//! If a policy asks for a rerun, the Workflows of a lost cluster start again on another one, and
+//! never again on the lost one.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
+    fixture::work_name,
     objects::{self, condition, create, phase, says},
-    scene::work_name,
     waiting::{until, until_gone},
 };
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-/// The label by which the policy of [`either`] selects.
+/// The label value that the policy of [`either`] selects.
 const SPARE: &str = "spare";
 
-/// A cluster whose agent can be killed and one that is never lost, and a policy that lets Workflows run on either.
-async fn either(scene: &Scene) -> Result<(Member, Member)> {
-    let (lost, other) = (scene.join_pull("pull", 3).await?, scene.push().await?);
+/// A cluster whose agent can be killed, one that is never lost, and a policy that selects both.
+async fn either(fixture: &Fixture) -> Result<(Member, Member)> {
+    let (lost, other) = (fixture.join_pull("pull", 3).await?, fixture.push().await?);
     let mut policy: BindingPolicy =
-        objects::policy(&format!("{}-spare", scene.namespace), &scene.namespace, SPARE)?;
+        objects::policy(&format!("{}-spare", fixture.namespace), &fixture.namespace, SPARE)?;
     policy.spec.cluster_selectors = serde_json::from_value(json!([
         { "matchLabels": { "name": lost.cluster } },
         { "matchLabels": { "name": other.cluster } },
@@ -26,13 +27,13 @@ async fn either(scene: &Scene) -> Result<(Member, Member)> {
     let annotations = policy.annotations_mut();
     annotations.insert(names::ON_LOST_ANNOTATION.to_owned(), "rerun".to_owned());
     annotations.insert(names::LOST_AFTER_ANNOTATION.to_owned(), "10s".to_owned());
-    create(&Api::all(scene.control.clone()), &policy).await?;
+    create(&Api::all(fixture.control.clone()), &policy).await?;
     Ok((lost, other))
 }
 
-async fn until_claimed(scene: &Scene, name: &str, member: &Member) -> Result<Workflow> {
+async fn until_claimed(fixture: &Fixture, name: &str, member: &Member) -> Result<Workflow> {
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         name,
         "it is claimed for the other cluster",
         |workflow| workflow.labels().get(names::CLUSTER_LABEL) == Some(&member.cluster),
@@ -42,9 +43,9 @@ async fn until_claimed(scene: &Scene, name: &str, member: &Member) -> Result<Wor
 
 #[tokio::test]
 async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there() -> Result<()> {
-    let scene = Scene::new("lost-running").await?;
-    let (lost, other) = either(&scene).await?;
-    let workflow = create(&scene.workflows(), &objects::workflow("hello", SPARE)).await?;
+    let fixture = Fixture::new("lost-running").await?;
+    let (lost, other) = either(&fixture).await?;
+    let workflow = create(&fixture.workflows(), &objects::workflow("hello", SPARE)).await?;
     until(
         &lost.workflows(),
         "hello",
@@ -53,14 +54,14 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
     )
     .await?;
     lost.argo().start("hello").await?;
-    until(&scene.workflows(), "hello", "it runs", |workflow| {
+    until(&fixture.workflows(), "hello", "it runs", |workflow| {
         phase(workflow) == "Running"
     })
     .await?;
 
     lost.agent()?.kill()?;
     let waiting = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that its cluster is away",
         |workflow| says(workflow, "ClusterReachable", "False", "LeaseExpired"),
@@ -68,16 +69,16 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
     .await?;
     let message = condition(&waiting, "ClusterReachable", "False").unwrap_or_default();
     assert!(
-        message.contains(&format!("starts anew on {}", other.cluster)),
+        message.contains(&format!("started again on {}", other.cluster)),
         "{message}"
     );
     assert_eq!(phase(&waiting), "Running");
 
-    let moved = until_claimed(&scene, "hello", &other).await?;
+    let moved = until_claimed(&fixture, "hello", &other).await?;
     assert_eq!(phase(&moved), "Pending");
     let message = condition(&moved, "Dispatched", "True").unwrap_or_default();
     assert!(
-        message.contains(&format!("{} is lost", lost.cluster)),
+        message.contains(&format!("on {}, which is lost", lost.cluster)),
         "{message}"
     );
     let object = until(&other.workflows(), "hello", "it is on the other cluster", |_| {
@@ -86,7 +87,7 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
     .await?;
     assert_eq!(object.annotations()[names::ATTEMPT_ANNOTATION], "2");
     other.argo().finish("hello", "Succeeded").await?;
-    until(&scene.workflows(), "hello", "it has ended", |workflow| {
+    until(&fixture.workflows(), "hello", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -107,17 +108,17 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
         lost.reports().get_opt(&work_name(&workflow)).await?.is_none(),
         "its report is still there"
     );
-    scene.round_trip("sentinel", &lost).await?;
-    assert_eq!(phase(&scene.workflows().get("hello").await?), "Succeeded");
+    fixture.round_trip("sentinel", &lost).await?;
+    assert_eq!(phase(&fixture.workflows().get("hello").await?), "Succeeded");
     Ok(())
 }
 
 #[tokio::test]
 async fn what_had_not_started_on_a_lost_cluster_never_starts_there() -> Result<()> {
-    let scene = Scene::new("lost-waiting").await?;
-    let (lost, other) = either(&scene).await?;
+    let fixture = Fixture::new("lost-waiting").await?;
+    let (lost, other) = either(&fixture).await?;
     lost.agent()?.kill()?;
-    let workflow = create(&scene.workflows(), &objects::workflow("hello", SPARE)).await?;
+    let workflow = create(&fixture.workflows(), &objects::workflow("hello", SPARE)).await?;
     until(
         &lost.works(),
         &work_name(&workflow),
@@ -125,7 +126,7 @@ async fn what_had_not_started_on_a_lost_cluster_never_starts_there() -> Result<(
         |_| true,
     )
     .await?;
-    until_claimed(&scene, "hello", &other).await?;
+    until_claimed(&fixture, "hello", &other).await?;
     until(&other.workflows(), "hello", "it is on the other cluster", |_| {
         true
     })
@@ -138,7 +139,7 @@ async fn what_had_not_started_on_a_lost_cluster_never_starts_there() -> Result<(
         "nothing is left in the mailbox",
     )
     .await?;
-    scene.round_trip("sentinel", &lost).await?;
+    fixture.round_trip("sentinel", &lost).await?;
     assert!(
         lost.workflows().get_opt("hello").await?.is_none(),
         "it was created on the lost cluster"

@@ -1,19 +1,24 @@
-//! Controller and agent against real API servers, one file per behaviour. Argo is played (`argosy_tests::lab::argo`); what
-//! only a real Argo can show is in the tests of the fleet.
+//! Controller and agent against real API servers, one file per behavior. Argo is played
+//! (`argosy_tests::testenv::fake_argo`).
+//!
+//! Not here: behavior that only a real Argo shows, which the tests of the fleet cover.
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod admission;
+mod applied;
 mod applying;
 mod applying_kinds;
 mod applying_ocm;
 mod applying_reports;
 mod applying_rights;
+mod artifacts;
 mod claims;
 mod cluster_life;
 mod clusters;
 mod copies;
 mod crashes;
+mod crons;
 mod deletion;
 mod dispatch;
 mod doctor;
@@ -24,13 +29,18 @@ mod get;
 mod guard;
 mod hostile;
 mod identity;
+mod idle;
 mod inventory;
 mod leaders;
 mod leaders_agents;
 mod logs;
 mod lost;
+mod many_policies;
+mod members;
+mod memory;
 mod metrics;
 mod moving;
+mod named;
 mod objects;
 mod objects_left;
 mod objects_status;
@@ -46,7 +56,9 @@ mod registration;
 mod release;
 mod restarts;
 mod restore;
+mod siege;
 mod status;
 mod stopping;
+mod templates;
 mod transforms;
 mod why;

@@ -1,10 +1,11 @@
-//! What processes tell of themselves, and with it how many writes a Workflow costs: a number that depends on no machine.
+//! The metrics that processes export, and with them the number of writes that a Workflow costs,
+//! which does not depend on the machine.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::Result;
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     binaries::Binary,
     objects::{create, phase, workflow},
     waiting::until,
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 const REQUESTS: &str = "argosy_requests_total";
 const BYTES: &str = "argosy_sent_bytes_total";
 
-/// What a process has counted of its writes to objects of Argosy and Argo, by space, verb and resource, as `its create manifestworks`.
+/// The counts of a process's writes to objects of Argosy and Argo, by space, verb and resource, as
+/// in `its create manifestworks`.
 async fn writes(process: &Binary, counter: &str) -> Result<BTreeMap<String, u64>> {
     let text = process.metrics().await?;
     let mut writes = BTreeMap::new();
@@ -47,17 +49,17 @@ async fn writes(process: &Binary, counter: &str) -> Result<BTreeMap<String, u64>
     Ok(writes)
 }
 
-/// Runs Workflows to their end, one after the other, with two statuses each, and deletes none.
-async fn run(scene: &Scene, member: &Member, names: &[String]) -> Result<()> {
+/// Runs Workflows to their end in sequence, with two statuses each, and deletes none.
+async fn run(fixture: &Fixture, member: &Member, names: &[String]) -> Result<()> {
     for name in names {
-        create(&scene.workflows(), &workflow(name, &member.cluster)).await?;
+        create(&fixture.workflows(), &workflow(name, &member.cluster)).await?;
         until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
         for wanted in ["Running", "Succeeded"] {
             match wanted {
                 "Running" => member.argo().start(name).await?,
                 _ => member.argo().finish(name, wanted).await?,
             };
-            until(&scene.workflows(), name, "its status is shown", |workflow| {
+            until(&fixture.workflows(), name, "its status is shown", |workflow| {
                 phase(workflow) == wanted
             })
             .await?;
@@ -73,19 +75,19 @@ async fn run(scene: &Scene, member: &Member, names: &[String]) -> Result<()> {
 #[tokio::test]
 async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
     const RUNS: u64 = 5;
-    let stage = Stage::own_guarded("metrics", "30d").await?;
-    let scene = Scene::on(Arc::clone(&stage), "metrics").await?;
-    let member = scene.pull().await?;
-    // To its last write, so that none of it is counted.
-    run(&scene, &member, &["first".to_owned()]).await?;
+    let env = TestEnv::own_guarded("metrics", "30d").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "metrics").await?;
+    let member = fixture.pull().await?;
+    // Up to its last write, so that none of its writes is counted.
+    run(&fixture, &member, &["first".to_owned()]).await?;
     let names: Vec<String> = (0..RUNS).map(|number| format!("run-{number}")).collect();
     let before = [
-        writes(&stage.controller, REQUESTS).await?,
+        writes(&env.controller, REQUESTS).await?,
         writes(member.agent()?, REQUESTS).await?,
     ];
-    run(&scene, &member, &names).await?;
+    run(&fixture, &member, &names).await?;
     let after = [
-        writes(&stage.controller, REQUESTS).await?,
+        writes(&env.controller, REQUESTS).await?,
         writes(member.agent()?, REQUESTS).await?,
     ];
     let spent = |process: usize| -> BTreeMap<&str, u64> {
@@ -95,13 +97,14 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
         });
         spent.filter(|(_, count)| *count > 0).collect()
     };
-    // The webhook has written the claim; then the ManifestWork and two statuses.
+    // The webhook has written the claim. The rest is the ManifestWork and two statuses.
     let of_controller = [
         ("wds create manifestworks", RUNS),
         ("wds patch workflows", 2 * RUNS),
     ];
     assert_eq!(spent(0), of_controller.into());
-    // Object and condition; two statuses; at the end the record, and the finalizer off.
+    // Object and condition, two statuses, and at the end the record and the removal of the
+    // finalizer.
     let of_agent = [
         ("wec create workflows", RUNS),
         ("its patch manifestworks/status", RUNS),
@@ -114,7 +117,7 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
     Ok(())
 }
 
-/// The status of a run of so many nodes that are all under way, like `running` of a player.
+/// The status of a run with `nodes` active nodes, like `running` of a player.
 fn of_nodes(nodes: usize, progress: usize) -> Value {
     let nodes = (0..nodes).map(|number| {
         let id = format!("big-{number}");
@@ -132,15 +135,15 @@ fn of_nodes(nodes: usize, progress: usize) -> Value {
 #[tokio::test]
 async fn a_status_goes_over_each_link_once_and_with_little_beside_it() -> Result<()> {
     const UPDATES: usize = 4;
-    let stage = Stage::own_guarded("bytes", "30d").await?;
-    let scene = Scene::on(Arc::clone(&stage), "bytes").await?;
-    let member = scene.pull().await?;
-    create(&scene.workflows(), &workflow("big", &member.cluster)).await?;
+    let env = TestEnv::own_guarded("bytes", "30d").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "bytes").await?;
+    let member = fixture.pull().await?;
+    create(&fixture.workflows(), &workflow("big", &member.cluster)).await?;
     until(&member.workflows(), "big", "it is on the cluster", |_| true).await?;
     let report = async |progress: usize| {
         member.argo().report("big", of_nodes(200, progress)).await?;
         let wanted = format!("{progress}/9");
-        until(&scene.workflows(), "big", "its status is shown", |workflow| {
+        until(&fixture.workflows(), "big", "its status is shown", |workflow| {
             let status = workflow.status.as_ref();
             status.is_some_and(|status| status["progress"] == wanted)
         })
@@ -148,14 +151,14 @@ async fn a_status_goes_over_each_link_once_and_with_little_beside_it() -> Result
     };
     report(0).await?;
     let before = [
-        writes(&stage.controller, BYTES).await?,
+        writes(&env.controller, BYTES).await?,
         writes(member.agent()?, BYTES).await?,
     ];
     for progress in 1..=UPDATES {
         report(progress).await?;
     }
     let after = [
-        writes(&stage.controller, BYTES).await?,
+        writes(&env.controller, BYTES).await?,
         writes(member.agent()?, BYTES).await?,
     ];
     let text = of_nodes(200, 1).to_string().len();
@@ -166,7 +169,7 @@ async fn a_status_goes_over_each_link_once_and_with_little_beside_it() -> Result
             sent > text,
             "{name}: {sent} bytes are less than the status of {text}"
         );
-        // Labels, conditions and what guards the write.
+        // Labels, conditions and guards of the write.
         assert!(sent < text + 2_048, "{name}: {sent} bytes for a status of {text}");
     }
     Ok(())

@@ -1,19 +1,20 @@
-//! What has not started moves, but only when the old place has promised never to start it.
+//! A Workflow that has not started moves, but only after the old cluster has promised never to
+//! start it.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use argosy_api::{Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, argo,
+use argosy_tests::testenv::{
+    Fixture, Member, fake_argo,
+    fixture::work_name,
     objects::{self, create, phase, says},
-    scene::work_name,
     waiting::{until, until_gone},
 };
 use kube::ResourceExt;
 
-async fn send_to(scene: &Scene, name: &str, member: &Member) -> Result<Workflow> {
-    argo::edit(&scene.workflows(), name, |workflow| {
+async fn send_to(fixture: &Fixture, name: &str, member: &Member) -> Result<Workflow> {
+    fake_argo::edit(&fixture.workflows(), name, |workflow| {
         workflow.labels_mut().insert(
             names::KUBESTELLAR_CLUSTER_LABEL.to_owned(),
             member.cluster.clone(),
@@ -24,15 +25,15 @@ async fn send_to(scene: &Scene, name: &str, member: &Member) -> Result<Workflow>
 
 #[tokio::test]
 async fn a_workflow_that_could_not_start_moves_when_its_label_changes() -> Result<()> {
-    let scene = Scene::new("moving-blocked").await?;
-    let (old, new) = (scene.pull().await?, scene.push().await?);
+    let fixture = Fixture::new("moving-blocked").await?;
+    let (old, new) = (fixture.pull().await?, fixture.push().await?);
     let foreign = create(&old.workflows(), &objects::workflow("hello", "somebody")).await?;
-    let workflow = scene.submit("hello", &old).await?;
-    until(&scene.workflows(), "hello", "it is stuck", |workflow| {
+    let workflow = fixture.submit("hello", &old).await?;
+    until(&fixture.workflows(), "hello", "it is stuck", |workflow| {
         says(workflow, "Dispatched", "False", "ForeignObject")
     })
     .await?;
-    send_to(&scene, "hello", &new).await?;
+    send_to(&fixture, "hello", &new).await?;
     let moved = until(&new.workflows(), "hello", "it is on the new cluster", |_| true).await?;
     assert_eq!(moved.annotations()[names::ATTEMPT_ANNOTATION], "2");
     until_gone(
@@ -42,7 +43,7 @@ async fn a_workflow_that_could_not_start_moves_when_its_label_changes() -> Resul
     )
     .await?;
     assert_eq!(old.workflows().get("hello").await?.uid(), foreign.uid());
-    until(&scene.workflows(), "hello", "it says where it is", |workflow| {
+    until(&fixture.workflows(), "hello", "it says where it is", |workflow| {
         says(workflow, "Dispatched", "True", "Claimed")
             && workflow.labels().get(names::CLUSTER_LABEL) == Some(&new.cluster)
     })
@@ -52,10 +53,10 @@ async fn a_workflow_that_could_not_start_moves_when_its_label_changes() -> Resul
 
 #[tokio::test]
 async fn a_move_waits_for_an_agent_that_is_away_and_says_so() -> Result<()> {
-    let scene = Scene::new("moving-away").await?;
-    let (old, new) = (scene.pull().await?, scene.push().await?);
+    let fixture = Fixture::new("moving-away").await?;
+    let (old, new) = (fixture.pull().await?, fixture.push().await?);
     old.agent()?.kill()?;
-    let workflow = scene.submit("hello", &old).await?;
+    let workflow = fixture.submit("hello", &old).await?;
     until(
         &old.works(),
         &work_name(&workflow),
@@ -63,9 +64,9 @@ async fn a_move_waits_for_an_agent_that_is_away_and_says_so() -> Result<()> {
         |_| true,
     )
     .await?;
-    send_to(&scene, "hello", &new).await?;
+    send_to(&fixture, "hello", &new).await?;
     let waiting = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says what it waits for",
         |workflow| says(workflow, "Dispatched", "False", "Moving"),
@@ -76,7 +77,7 @@ async fn a_move_waits_for_an_agent_that_is_away_and_says_so() -> Result<()> {
         message.contains(&old.cluster) && message.contains(&new.cluster),
         "{message}"
     );
-    scene.round_trip("sentinel", &new).await?;
+    fixture.round_trip("sentinel", &new).await?;
     assert!(
         new.workflows().get_opt("hello").await?.is_none(),
         "it started before the old agent had answered"
@@ -96,14 +97,15 @@ async fn a_move_waits_for_an_agent_that_is_away_and_says_so() -> Result<()> {
 
 #[tokio::test]
 async fn a_label_changed_in_the_moment_of_sending_ends_on_one_cluster() -> Result<()> {
-    let scene = Scene::new("moving-race").await?;
-    let (old, new) = (scene.pull().await?, scene.push().await?);
+    let fixture = Fixture::new("moving-race").await?;
+    let (old, new) = (fixture.pull().await?, fixture.push().await?);
     for round in 0..10 {
         let name = format!("hello-{round}");
-        scene.submit(&name, &old).await?;
-        // A different moment each time: before, while and after the claim is written and the object created.
+        fixture.submit(&name, &old).await?;
+        // A different moment each time: before, during and after the claim and the creation of the
+        // object.
         tokio::time::sleep(Duration::from_millis(2 * round)).await;
-        send_to(&scene, &name, &new).await?;
+        send_to(&fixture, &name, &new).await?;
     }
     for round in 0..10 {
         let name = format!("hello-{round}");
@@ -113,13 +115,13 @@ async fn a_label_changed_in_the_moment_of_sending_ends_on_one_cluster() -> Resul
             object = until(&on_new, &name, "it is on the new cluster", |_| true) => object.map(|_| &new),
         }?;
         there.argo().finish(&name, "Succeeded").await?;
-        until(&scene.workflows(), &name, "its end is shown", |workflow| {
+        until(&fixture.workflows(), &name, "its end is shown", |workflow| {
             phase(workflow) == "Succeeded"
         })
         .await?;
     }
     for member in [&old, &new] {
-        scene
+        fixture
             .round_trip(&format!("sentinel-{}", member.cluster), member)
             .await?;
     }
@@ -140,15 +142,15 @@ async fn a_label_changed_in_the_moment_of_sending_ends_on_one_cluster() -> Resul
 
 #[tokio::test]
 async fn a_workflow_whose_cluster_loses_its_label_goes_back_to_waiting() -> Result<()> {
-    let scene = Scene::new("moving-nowhere").await?;
-    let old = scene.pull().await?;
+    let fixture = Fixture::new("moving-nowhere").await?;
+    let old = fixture.pull().await?;
     create(&old.workflows(), &objects::workflow("hello", "somebody")).await?;
-    let workflow = scene.submit("hello", &old).await?;
-    until(&scene.workflows(), "hello", "it is stuck", |workflow| {
+    let workflow = fixture.submit("hello", &old).await?;
+    until(&fixture.workflows(), "hello", "it is stuck", |workflow| {
         says(workflow, "Dispatched", "False", "ForeignObject")
     })
     .await?;
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow.labels_mut().remove(names::KUBESTELLAR_CLUSTER_LABEL);
     })
     .await?;
@@ -158,7 +160,7 @@ async fn a_workflow_whose_cluster_loses_its_label_goes_back_to_waiting() -> Resu
         "nothing is left in the old mailbox",
     )
     .await?;
-    let free = until(&scene.workflows(), "hello", "it is let go", |workflow| {
+    let free = until(&fixture.workflows(), "hello", "it is let go", |workflow| {
         workflow.finalizers().is_empty()
     })
     .await?;

@@ -1,9 +1,9 @@
-//! What is left on objects that were deselected while no controller was there.
+//! Leftovers on objects that were deselected while no controller was running.
 
 use anyhow::{Context, Result};
 use argosy_api::{BindingPolicy, CombinedStatus, StatusCollector, names};
-use argosy_tests::lab::{
-    Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, TestEnv,
     objects::{create, deployment},
     waiting::{until, until_gone},
 };
@@ -24,13 +24,13 @@ fn replicas(deployment: &Deployment) -> Option<i32> {
 
 #[tokio::test]
 async fn a_controller_that_comes_back_rids_objects_of_what_is_ours_that_no_watch_tells_of() -> Result<()> {
-    let scene = Scene::on(Stage::own("objects-left").await?, "objects-left").await?;
-    let member = scene.pull().await?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
-    let collectors: Api<StatusCollector> = Api::all(scene.control.clone());
-    let deployments: Api<Deployment> = Api::namespaced(scene.control.clone(), &scene.namespace);
-    let combined: Api<CombinedStatus> = Api::namespaced(scene.control.clone(), &scene.namespace);
-    let on_cluster: Api<Deployment> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let fixture = Fixture::on(TestEnv::own("objects-left").await?, "objects-left").await?;
+    let member = fixture.pull().await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    let collectors: Api<StatusCollector> = Api::all(fixture.control.clone());
+    let deployments: Api<Deployment> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
+    let combined: Api<CombinedStatus> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
+    let on_cluster: Api<Deployment> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     let collector: StatusCollector = serde_json::from_value(json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "StatusCollector", "metadata": { "name": "left" },
         "spec": { "select": [{ "name": "cluster", "def": "inventory.name" }], "limit": 20 },
@@ -41,7 +41,7 @@ async fn a_controller_that_comes_back_rids_objects_of_what_is_ours_that_no_watch
         "spec": {
             "clusterSelectors": [{ "matchLabels": { "name": member.cluster } }],
             "downsync": [{
-                "apiGroup": "apps", "resources": ["deployments"], "namespaces": [scene.namespace],
+                "apiGroup": "apps", "resources": ["deployments"], "namespaces": [fixture.namespace],
                 "objectSelectors": [{ "matchLabels": { "app": "web" } }],
                 "wantSingletonReportedState": true, "statusCollectors": ["left"],
             }],
@@ -50,7 +50,7 @@ async fn a_controller_that_comes_back_rids_objects_of_what_is_ours_that_no_watch
     create(&policies, &policy).await?;
     let policy = policies.get("left").await?.uid().context("it has a UID")?;
     let mut tables = Vec::new();
-    for name in ["relabelled", "kept"] {
+    for name in ["relabeled", "kept"] {
         create(&deployments, &deployment(name)?).await?;
         until(&on_cluster, name, "it is on the cluster", |_| true).await?;
         let status = json!({ "status": { "replicas": 2, "observedGeneration": 1 } });
@@ -67,27 +67,27 @@ async fn a_controller_that_comes_back_rids_objects_of_what_is_ours_that_no_watch
         tables.push(table);
     }
     let is_clean = |shown: &Deployment| !is_marked(shown) && replicas(shown).is_none();
-    scene.stage.controller.kill()?;
+    fixture.env.controller.kill()?;
     let label = json!({ "metadata": { "labels": { "app": Value::Null } } });
     deployments
-        .patch("relabelled", &PatchParams::default(), &Patch::Merge(label))
+        .patch("relabeled", &PatchParams::default(), &Patch::Merge(label))
         .await?;
-    scene.stage.controller.start_again().await?;
+    fixture.env.controller.start_again().await?;
     until(
         &deployments,
-        "relabelled",
+        "relabeled",
         "nothing of ours is left on it",
         is_clean,
     )
     .await?;
     until_gone(&combined, &tables[0], "its table goes").await?;
-    until_gone(&on_cluster, "relabelled", "it goes from the cluster").await?;
+    until_gone(&on_cluster, "relabeled", "it goes from the cluster").await?;
     let kept = deployments.get("kept").await?;
     assert!(is_marked(&kept) && replicas(&kept) == Some(2));
-    // Without a policy nobody watches the kind.
-    scene.stage.controller.kill()?;
+    // Without a policy, the controller does not watch the kind.
+    fixture.env.controller.kill()?;
     policies.delete("left", &DeleteParams::default()).await?;
-    scene.stage.controller.start_again().await?;
+    fixture.env.controller.start_again().await?;
     until(&deployments, "kept", "nothing of ours is left on it", is_clean).await?;
     until_gone(&combined, &tables[1], "its table goes").await?;
     until_gone(&on_cluster, "kept", "it goes from the cluster").await?;

@@ -1,9 +1,10 @@
-//! What comes back to objects of any kind: statuses, aggregates, and what StatusCollectors collect. The clusters' controllers are played.
+//! The data that comes back to objects of any kind: statuses, aggregates, and the results of
+//! StatusCollectors. The clusters' controllers are played.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, CombinedStatus, ManagedCluster, StatusCollector, names};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
     objects::{create, create_namespace, deployment},
     waiting::{until, until_gone},
 };
@@ -14,24 +15,24 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-fn deployments(scene: &Scene) -> Api<Deployment> {
-    Api::namespaced(scene.control.clone(), &scene.namespace)
+fn deployments(fixture: &Fixture) -> Api<Deployment> {
+    Api::namespaced(fixture.control.clone(), &fixture.namespace)
 }
 
-fn deployments_on(scene: &Scene, member: &Member) -> Api<Deployment> {
-    Api::namespaced(member.wec.clone(), &scene.namespace)
+fn deployments_on(fixture: &Fixture, member: &Member) -> Api<Deployment> {
+    Api::namespaced(member.wec.clone(), &fixture.namespace)
 }
 
-fn policies(scene: &Scene) -> Api<BindingPolicy> {
-    Api::all(scene.control.clone())
+fn policies(fixture: &Fixture) -> Api<BindingPolicy> {
+    Api::all(fixture.control.clone())
 }
 
 fn web() -> Result<Deployment> {
     deployment("web")
 }
 
-fn policy(scene: &Scene, clusters: &[&Member], wanted: &Value) -> Result<BindingPolicy> {
-    let mut only = json!({ "namespaces": [scene.namespace], "resources": ["deployments", "configmaps"], "objectSelectors": [{ "matchLabels": { "app": "web" } }] });
+fn policy(fixture: &Fixture, clusters: &[&Member], wanted: &Value) -> Result<BindingPolicy> {
+    let mut only = json!({ "namespaces": [fixture.namespace], "resources": ["deployments", "configmaps"], "objectSelectors": [{ "matchLabels": { "app": "web" } }] });
     for (field, value) in wanted.as_object().into_iter().flatten() {
         only[field] = value.clone();
     }
@@ -39,22 +40,22 @@ fn policy(scene: &Scene, clusters: &[&Member], wanted: &Value) -> Result<Binding
     let selector = json!({ "matchExpressions": [{ "key": "name", "operator": "In", "values": names }] });
     Ok(serde_json::from_value(json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
-        "metadata": { "name": scene.namespace },
+        "metadata": { "name": fixture.namespace },
         "spec": { "clusterSelectors": [selector], "downsync": [only] },
     }))?)
 }
 
-async fn change(scene: &Scene, policy: &BindingPolicy) -> Result<()> {
+async fn change(fixture: &Fixture, policy: &BindingPolicy) -> Result<()> {
     let patch = Patch::Merge(json!({ "spec": policy.spec }));
-    policies(scene)
+    policies(fixture)
         .patch(&policy.name_any(), &PatchParams::default(), &patch)
         .await?;
     Ok(())
 }
 
-/// The cluster's own controllers say how many replicas are ready.
-async fn report(scene: &Scene, member: &Member, ready: i32) -> Result<()> {
-    let api = deployments_on(scene, member);
+/// Reports the number of ready replicas, as the cluster's own controllers do.
+async fn report(fixture: &Fixture, member: &Member, ready: i32) -> Result<()> {
+    let api = deployments_on(fixture, member);
     until(&api, "web", "the Deployment is there", |_| true).await?;
     let status = json!({ "status": { "replicas": 2, "readyReplicas": ready, "observedGeneration": 1 } });
     api.patch_status("web", &PatchParams::default(), &Patch::Merge(status))
@@ -68,36 +69,36 @@ fn ready(deployment: &Deployment) -> Option<i32> {
 
 #[tokio::test]
 async fn the_status_of_the_one_cluster_appears_follows_and_disappears() -> Result<()> {
-    let scene = Scene::new("status-singleton").await?;
-    let (one, two) = (scene.pull().await?, scene.push().await?);
+    let fixture = Fixture::new("status-singleton").await?;
+    let (one, two) = (fixture.pull().await?, fixture.push().await?);
     let wanted = json!({ "wantSingletonReportedState": true });
-    create(&policies(&scene), &policy(&scene, &[&one], &wanted)?).await?;
-    create(&deployments(&scene), &web()?).await?;
-    report(&scene, &one, 1).await?;
-    let shown = until(&deployments(&scene), "web", "its status is there", |web| {
+    create(&policies(&fixture), &policy(&fixture, &[&one], &wanted)?).await?;
+    create(&deployments(&fixture), &web()?).await?;
+    report(&fixture, &one, 1).await?;
+    let shown = until(&deployments(&fixture), "web", "its status is there", |web| {
         ready(web) == Some(1)
     })
     .await?;
     assert_eq!(shown.labels()[names::SINGLETON_STATUS_LABEL], "true");
-    report(&scene, &one, 2).await?;
-    until(&deployments(&scene), "web", "its status follows", |web| {
+    report(&fixture, &one, 2).await?;
+    until(&deployments(&fixture), "web", "its status follows", |web| {
         ready(web) == Some(2)
     })
     .await?;
-    // With a second cluster there is not one status.
-    change(&scene, &policy(&scene, &[&one, &two], &wanted)?).await?;
+    // With a second cluster, there is no single status any more.
+    change(&fixture, &policy(&fixture, &[&one, &two], &wanted)?).await?;
     let is_cleared =
         |web: &Deployment| ready(web).is_none() && !web.labels().contains_key(names::SINGLETON_STATUS_LABEL);
     until(
-        &deployments(&scene),
+        &deployments(&fixture),
         "web",
         "its status is taken back",
         is_cleared,
     )
     .await?;
     until(
-        &policies(&scene),
-        &scene.namespace,
+        &policies(&fixture),
+        &fixture.namespace,
         "the policy says why",
         |policy| {
             let errors = policy.status.iter().flat_map(|status| &status.errors);
@@ -107,14 +108,14 @@ async fn the_status_of_the_one_cluster_appears_follows_and_disappears() -> Resul
         },
     )
     .await?;
-    change(&scene, &policy(&scene, &[&one], &wanted)?).await?;
-    until(&deployments(&scene), "web", "its status is back", |web| {
+    change(&fixture, &policy(&fixture, &[&one], &wanted)?).await?;
+    until(&deployments(&fixture), "web", "its status is back", |web| {
         ready(web) == Some(2)
     })
     .await?;
-    change(&scene, &policy(&scene, &[&one], &json!({}))?).await?;
+    change(&fixture, &policy(&fixture, &[&one], &json!({}))?).await?;
     until(
-        &deployments(&scene),
+        &deployments(&fixture),
         "web",
         "nobody wants it any more",
         is_cleared,
@@ -129,24 +130,24 @@ fn work_name(deployment: &Deployment) -> String {
 
 #[tokio::test]
 async fn the_statuses_of_several_clusters_come_back_as_one() -> Result<()> {
-    let scene = Scene::new("status-multi").await?;
-    let (one, two) = (scene.pull().await?, scene.push().await?);
+    let fixture = Fixture::new("status-multi").await?;
+    let (one, two) = (fixture.pull().await?, fixture.push().await?);
     let wanted = json!({ "wantMultiWECReportedState": true });
-    create(&policies(&scene), &policy(&scene, &[&one, &two], &wanted)?).await?;
-    create(&deployments(&scene), &web()?).await?;
-    report(&scene, &one, 2).await?;
-    report(&scene, &two, 1).await?;
+    create(&policies(&fixture), &policy(&fixture, &[&one, &two], &wanted)?).await?;
+    create(&deployments(&fixture), &web()?).await?;
+    report(&fixture, &one, 2).await?;
+    report(&fixture, &two, 1).await?;
     let is_least =
         |web: &Deployment| ready(web) == Some(1) && web.labels().contains_key(names::MULTI_STATUS_LABEL);
     until(
-        &deployments(&scene),
+        &deployments(&fixture),
         "web",
         "the least of both is there",
         is_least,
     )
     .await?;
-    report(&scene, &two, 2).await?;
-    until(&deployments(&scene), "web", "it follows", |web| {
+    report(&fixture, &two, 2).await?;
+    until(&deployments(&fixture), "web", "it follows", |web| {
         ready(web) == Some(2)
     })
     .await?;
@@ -155,21 +156,21 @@ async fn the_statuses_of_several_clusters_come_back_as_one() -> Result<()> {
 
 #[tokio::test]
 async fn a_collector_fills_the_combined_status_of_each_object() -> Result<()> {
-    let scene = Scene::new("status-collected").await?;
-    let (one, two) = (scene.pull().await?, scene.push().await?);
-    let collectors: Api<StatusCollector> = Api::all(scene.control.clone());
+    let fixture = Fixture::new("status-collected").await?;
+    let (one, two) = (fixture.pull().await?, fixture.push().await?);
+    let collectors: Api<StatusCollector> = Api::all(fixture.control.clone());
     let collector = json!({
-        "metadata": { "name": scene.namespace },
+        "metadata": { "name": fixture.namespace },
         "spec": { "select": [
             { "name": "cluster", "def": "inventory.name" },
             { "name": "ready", "def": "has(returned.status.readyReplicas) ? returned.status.readyReplicas : 0" },
         ] },
     });
-    let wanted = json!({ "statusCollectors": [scene.namespace] });
-    let both = create(&policies(&scene), &policy(&scene, &[&one, &two], &wanted)?).await?;
+    let wanted = json!({ "statusCollectors": [fixture.namespace] });
+    let both = create(&policies(&fixture), &policy(&fixture, &[&one, &two], &wanted)?).await?;
     until(
-        &policies(&scene),
-        &scene.namespace,
+        &policies(&fixture),
+        &fixture.namespace,
         "the policy misses the collector",
         |policy| {
             let conditions = policy.status.iter().flat_map(|status| &status.conditions);
@@ -180,15 +181,15 @@ async fn a_collector_fills_the_combined_status_of_each_object() -> Result<()> {
     )
     .await?;
     create(&collectors, &serde_json::from_value(collector)?).await?;
-    let web = create(&deployments(&scene), &web()?).await?;
-    report(&scene, &one, 2).await?;
-    report(&scene, &two, 1).await?;
+    let web = create(&deployments(&fixture), &web()?).await?;
+    report(&fixture, &one, 2).await?;
+    report(&fixture, &two, 1).await?;
     let name = format!(
         "{}.{}",
         web.uid().unwrap_or_default(),
         both.uid().unwrap_or_default()
     );
-    let combined: Api<CombinedStatus> = Api::namespaced(scene.control.clone(), &scene.namespace);
+    let combined: Api<CombinedStatus> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
     let rows = |status: &CombinedStatus| -> Vec<(Option<String>, Option<String>)> {
         let rows = status.results.iter().flat_map(|result| &result.rows);
         rows.map(|row| (row.columns[0].string.clone(), row.columns[1].float.clone()))
@@ -201,18 +202,18 @@ async fn a_collector_fills_the_combined_status_of_each_object() -> Result<()> {
     })
     .await?;
     assert_eq!(status.labels()[names::COMBINED_NAME_LABEL], "web");
-    assert_eq!(status.labels()[names::COMBINED_POLICY_LABEL], scene.namespace);
+    assert_eq!(status.labels()[names::COMBINED_POLICY_LABEL], fixture.namespace);
     assert_eq!(status.owner_references()[0].uid, web.uid().unwrap_or_default());
-    change(&scene, &policy(&scene, &[&one, &two], &json!({}))?).await?;
+    change(&fixture, &policy(&fixture, &[&one, &two], &json!({}))?).await?;
     until_gone(&combined, &name, "nobody asks for it any more").await
 }
 
 #[tokio::test]
 async fn templates_are_expanded_for_each_cluster_and_an_error_takes_nothing_back() -> Result<()> {
-    let scene = Scene::new("objects-templates").await?;
-    let (one, two) = (scene.pull().await?, scene.push().await?);
-    create(&policies(&scene), &policy(&scene, &[&one, &two], &json!({}))?).await?;
-    let maps: Api<ConfigMap> = Api::namespaced(scene.control.clone(), &scene.namespace);
+    let fixture = Fixture::new("objects-templates").await?;
+    let (one, two) = (fixture.pull().await?, fixture.push().await?);
+    create(&policies(&fixture), &policy(&fixture, &[&one, &two], &json!({}))?).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
     let map = json!({
         "metadata": {
             "name": "settings", "labels": { "app": "web" },
@@ -222,7 +223,7 @@ async fn templates_are_expanded_for_each_cluster_and_an_error_takes_nothing_back
     });
     create(&maps, &serde_json::from_value(map)?).await?;
     let maps_on =
-        |member: &Member| -> Api<ConfigMap> { Api::namespaced(member.wec.clone(), &scene.namespace) };
+        |member: &Member| -> Api<ConfigMap> { Api::namespaced(member.wec.clone(), &fixture.namespace) };
     let says = |text: &str| {
         let text = text.to_owned();
         move |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("a")) == Some(&text)
@@ -239,8 +240,8 @@ async fn templates_are_expanded_for_each_cluster_and_an_error_takes_nothing_back
     let zones = Patch::Merge(json!({ "data": { "a": "{{.zone}}" } }));
     maps.patch("settings", &PatchParams::default(), &zones).await?;
     until(
-        &policies(&scene),
-        &scene.namespace,
+        &policies(&fixture),
+        &fixture.namespace,
         "the policy says what is missing",
         |policy| {
             let errors = policy.status.iter().flat_map(|status| &status.errors);
@@ -248,8 +249,9 @@ async fn templates_are_expanded_for_each_cluster_and_an_error_takes_nothing_back
         },
     )
     .await?;
-    // The label of the ManagedCluster is a property, and a ConfigMap of the cluster's name has more of them.
-    let clusters: Api<ManagedCluster> = scene.clusters();
+    // The label of the ManagedCluster is a property, and a ConfigMap with the cluster's name has
+    // further properties.
+    let clusters: Api<ManagedCluster> = fixture.clusters();
     let label = Patch::Merge(json!({ "metadata": { "labels": { "zone": "west" } } }));
     clusters
         .patch(&one.cluster, &PatchParams::default(), &label)
@@ -262,8 +264,8 @@ async fn templates_are_expanded_for_each_cluster_and_an_error_takes_nothing_back
         says(&two.cluster),
     )
     .await?;
-    let _ = create_namespace(&scene.control, names::PROPERTIES_NAMESPACE).await;
-    let properties: Api<ConfigMap> = Api::namespaced(scene.control.clone(), names::PROPERTIES_NAMESPACE);
+    let _ = create_namespace(&fixture.control, names::PROPERTIES_NAMESPACE).await;
+    let properties: Api<ConfigMap> = Api::namespaced(fixture.control.clone(), names::PROPERTIES_NAMESPACE);
     let of_two = json!({ "metadata": { "name": two.cluster }, "data": { "zone": "east" } });
     create(&properties, &serde_json::from_value(of_two)?).await?;
     until(&maps_on(&two), "settings", "it names its zone, too", says("east")).await?;

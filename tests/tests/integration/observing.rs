@@ -1,10 +1,11 @@
-//! What an operator sees of controller and agent: traces, log lines, health, and counts of the fleet.
+//! The view of an operator on controller and agent: traces, log lines, health, and counts of the
+//! fleet.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     binaries::{Binary, WebhookSettings},
     collector::{Collector, Span},
     objects::{create, phase, workflow},
@@ -25,12 +26,12 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Runs a Workflow to its end and returns its UID.
-async fn run(scene: &Scene, member: &Member, name: &str) -> Result<String> {
-    let created = create(&scene.workflows(), &workflow(name, &member.cluster)).await?;
+async fn run(fixture: &Fixture, member: &Member, name: &str) -> Result<String> {
+    let created = create(&fixture.workflows(), &workflow(name, &member.cluster)).await?;
     until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
     member.argo().start(name).await?;
     member.argo().finish(name, "Succeeded").await?;
-    until(&scene.workflows(), name, "its end is shown", |workflow| {
+    until(&fixture.workflows(), name, "its end is shown", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -41,7 +42,7 @@ async fn run(scene: &Scene, member: &Member, name: &str) -> Result<String> {
     created.uid().context("it has a UID")
 }
 
-/// The metrics of a process, once `test` holds for them. They cannot be watched.
+/// The metrics of a process, after `test` holds for them. Metrics cannot be watched.
 async fn metrics_until(process: &Binary, what: &str, test: impl Fn(&str) -> bool) -> Result<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -63,14 +64,14 @@ async fn one_trace_holds_the_steps_of_controller_and_agent_for_a_workflow() -> R
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint().to_owned()),
         ("OTEL_BSP_SCHEDULE_DELAY", "200".to_owned()),
     ];
-    let stage = Stage::own_observed("tracing", variables).await?;
+    let env = TestEnv::own_observed("tracing", variables).await?;
     ensure!(
-        !stage.controller.log()?.contains("built without them"),
+        !env.controller.log()?.contains("built without support for traces"),
         "this needs binaries with traces: cargo build --package argosy --bins --features otel"
     );
-    let scene = Scene::on(Arc::clone(&stage), "tracing").await?;
-    let member = scene.pull().await?;
-    let uid = run(&scene, &member, "traced").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "tracing").await?;
+    let member = fixture.pull().await?;
+    let uid = run(&fixture, &member, "traced").await?;
     let trace = uid.replace('-', "");
     let steps = [
         ("argosy-controller", "dispatch"),
@@ -125,11 +126,11 @@ async fn what_was_not_exported_yet_is_exported_when_the_process_ends() -> Result
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint().to_owned()),
         ("OTEL_BSP_SCHEDULE_DELAY", "3600000".to_owned()),
     ];
-    let stage = Stage::own_observed("flushing", variables).await?;
-    let scene = Scene::on(Arc::clone(&stage), "flushing").await?;
-    let member = scene.pull().await?;
-    let uid = run(&scene, &member, "traced").await?;
-    assert!(stage.controller.terminate()?.success());
+    let env = TestEnv::own_observed("flushing", variables).await?;
+    let fixture = Fixture::on(Arc::clone(&env), "flushing").await?;
+    let member = fixture.pull().await?;
+    let uid = run(&fixture, &member, "traced").await?;
+    assert!(env.controller.terminate()?.success());
     assert!(member.agent()?.terminate()?.success());
     let trace = uid.replace('-', "");
     collector
@@ -142,7 +143,7 @@ async fn what_was_not_exported_yet_is_exported_when_the_process_ends() -> Result
     Ok(())
 }
 
-/// Every line of a log, which is to be JSON.
+/// Every line of a log, which must be JSON.
 fn lines(log: &str) -> Result<Vec<Value>> {
     let lines = log.lines().map(|line| {
         let line: Value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
@@ -160,14 +161,14 @@ async fn every_log_line_is_json_and_says_what_it_is_about() -> Result<()> {
         ("ARGOSY_LOG_FORMAT", "json".to_owned()),
         ("ARGOSY_LOG", "argosy=debug".to_owned()),
     ];
-    let stage = Stage::own_observed("logging", variables).await?;
-    let scene = Scene::on(Arc::clone(&stage), "logging").await?;
-    let member = scene.pull().await?;
-    let uid = run(&scene, &member, "logged").await?;
-    for (process, stage_of) in [(&stage.controller, "dispatch"), (member.agent()?, "create")] {
+    let env = TestEnv::own_observed("logging", variables).await?;
+    let fixture = Fixture::on(Arc::clone(&env), "logging").await?;
+    let member = fixture.pull().await?;
+    let uid = run(&fixture, &member, "logged").await?;
+    for (process, stage_of) in [(&env.controller, "dispatch"), (member.agent()?, "create")] {
         let lines = lines(&process.log()?)?;
-        let began = |line: &&Value| line["message"] == "starting" && line["stage"] == stage_of;
-        let line = lines.iter().find(began).context("no line about it")?;
+        let started = |line: &&Value| line["message"] == "starting" && line["stage"] == stage_of;
+        let line = lines.iter().find(started).context("no line about it")?;
         let expected = [
             ("kind", "Workflow"),
             ("cluster", &member.cluster),
@@ -183,7 +184,7 @@ async fn every_log_line_is_json_and_says_what_it_is_about() -> Result<()> {
     let of_agent = lines(&member.agent()?.log()?)?;
     let mut other = of_agent
         .iter()
-        .filter(|line| line["target"] != "argosy::shutdown");
+        .filter(|line| line["target"] != "argosy::runtime::shutdown");
     assert!(
         other.all(|line| line["cluster"] == member.cluster.as_str()),
         "a line of an agent does not name its cluster"
@@ -194,9 +195,9 @@ async fn every_log_line_is_json_and_says_what_it_is_about() -> Result<()> {
 #[tokio::test]
 async fn an_api_server_that_hangs_is_no_reason_to_restart_who_is_alone() -> Result<()> {
     let alone = vec![("ARGOSY_LEADER_ELECT", "false".to_owned())];
-    let scene = Scene::on(Stage::own_replicated("hanging", alone).await?, "hanging").await?;
-    let proxy = Proxy::open(scene.stage.servers.wecs[0].kubeconfig()).await?;
-    let member = scene.join_pull_through("hung", proxy.kubeconfig(), 3).await?;
+    let fixture = Fixture::on(TestEnv::own_replicated("hanging", alone).await?, "hanging").await?;
+    let proxy = Proxy::open(fixture.env.servers.wecs[0].kubeconfig()).await?;
+    let member = fixture.join_pull_through("hung", proxy.kubeconfig(), 3).await?;
     let agent = member.agent()?;
     let (status, text) = agent.ask("/readyz?verbose").await?;
     assert_eq!(
@@ -204,7 +205,7 @@ async fn an_api_server_that_hangs_is_no_reason_to_restart_who_is_alone() -> Resu
         (200, "[+]objects ok\n[+]workflows ok\nreadyz check passed\n")
     );
     proxy.hang();
-    scene.submit("waiting", &member).await?;
+    fixture.submit("waiting", &member).await?;
     metrics_until(agent, "a request was given up", |text| {
         text.contains("argosy_failures_total{engine=\"agent_workflows\",reason=\"unreachable\"}")
             || text.contains("argosy_failures_total{engine=\"agent_workflows\",reason=\"missing\"}")
@@ -213,18 +214,18 @@ async fn an_api_server_that_hangs_is_no_reason_to_restart_who_is_alone() -> Resu
     for path in ["/livez", "/healthz"] {
         assert_eq!(agent.ask(path).await?, (200, "ok".to_owned()), "{path}");
     }
-    // What it knows is good enough to go on with.
+    // Its cached state is sufficient to continue.
     assert_eq!(agent.ask("/readyz").await?.0, 200);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_part_that_cannot_go_on_ends_the_process_and_is_named() -> Result<()> {
-    // Of its own, because the other controller may register its webhook before it ends.
-    let stage = Stage::own("ended").await?;
+    // A separate environment, because another controller may register its webhook before it ends.
+    let env = TestEnv::own("ended").await?;
     let webhook = WebhookSettings::new("30d")?;
     let _taken = std::net::TcpListener::bind(("127.0.0.1", webhook.port))?;
-    let kubeconfig = stage.control.kubeconfig();
+    let kubeconfig = env.control.kubeconfig();
     let started = Binary::controller(kubeconfig, "ended", Some(&webhook)).await;
     let error = started
         .err()
@@ -239,13 +240,13 @@ async fn a_part_that_cannot_go_on_ends_the_process_and_is_named() -> Result<()> 
 
 #[tokio::test]
 async fn workflows_are_counted_by_cluster_and_phase_until_the_cluster_is_gone() -> Result<()> {
-    let stage = Stage::own_guarded("counting", "30d").await?;
-    let scene = Scene::on(Arc::clone(&stage), "counting").await?;
-    let member = scene.pull().await?;
-    let (status, text) = stage.controller.ask("/readyz?verbose").await?;
+    let env = TestEnv::own_guarded("counting", "30d").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "counting").await?;
+    let member = fixture.pull().await?;
+    let (status, text) = env.controller.ask("/readyz?verbose").await?;
     let ready = "[+]leads ok\n[+]objects ok\n[+]webhook ok\n[+]workflows ok\nreadyz check passed\n";
     assert_eq!((status, text.as_str()), (200, ready));
-    run(&scene, &member, "counted").await?;
+    run(&fixture, &member, "counted").await?;
     let cluster = &member.cluster;
     let expected = [
         format!("argosy_workflows{{cluster=\"{cluster}\",phase=\"Succeeded\"}} 1\n"),
@@ -255,17 +256,20 @@ async fn workflows_are_counted_by_cluster_and_phase_until_the_cluster_is_gone() 
         "argosy_webhook_review_seconds_count{outcome=\"answered\"}".to_owned(),
     ];
     let has_all = |text: &str| expected.iter().all(|line| text.contains(line.as_str()));
-    let text = metrics_until(&stage.controller, "the Workflow is counted", has_all).await?;
+    let text = metrics_until(&env.controller, "the Workflow is counted", has_all).await?;
     let ends = text
         .lines()
         .find_map(|line| line.strip_prefix("argosy_webhook_certificate_expiration_timestamp_seconds "))
         .context("the certificate's end is told")?;
     assert!(ends.parse::<u64>()? > 1_700_000_000, "{ends}");
-    // Nobody is to take the cluster up again.
+    // Nothing must register the cluster again.
     member.agent()?.kill()?;
-    scene.clusters().delete(cluster, &DeleteParams::default()).await?;
+    fixture
+        .clusters()
+        .delete(cluster, &DeleteParams::default())
+        .await?;
     let series = format!("cluster=\"{cluster}\"");
-    metrics_until(&stage.controller, "the cluster's series are gone", |text| {
+    metrics_until(&env.controller, "the cluster's series are gone", |text| {
         !text.contains(&series)
     })
     .await?;
@@ -274,10 +278,10 @@ async fn workflows_are_counted_by_cluster_and_phase_until_the_cluster_is_gone() 
 
 #[tokio::test]
 async fn events_tell_the_course_of_a_workflow() -> Result<()> {
-    let scene = Scene::new("events").await?;
-    let member = scene.pull().await?;
-    let uid = run(&scene, &member, "told").await?;
-    let api: Api<Event> = Api::namespaced(scene.stage.control.client().await?, &scene.namespace);
+    let fixture = Fixture::new("events").await?;
+    let member = fixture.pull().await?;
+    let uid = run(&fixture, &member, "told").await?;
+    let api: Api<Event> = Api::namespaced(fixture.env.control.client().await?, &fixture.namespace);
     let is_of_it = |event: &Event| {
         let regarding = event.regarding.as_ref();
         regarding.is_some_and(|regarding| regarding.uid.as_ref() == Some(&uid))
@@ -290,7 +294,7 @@ async fn events_tell_the_course_of_a_workflow() -> Result<()> {
     let mut told: Vec<Event> = timeout(PATIENCE, told.try_collect())
         .await
         .context("waited for three Events")??;
-    // A list has them in the order of their names.
+    // A list sorts Events by name.
     told.sort_by(|one, other| one.event_time.cmp(&other.event_time));
     let line = |event: &Event| {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -303,8 +307,8 @@ async fn events_tell_the_course_of_a_workflow() -> Result<()> {
     };
     let cluster = &member.cluster;
     let expected = [
-        format!("Normal Dispatched: to {cluster}, attempt 1"),
-        format!("Normal Started: on {cluster}, attempt 1"),
+        format!("Normal Dispatched: sent to {cluster}, attempt 1"),
+        format!("Normal Started: started on {cluster}, attempt 1"),
         format!("Normal Finished: Succeeded on {cluster}"),
     ];
     assert_eq!(told.iter().map(line).collect::<Vec<_>>(), expected);

@@ -1,15 +1,16 @@
-//! ManifestWorks as Argosy writes them, carried out by Open Cluster Management's own work agent: an installation of KubeStellar
-//! has it on every cluster, beside Argosy's agent or in its place.
+//! ManifestWorks as Argosy writes them, applied by Open Cluster Management's own work agent. An
+//! installation of KubeStellar has this agent on every cluster, beside Argosy's agent or in its
+//! place.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use argosy_api::{AppliedManifestWork, ManifestWork, Workflow, manifest_work::UpdateStrategy, names};
-use argosy_tests::lab::{
-    Member, Scene, argo,
+use argosy_tests::testenv::{
+    Fixture, Member, fake_argo,
+    fixture::work_name,
     objects::{create, phase},
     ocm::{Line, WorkAgent},
-    scene::work_name,
     waiting::{until, until_gone},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -18,18 +19,19 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use tokio::time::{Duration, interval};
 
 /// A cluster without an agent of Argosy, but with one of OCM.
-async fn serve(scene: &Scene, line: Line) -> Result<(Member, WorkAgent)> {
-    let member = scene.join("ocm", &scene.stage.servers.wecs[0]).await?;
-    let its = scene.stage.control.kubeconfig();
+async fn serve(fixture: &Fixture, line: Line) -> Result<(Member, WorkAgent)> {
+    let member = fixture.join("ocm", &fixture.env.servers.wecs[0]).await?;
+    let its = fixture.env.control.kubeconfig();
     let agent = WorkAgent::start(line, &member.cluster, its, &member.kubeconfig)?;
     Ok((member, agent))
 }
 
 /// The ManifestWork of a ConfigMap with `data`, as the controller writes it.
-fn work_of_config(scene: &Scene, member: &Member, data: &Value) -> Result<ManifestWork> {
-    let uid = format!("uid-{}", scene.namespace);
+fn work_of_config(fixture: &Fixture, member: &Member, data: &Value) -> Result<ManifestWork> {
+    let uid = format!("uid-{}", fixture.namespace);
     Ok(serde_json::from_value(json!({
         "apiVersion": "work.open-cluster-management.io/v1",
         "kind": "ManifestWork",
@@ -46,14 +48,14 @@ fn work_of_config(scene: &Scene, member: &Member, data: &Value) -> Result<Manife
                 "kind": "ConfigMap",
                 "metadata": {
                     "name": "settings",
-                    "namespace": scene.namespace,
+                    "namespace": fixture.namespace,
                     "labels": { names::OBJECT_UID_LABEL: uid },
                 },
                 "data": data,
             }] },
             "manifestConfigs": [{
                 "resourceIdentifier": {
-                    "group": "", "resource": "configmaps", "namespace": scene.namespace, "name": "settings",
+                    "group": "", "resource": "configmaps", "namespace": fixture.namespace, "name": "settings",
                 },
                 "updateStrategy": {
                     "type": "ServerSideApply",
@@ -64,8 +66,8 @@ fn work_of_config(scene: &Scene, member: &Member, data: &Value) -> Result<Manife
     }))?)
 }
 
-fn configs(member: &Member, scene: &Scene) -> Api<ConfigMap> {
-    Api::namespaced(member.wec.clone(), &scene.namespace)
+fn configs(member: &Member, fixture: &Fixture) -> Api<ConfigMap> {
+    Api::namespaced(member.wec.clone(), &fixture.namespace)
 }
 
 fn holds(config: &ConfigMap, data: &[(&str, &str)]) -> bool {
@@ -83,7 +85,29 @@ fn is_true(work: &ManifestWork, type_: &str) -> bool {
         .any(|known| known.type_ == type_ && known.status == "True")
 }
 
-/// Makes OCM's agent carry out the ManifestWork again, by a change that changes nothing, and waits until it has.
+/// Waits until OCM's agent has applied the ManifestWork. After a failure, the agent waits for
+/// minutes or for the next change, so this changes an annotation periodically.
+async fn until_carried_out(works: &Api<ManifestWork>, name: &str) -> Result<()> {
+    let carried_out = until(works, name, "it is carried out", |work| is_true(work, "Applied"));
+    let mut pauses = interval(Duration::from_secs(15));
+    pauses.tick().await;
+    let changing = async {
+        for number in 1_u32.. {
+            pauses.tick().await;
+            let patch =
+                Patch::Merge(json!({ "metadata": { "annotations": { "look": number.to_string() } } }));
+            works.patch(name, &PatchParams::default(), &patch).await?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        done = carried_out => done.map(|_| ()),
+        failed = changing => failed,
+    }
+}
+
+/// Makes OCM's agent apply the ManifestWork again by a change without effect, and waits until it
+/// has.
 async fn carry_out_again(works: &Api<ManifestWork>, name: &str) -> Result<()> {
     let patch = json!({ "spec": { "deleteOption": { "propagationPolicy": "Foreground" } } });
     let changed = works
@@ -99,7 +123,8 @@ async fn carry_out_again(works: &Api<ManifestWork>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The record that OCM's agent keeps of the ManifestWork; its name begins with a digest of the hub's address.
+/// The record that OCM's agent keeps of the ManifestWork. Its name begins with a digest of the
+/// hub's address.
 async fn record_by_ocm(member: &Member, work: &str) -> Result<Option<AppliedManifestWork>> {
     let records = member.records().list(&ListParams::default()).await?;
     let agent = format!("ocm-{}", member.cluster);
@@ -109,12 +134,12 @@ async fn record_by_ocm(member: &Member, work: &str) -> Result<Option<AppliedMani
 }
 
 async fn is_carried_out(line: Line) -> Result<()> {
-    let scene = Scene::new(&format!("ocm-config-{}", line.name())).await?;
-    let (member, agent) = serve(&scene, line).await?;
-    let (works, configs) = (member.works(), configs(&member, &scene));
+    let fixture = Fixture::new(&format!("ocm-config-{}", line.name())).await?;
+    let (member, agent) = serve(&fixture, line).await?;
+    let (works, configs) = (member.works(), configs(&member, &fixture));
     let created = create(
         &works,
-        &work_of_config(&scene, &member, &json!({ "a": "1", "b": "1" }))?,
+        &work_of_config(&fixture, &member, &json!({ "a": "1", "b": "1" }))?,
     )
     .await?;
     let name = created.name_any();
@@ -144,7 +169,7 @@ async fn is_carried_out(line: Line) -> Result<()> {
         .unwrap_or_default();
     assert_eq!(told.manifests[0].resource_meta.name, "settings");
 
-    let changed = work_of_config(&scene, &member, &json!({ "a": "2" }))?;
+    let changed = work_of_config(&fixture, &member, &json!({ "a": "2" }))?;
     let patch = json!({ "spec": changed.spec });
     works
         .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
@@ -191,9 +216,9 @@ async fn an_object_is_carried_out_by_the_work_agent_that_kubestellar_installs() 
 }
 
 async fn is_created_once(line: Line) -> Result<()> {
-    let scene = Scene::new(&format!("ocm-workflow-{}", line.name())).await?;
-    let (member, agent) = serve(&scene, line).await?;
-    let workflow = scene.submit("hello", &member).await?;
+    let fixture = Fixture::new(&format!("ocm-workflow-{}", line.name())).await?;
+    let (member, agent) = serve(&fixture, line).await?;
+    let workflow = fixture.submit("hello", &member).await?;
     let name = work_name(&workflow);
     let object = until(
         &member.workflows(),
@@ -217,7 +242,7 @@ async fn is_created_once(line: Line) -> Result<()> {
     .await?;
 
     member.argo().finish("hello", "Succeeded").await?;
-    argo::edit(&member.workflows(), "hello", |object| {
+    fake_argo::edit(&member.workflows(), "hello", |object| {
         object.spec["entrypoint"] = json!("other");
     })
     .await?;
@@ -227,19 +252,19 @@ async fn is_created_once(line: Line) -> Result<()> {
     assert_eq!(phase(&later), "Succeeded", "its status was written over");
     assert_eq!(later.spec["entrypoint"], "other", "its spec was written over");
 
-    is_deleted(&scene, &member, &workflow).await?;
+    is_deleted(&fixture, &member, &workflow).await?;
     agent.check_running()
 }
 
-/// OCM's agent deletes the object, and nobody but the controller is there to take the finalizer of Argosy's agent off.
-async fn is_deleted(scene: &Scene, member: &Member, workflow: &Workflow) -> Result<()> {
-    scene
+/// OCM's agent deletes the object. Only the controller can remove the finalizer of Argosy's agent.
+async fn is_deleted(fixture: &Fixture, member: &Member, workflow: &Workflow) -> Result<()> {
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
     until_gone(&member.workflows(), "hello", "OCM's agent has deleted the object").await?;
     until_gone(&member.works(), &work_name(workflow), "the ManifestWork is gone").await?;
-    until_gone(&scene.workflows(), "hello", "the Workflow is let go").await
+    until_gone(&fixture.workflows(), "hello", "the Workflow is let go").await
 }
 
 #[tokio::test]
@@ -253,12 +278,12 @@ async fn a_workflow_is_created_once_by_the_work_agent_that_kubestellar_installs(
     is_created_once(Line::KubeStellars).await
 }
 
-/// What would keep OCM's agent off an object that Argosy's own agent creates.
+/// A possible way to keep OCM's agent away from an object that Argosy's own agent creates.
 async fn is_left_alone_where_read_only(line: Line) -> Result<()> {
-    let scene = Scene::new(&format!("ocm-read-only-{}", line.name())).await?;
-    let (member, agent) = serve(&scene, line).await?;
-    let (works, configs) = (member.works(), configs(&member, &scene));
-    let mut work = work_of_config(&scene, &member, &json!({ "a": "1" }))?;
+    let fixture = Fixture::new(&format!("ocm-read-only-{}", line.name())).await?;
+    let (member, agent) = serve(&fixture, line).await?;
+    let (works, configs) = (member.works(), configs(&member, &fixture));
+    let mut work = work_of_config(&fixture, &member, &json!({ "a": "1" }))?;
     for config in &mut work.spec.manifest_configs {
         config.update_strategy = Some(UpdateStrategy {
             type_: "ReadOnly".to_owned(),
@@ -266,10 +291,7 @@ async fn is_left_alone_where_read_only(line: Line) -> Result<()> {
         });
     }
     let name = create(&works, &work).await?.name_any();
-    until(&works, &name, "it is carried out", |work| {
-        is_true(work, "Applied")
-    })
-    .await?;
+    until_carried_out(&works, &name).await?;
     assert!(configs.get_opt("settings").await?.is_none(), "it was created");
 
     let mut own = ConfigMap::default();

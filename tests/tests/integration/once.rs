@@ -1,11 +1,12 @@
-//! Started is remembered: whatever becomes of the object on the cluster, it is not made again and not written over.
+//! A start is remembered: whatever happens to the object on the cluster, it is never created again
+//! and never overwritten.
 
 use anyhow::Result;
 use argosy_api::names;
-use argosy_tests::lab::{
-    Scene, argo,
+use argosy_tests::testenv::{
+    Fixture, fake_argo,
+    fixture::work_name,
     objects::{self, create, phase, says},
-    scene::work_name,
     waiting::{until, until_gone},
 };
 use kube::{ResourceExt, api::DeleteParams};
@@ -13,12 +14,12 @@ use serde_json::json;
 
 #[tokio::test]
 async fn an_object_that_somebody_deletes_on_the_cluster_is_not_made_again() -> Result<()> {
-    let scene = Scene::new("once-deleted").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("once-deleted").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
@@ -29,7 +30,7 @@ async fn an_object_that_somebody_deletes_on_the_cluster_is_not_made_again() -> R
         .delete("hello", &DeleteParams::default())
         .await?;
     let ended = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it was deleted",
         |workflow| phase(workflow) == "Error",
@@ -55,29 +56,22 @@ async fn an_object_that_somebody_deletes_on_the_cluster_is_not_made_again() -> R
     )
     .await?;
     member.agent()?.restart().await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     Ok(())
 }
 
 #[tokio::test]
 async fn an_object_whose_finalizer_was_forced_off_is_not_made_again() -> Result<()> {
-    let scene = Scene::new("once-forced").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("once-forced").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     until(&member.works(), &work_name(&workflow), "it is applied", |work| {
         work.status.is_some()
     })
     .await?;
     member.agent()?.kill()?;
-    argo::edit(&member.workflows(), "hello", |object| {
-        object.metadata.finalizers = None;
-    })
-    .await?;
-    member
-        .workflows()
-        .delete("hello", &DeleteParams::default())
-        .await?;
+    member.destroy("hello").await?;
     until_gone(&member.workflows(), "hello", "the object is gone").await?;
     member.agent()?.start_again().await?;
     let record = until(&member.records(), &work_name(&workflow), "it is recorded", |_| {
@@ -85,24 +79,24 @@ async fn an_object_whose_finalizer_was_forced_off_is_not_made_again() -> Result<
     })
     .await?;
     assert_eq!(record.annotations()[names::OUTCOME_ANNOTATION], "Deleted");
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_run_that_argo_deletes_after_its_end_does_not_run_again() -> Result<()> {
-    let scene = Scene::new("once-ttl").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("once-ttl").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Succeeded").await?;
-    // As Argo's TTL of nought seconds does, before anybody can have seen the end.
+    // As Argo's TTL of zero seconds does, before anybody can have seen the end.
     member
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
     until_gone(&member.workflows(), "hello", "the object is gone").await?;
-    let ended = until(&scene.workflows(), "hello", "its end is shown", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "its end is shown", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -127,26 +121,26 @@ async fn a_run_that_argo_deletes_after_its_end_does_not_run_again() -> Result<()
     )
     .await?;
     member.agent()?.restart().await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
-    assert_eq!(phase(&scene.workflows().get("hello").await?), "Succeeded");
+    assert_eq!(phase(&fixture.workflows().get("hello").await?), "Succeeded");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() -> Result<()> {
-    let scene = Scene::new("once-foreign").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("once-foreign").await?;
+    let member = fixture.pull().await?;
     let foreign = create(&member.workflows(), &objects::workflow("hello", "somebody")).await?;
-    scene.submit("hello", &member).await?;
+    fixture.submit("hello", &member).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says what is in the way",
         |workflow| says(workflow, "Dispatched", "False", "ForeignObject"),
     )
     .await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     let there = member.workflows().get("hello").await?;
     assert_eq!(
         (there.uid(), there.resource_version()),
@@ -164,7 +158,7 @@ async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() -> Resul
     )
     .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it is sent",
         |workflow| says(workflow, "Dispatched", "True", "Claimed"),
@@ -175,24 +169,24 @@ async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() -> Resul
 
 #[tokio::test]
 async fn an_object_on_the_cluster_is_never_written_over() -> Result<()> {
-    let scene = Scene::new("once-kept").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("hello", &member).await?;
-    let normalised = member
+    let fixture = Fixture::new("once-kept").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("hello", &member).await?;
+    let normalized = member
         .argo()
         .update("hello", |workflow| {
             workflow.spec["podGC"] = json!({ "strategy": "OnPodCompletion" });
-            workflow.status = Some(argo::running("hello"));
+            workflow.status = Some(fake_argo::running("hello"));
         })
         .await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow.spec["templates"] = json!([]);
         workflow
             .labels_mut()
@@ -200,9 +194,9 @@ async fn an_object_on_the_cluster_is_never_written_over() -> Result<()> {
     })
     .await?;
     member.agent()?.restart().await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     let there = member.workflows().get("hello").await?;
-    assert_eq!(there.resource_version(), normalised.resource_version());
+    assert_eq!(there.resource_version(), normalized.resource_version());
     assert_eq!(there.spec["podGC"]["strategy"], "OnPodCompletion");
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! What has started stays: no change of policies, labels or clusters touches it.
+//! A started run stays: no change of policies, labels or clusters affects it.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, names};
-use argosy_tests::lab::{Scene, argo, objects::phase, waiting::until};
+use argosy_tests::testenv::{Fixture, fake_argo, objects::phase, waiting::until};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
@@ -11,34 +11,34 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_run_outlives_its_policy_its_label_and_its_clusters_label() -> Result<()> {
-    let scene = Scene::new("pinned").await?;
-    let (member, other) = (scene.pull().await?, scene.push().await?);
-    scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("pinned").await?;
+    let (member, other) = (fixture.pull().await?, fixture.push().await?);
+    fixture.dispatch("hello", &member).await?;
     let started = member.argo().start("hello").await?;
     let before = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
 
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow
             .labels_mut()
             .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), other.cluster.clone());
     })
     .await?;
     let relabel = Patch::Merge(json!({ "metadata": { "labels": { "name": "another" } } }));
-    scene
+    fixture
         .clusters()
         .patch(&member.cluster, &PatchParams::default(), &relabel)
         .await?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     policies.delete(&member.cluster, &DeleteParams::default()).await?;
-    scene.round_trip("sentinel", &other).await?;
+    fixture.round_trip("sentinel", &other).await?;
 
-    let after = scene.workflows().get("hello").await?;
+    let after = fixture.workflows().get("hello").await?;
     assert_eq!(
         after.annotations()[names::CLAIM_ANNOTATION],
         before.annotations()[names::CLAIM_ANNOTATION]
@@ -53,7 +53,7 @@ async fn a_run_outlives_its_policy_its_label_and_its_clusters_label() -> Result<
 
     member.argo().finish("hello", "Succeeded").await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "its end is shown all the same",
         |workflow| phase(workflow) == "Succeeded",

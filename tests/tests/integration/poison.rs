@@ -1,15 +1,17 @@
-//! No object that anybody may write, whatever is in it, keeps anything else from being listed, watched, decided, shown or released: each
-//! writer writes dozens that are drawn to be unreadable, every process is started again over them, and a good Workflow goes its way.
+//! Unreadable objects never block others from being listed, watched, decided, shown or released.
+//! Each kind of writer creates dozens of random unreadable objects, every process is restarted over
+//! them, and a correct Workflow still runs.
 
 use anyhow::{Context, Result, ensure};
 use argosy_api::{BindingPolicy, ManifestWork, WorkStatus, Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
     binaries::{argosy, release, release_control},
+    definitions::is_established,
     mailbox,
     objects::{create, phase, says},
     poison::{self, Writer, nested, outlines},
-    waiting::{until, until_gone},
+    waiting::{turn, until, until_gone},
 };
 use k8s_openapi::{
     api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -21,11 +23,11 @@ use kube::{
 };
 use serde_json::json;
 
-/// A scene over a controller of its own, and a member with an agent.
-async fn scene(name: &str) -> Result<(Scene, Member)> {
-    let scene = Scene::on(Stage::own(name).await?, name).await?;
-    let member = scene.pull().await?;
-    Ok((scene, member))
+/// A fixture with a separate controller, and a member with an agent.
+async fn fixture(name: &str) -> Result<(Fixture, Member)> {
+    let fixture = Fixture::on(TestEnv::own(name).await?, name).await?;
+    let member = fixture.pull().await?;
+    Ok((fixture, member))
 }
 
 fn writer(client: &Client, path: String, form: String) -> Writer {
@@ -45,7 +47,7 @@ fn selected(member: &Member) -> String {
     )
 }
 
-/// Labels of what looks like the agent's own on the cluster.
+/// Labels that look like those of the agent's own objects on the cluster.
 fn marked(member: &Member) -> String {
     format!(
         r#"{{"{}":"x","{}":"{}"}}"#,
@@ -55,7 +57,7 @@ fn marked(member: &Member) -> String {
     )
 }
 
-/// A tenant of `client`'s API server: Workflows with these labels, as JSON.
+/// A tenant of `client`'s API server, who writes Workflows with these labels (JSON).
 fn tenant(client: &Client, namespace: &str, labels: &str) -> Vec<Writer> {
     let head = r#"{"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow","metadata":{"name":"{name}""#;
     let path = format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows");
@@ -72,12 +74,13 @@ fn tenant(client: &Client, namespace: &str, labels: &str) -> Vec<Writer> {
         .collect()
 }
 
-/// A member: reports of runs and objects, and ManifestWorks, in its own mailbox.
+/// A member, who writes reports of runs and objects, and ManifestWorks, into its own mailbox.
 fn member_of_the_fleet(client: &Client, mailbox: &str) -> Vec<Writer> {
     let mut writers = Vec::new();
     for label in [names::ORIGIN_UID_LABEL, names::OBJECT_UID_LABEL] {
-        let metadata =
-            format!(r#""metadata":{{"name":"{{name}}","labels":{{"{label}":"{{name}}"}}{{managed}}}}"#);
+        let metadata = format!(
+            r#""metadata":{{"name":"argosy-{{name}}","labels":{{"{label}":"{{name}}"}}{{managed}}}}"#
+        );
         writers.push(writer(
             client,
             format!("/apis/control.kubestellar.io/v1alpha1/namespaces/{mailbox}/workstatuses"),
@@ -86,7 +89,7 @@ fn member_of_the_fleet(client: &Client, mailbox: &str) -> Vec<Writer> {
             ),
         ));
     }
-    // The last one is nobody's of ours.
+    // The last one has none of our labels.
     let labels = [
         format!(
             r#""{}":"{{name}}","{}":"poison""#,
@@ -101,18 +104,20 @@ fn member_of_the_fleet(client: &Client, mailbox: &str) -> Vec<Writer> {
         String::new(),
     ];
     for labels in labels {
+        let prefix = if labels.is_empty() { "" } else { names::WORK_PREFIX };
         writers.push(writer(
             client,
             format!("/apis/work.open-cluster-management.io/v1/namespaces/{mailbox}/manifestworks"),
             format!(
-                r#"{{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{{"name":"{{name}}","labels":{{{labels}}}{{managed}}}},"spec":{{"deleteOption":{{"ttlSecondsAfterFinished":1}},"workload":{{"manifests":[{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{{name}}","namespace":"nowhere"}},"data":{{poison}}}}]}}}}}}"#
+                r#"{{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{{"name":"{prefix}{{name}}","labels":{{{labels}}}{{managed}}}},"spec":{{"deleteOption":{{"ttlSecondsAfterFinished":1}},"workload":{{"manifests":[{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{{name}}","namespace":"nowhere"}},"data":{{poison}}}}]}}}}}}"#
             ),
         ));
     }
     writers
 }
 
-/// Whoever writes policies, transforms and collectors. What the definitions describe, they keep right; the rest is dropped.
+/// An author of policies, transforms and collectors. Fields in the schema are valid; the API server
+/// drops the others.
 fn author(client: &Client, prefix: &str) -> Vec<Writer> {
     let kinds = [
         (
@@ -143,8 +148,8 @@ fn author(client: &Client, prefix: &str) -> Vec<Writer> {
     kinds.into_iter().map(one).collect()
 }
 
-/// A kind that takes anything, on both sides; every test has its own.
-async fn define_things(clients: [&Client; 2], group: &str) -> Result<()> {
+/// Defines a kind that accepts any content on both sides. Every test has its own.
+pub(super) async fn define_things(clients: [&Client; 2], group: &str) -> Result<()> {
     let definition: CustomResourceDefinition = serde_json::from_value(json!({
         "metadata": { "name": format!("things.{group}") },
         "spec": {
@@ -158,27 +163,13 @@ async fn define_things(clients: [&Client; 2], group: &str) -> Result<()> {
     for client in clients {
         let api = Api::all(client.clone());
         create(&api, &definition).await?;
-        until(
-            &api,
-            &definition.name_any(),
-            "it is served",
-            |known: &CustomResourceDefinition| {
-                let conditions = known
-                    .status
-                    .as_ref()
-                    .and_then(|status| status.conditions.as_ref());
-                conditions
-                    .into_iter()
-                    .flatten()
-                    .any(|known| known.type_ == "Established" && known.status == "True")
-            },
-        )
-        .await?;
+        until(&api, &definition.name_any(), "it is served", is_established).await?;
     }
     Ok(())
 }
 
-/// Who writes objects of other kinds, all of them selected by the policy `things`, or on a WEC marked as the agent's own.
+/// Writers of objects of other kinds. All objects are selected by the policy `things` or, on a WEC,
+/// marked as the agent's own.
 fn others(client: &Client, group: &str, namespace: &str, labels: &str) -> Vec<Writer> {
     let thing = format!(
         r#"{{"apiVersion":"{group}/v1","kind":"Thing","metadata":{{"name":"{{name}}","labels":{labels}{{managed}}}},"spec":{{"x":{{poison}}}},"status":{{"y":{{poison}}}},"z":{{poison}}}}"#
@@ -196,11 +187,11 @@ fn others(client: &Client, group: &str, namespace: &str, labels: &str) -> Vec<Wr
     ]
 }
 
-async fn select_things(scene: &Scene, member: &Member, group: &str) -> Result<String> {
-    let name = format!("{}-things", scene.namespace);
+pub(super) async fn select_things(fixture: &Fixture, member: &Member, group: &str) -> Result<String> {
+    let name = format!("{}-things", fixture.namespace);
     let clause = |group: &str, plural: &str| {
         json!({
-            "apiGroup": group, "resources": [plural], "namespaces": [scene.namespace],
+            "apiGroup": group, "resources": [plural], "namespaces": [fixture.namespace],
             "objectSelectors": [{ "matchLabels": { "app": "things" } }], "wantSingletonReportedState": true,
         })
     };
@@ -211,11 +202,11 @@ async fn select_things(scene: &Scene, member: &Member, group: &str) -> Result<St
             "downsync": [clause(group, "things"), clause("", "configmaps")],
         },
     }))?;
-    create(&Api::all(scene.control.clone()), &policy).await?;
+    create(&Api::all(fixture.control.clone()), &policy).await?;
     Ok(name)
 }
 
-/// Writes what `writers` write, and says how much of it was taken.
+/// Writes the objects of all writers, and fails if the API server accepts none of a writer.
 async fn write(writers: &[Writer], prefix: &str) -> Result<()> {
     for (number, writer) in (0..).zip(writers) {
         let taken = writer.write(&format!("{prefix}{number}"), number).await?;
@@ -228,20 +219,24 @@ async fn write(writers: &[Writer], prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// A good ConfigMap comes to the cluster.
-async fn send_map(scene: &Scene, member: &Member, name: &str) -> Result<()> {
+/// Sends a correct ConfigMap and waits until it is on the cluster.
+async fn send_map(fixture: &Fixture, member: &Member, name: &str) -> Result<()> {
     let map: ConfigMap = serde_json::from_value(json!({
         "metadata": { "name": name, "labels": { "app": "things" } }, "data": { "a": "1" },
     }))?;
-    create(&Api::namespaced(scene.control.clone(), &scene.namespace), &map).await?;
-    let there: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    create(
+        &Api::namespaced(fixture.control.clone(), &fixture.namespace),
+        &map,
+    )
+    .await?;
+    let there: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     until(&there, name, "it is on the cluster", |_| true).await?;
     Ok(())
 }
 
-/// Each writer writes what nobody can read.
-async fn poison_everything(scene: &Scene, member: &Member, group: &str) -> Result<()> {
-    let (control, wec, namespace) = (&scene.control, &member.wec, scene.namespace.as_str());
+/// Lets each writer create unreadable objects.
+async fn poison_everything(fixture: &Fixture, member: &Member, group: &str) -> Result<()> {
+    let (control, wec, namespace) = (&fixture.control, &member.wec, fixture.namespace.as_str());
     write(&tenant(control, namespace, &selected(member)), "wds").await?;
     write(&member_of_the_fleet(control, &member.cluster), "its").await?;
     write(&tenant(wec, namespace, &marked(member)), "wec").await?;
@@ -251,23 +246,23 @@ async fn poison_everything(scene: &Scene, member: &Member, group: &str) -> Resul
     write(&others(wec, group, namespace, &applied), "applied").await
 }
 
-/// What cannot be sent says so, where it can.
-async fn is_said(scene: &Scene, member: &Member, policy: &str) -> Result<()> {
-    let runs = outlines::<Workflow>(&scene.control, &scene.namespace);
+/// Objects that cannot be sent say so, if they can have conditions.
+async fn is_said(fixture: &Fixture, member: &Member, policy: &str) -> Result<()> {
+    let runs = outlines::<Workflow>(&fixture.control, &fixture.namespace);
     for name in ["wds0-0", "wds0-1"] {
         until(&runs, name, "it says why it is not sent", |run| {
             poison::says(run, "NotDispatchable", "True", "Unreadable")
         })
         .await?;
     }
-    let works = outlines::<ManifestWork>(&scene.control, &member.cluster);
+    let works = outlines::<ManifestWork>(&fixture.control, &member.cluster);
     for name in ["its4-0", "its4-1"] {
         until(&works, name, "its agent says it", |work| {
             poison::says(work, "Applied", "False", "Unreadable")
         })
         .await?;
     }
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     let is_unsent = |error: &String| error.contains("is not sent: ") && error.contains("levels");
     until(&policies, policy, "the policy says it", |policy| {
         policy
@@ -281,36 +276,37 @@ async fn is_said(scene: &Scene, member: &Member, policy: &str) -> Result<()> {
 
 #[tokio::test]
 async fn whatever_anybody_writes_everything_else_goes_on() -> Result<()> {
-    let (scene, member) = scene("poison").await?;
+    let _turn = turn().await;
+    let (fixture, member) = fixture("poison").await?;
     let group = "poison.example";
-    define_things([&scene.control, &member.wec], group).await?;
-    let policy = select_things(&scene, &member, group).await?;
-    scene.dispatch("before", &member).await?;
-    poison_everything(&scene, &member, group).await?;
-    // While they are watched, and where they are listed first of all.
+    define_things([&fixture.control, &member.wec], group).await?;
+    let policy = select_things(&fixture, &member, group).await?;
+    fixture.dispatch("before", &member).await?;
+    poison_everything(&fixture, &member, group).await?;
+    // First while the objects are watched, then after restarts that list them.
     for name in ["watched", "listed", "again"] {
-        scene.round_trip(name, &member).await?;
-        send_map(&scene, &member, name).await?;
-        scene.stage.controller.restart().await?;
+        fixture.round_trip(name, &member).await?;
+        send_map(&fixture, &member, name).await?;
+        fixture.env.controller.restart().await?;
         member.agent()?.restart().await?;
     }
     member.argo().finish("before", "Succeeded").await?;
-    until(&scene.workflows(), "before", "its end is shown", |workflow| {
+    until(&fixture.workflows(), "before", "its end is shown", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
-    is_said(&scene, &member, &policy).await?;
-    let arguments = ["get", "workflows", "-n", &scene.namespace];
-    let listed = argosy(scene.stage.control.kubeconfig(), &arguments).await?;
+    is_said(&fixture, &member, &policy).await?;
+    let arguments = ["get", "workflows", "-n", &fixture.namespace];
+    let listed = argosy(fixture.env.control.kubeconfig(), &arguments).await?;
     assert!(listed.output.contains("again"), "{listed:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_workflow_that_is_too_deep_to_travel_is_not_sent_and_says_so() -> Result<()> {
-    let (scene, member) = scene("poison-travel").await?;
-    let tenant = tenant(&scene.control, &scene.namespace, &selected(&member));
-    // Two levels are around it.
+    let (fixture, member) = fixture("poison-travel").await?;
+    let tenant = tenant(&fixture.control, &fixture.namespace, &selected(&member));
+    // The object adds two levels around it.
     for levels in [97, 98, 99, 105, 119, 120, 121, 122, 123, 124, 125, 126] {
         ensure!(
             tenant[0]
@@ -322,7 +318,7 @@ async fn a_workflow_that_is_too_deep_to_travel_is_not_sent_and_says_so() -> Resu
         let name = format!("deep-{levels}");
         until(&member.workflows(), &name, "it is on its cluster", |_| true).await?;
     }
-    let outlines = outlines::<Workflow>(&scene.control, &scene.namespace);
+    let outlines = outlines::<Workflow>(&fixture.control, &fixture.namespace);
     for levels in [99, 105, 119, 120, 121, 122, 123, 124, 125, 126] {
         let name = format!("deep-{levels}");
         until(&outlines, &name, "it says why it is not sent", |run| {
@@ -330,7 +326,7 @@ async fn a_workflow_that_is_too_deep_to_travel_is_not_sent_and_says_so() -> Resu
         })
         .await?;
     }
-    scene.round_trip("good", &member).await?;
+    fixture.round_trip("good", &member).await?;
     for work in member.works().list(&ListParams::default()).await? {
         let of = work
             .annotations()
@@ -346,48 +342,49 @@ async fn a_workflow_that_is_too_deep_to_travel_is_not_sent_and_says_so() -> Resu
 
 #[tokio::test]
 async fn a_report_of_a_run_that_cannot_be_read_is_said_and_holds_up_no_other() -> Result<()> {
-    let (scene, member) = scene("poison-report").await?;
-    let (run, _) = scene.dispatch("own", &member).await?;
+    let (fixture, member) = fixture("poison-report").await?;
+    let (run, _) = fixture.dispatch("own", &member).await?;
     member.argo().start("own").await?;
     let work = names::work_name(&run.uid().context("it is there")?);
     until(&member.reports(), &work, "it is reported", |_| true).await?;
     member.agent()?.kill()?;
     member.reports().delete(&work, &DeleteParams::default()).await?;
     until_gone::<WorkStatus>(&member.reports(), &work, "it is gone").await?;
-    let report = &member_of_the_fleet(&scene.control, &member.cluster)[0];
+    let report = &member_of_the_fleet(&fixture.control, &member.cluster)[0];
     let form = report.form.replace(
         r#":"{name}"}"#,
         &format!(r#":"{}"}}"#, run.uid().unwrap_or_default()),
     );
-    let report = writer(&scene.control, report.path.clone(), form);
-    ensure!(report.put(&work, &nested(200), false).await?);
-    until(&scene.workflows(), "own", "it says what is wrong", |workflow| {
+    let report = writer(&fixture.control, report.path.clone(), form);
+    let uid = run.uid().unwrap_or_default();
+    ensure!(report.put(&uid, &nested(200), false).await?);
+    until(&fixture.workflows(), "own", "it says what is wrong", |workflow| {
         says(workflow, "StatusComplete", "False", "ReportInvalid")
     })
     .await?;
-    scene.stage.controller.restart().await?;
+    fixture.env.controller.restart().await?;
     member.agent()?.start_again().await?;
-    scene.round_trip("good", &member).await
+    fixture.round_trip("good", &member).await
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_released_like_anything_else() -> Result<()> {
-    let (scene, member) = scene("poison-release").await?;
-    scene.dispatch("good", &member).await?;
+    let (fixture, member) = fixture("poison-release").await?;
+    fixture.dispatch("good", &member).await?;
     let held = |labels: String, finalizer: &str| format!(r#"{labels},"finalizers":["{finalizer}"]"#);
     let on_wec = held(marked(&member), names::AGENT_FINALIZER);
     let on_wds = held(selected(&member), names::CONTROLLER_FINALIZER);
-    scene.stage.controller.kill()?;
+    fixture.env.controller.kill()?;
     member.agent()?.kill()?;
-    for (client, labels) in [(&member.wec, &on_wec), (&scene.control, &on_wds)] {
-        let tenant = &tenant(client, &scene.namespace, labels)[0];
+    for (client, labels) in [(&member.wec, &on_wec), (&fixture.control, &on_wds)] {
+        let tenant = &tenant(client, &fixture.namespace, labels)[0];
         ensure!(tenant.put("bad", &nested(200), false).await?);
         ensure!(tenant.put("late", "1", true).await?);
     }
     release(&member.cluster, &member.kubeconfig).await?;
-    release_control(scene.stage.control.kubeconfig())?;
-    for client in [&member.wec, &scene.control] {
-        let outlines = outlines::<Workflow>(client, &scene.namespace);
+    release_control(fixture.env.control.kubeconfig())?;
+    for client in [&member.wec, &fixture.control] {
+        let outlines = outlines::<Workflow>(client, &fixture.namespace);
         for name in ["good", "bad"] {
             let finalizers = outlines.get(name).await?.finalizers().to_vec();
             assert_eq!(finalizers, [] as [String; 0], "{name} is still held");
@@ -398,33 +395,33 @@ async fn what_cannot_be_read_is_released_like_anything_else() -> Result<()> {
 
 #[tokio::test]
 async fn manifest_works_whose_objects_nobody_can_read_leave_what_is_on_the_cluster() -> Result<()> {
-    let (scene, member) = scene("poison-works").await?;
-    let map = mailbox::config_map(&scene.namespace, "kept", "1");
+    let (fixture, member) = fixture("poison-works").await?;
+    let map = mailbox::config_map(&fixture.namespace, "kept", "1");
     let works = member.works();
     mailbox::send(&works, &mailbox::theirs("poison-kept", &[map])?).await?;
-    let there: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &scene.namespace);
+    let there: Api<ConfigMap> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     until(&there, "kept", "it is applied", |_| true).await?;
     until(&works, "poison-kept", "that is said", mailbox::is_applied).await?;
-    // The same ManifestWork with something in it that cannot be read.
+    // The same ManifestWork with unreadable content.
     let deep: serde_json::Value = (0..116).fold(json!(1), |inner, _| json!([inner]));
     let change = json!({ "spec": { "workload": { "manifests": [{
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": scene.namespace, "name": "kept" }, "x": deep,
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": fixture.namespace, "name": "kept" }, "x": deep,
     }] } } });
     let request = Request::new(format!(
         "/apis/work.open-cluster-management.io/v1/namespaces/{}/manifestworks",
         member.cluster
     ));
     let request = request.patch("poison-kept", &PatchParams::default(), &Patch::Merge(&change))?;
-    scene.control.request_text(request).await?;
+    fixture.control.request_text(request).await?;
     until(
-        &outlines::<ManifestWork>(&scene.control, &member.cluster),
+        &outlines::<ManifestWork>(&fixture.control, &member.cluster),
         "poison-kept",
         "its agent says it",
         |work| poison::says(work, "Applied", "False", "Unreadable"),
     )
     .await?;
     member.agent()?.restart().await?;
-    scene.round_trip("good", &member).await?;
+    fixture.round_trip("good", &member).await?;
     assert!(there.get_opt("kept").await?.is_some(), "it was deleted");
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! What a BindingPolicy asks for besides the sending: the status, or none.
+//! The options of a BindingPolicy besides dispatching: a singleton status, or none.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, names};
-use argosy_tests::lab::{
-    Member, Scene,
+use argosy_tests::testenv::{
+    Fixture, Member,
+    fixture::work_name,
     objects::{create, phase},
-    scene::work_name,
     waiting::until,
 };
 use kube::{
@@ -14,8 +14,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-async fn change_policy(scene: &Scene, member: &Member, patch: Value) -> Result<()> {
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+async fn change_policy(fixture: &Fixture, member: &Member, patch: Value) -> Result<()> {
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     let changed = policies
         .patch(&member.cluster, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
@@ -30,21 +30,21 @@ async fn change_policy(scene: &Scene, member: &Member, patch: Value) -> Result<(
     Ok(())
 }
 
-fn clause(scene: &Scene) -> Value {
-    json!({ "namespaces": [scene.namespace], "resources": ["workflows"] })
+fn clause(fixture: &Fixture) -> Value {
+    json!({ "namespaces": [fixture.namespace], "resources": ["workflows"] })
 }
 
 #[tokio::test]
 async fn without_the_wish_for_a_singleton_status_none_comes_back_and_all_else_works() -> Result<()> {
-    let scene = Scene::new("policies-quiet").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("policies-quiet").await?;
+    let member = fixture.pull().await?;
     change_policy(
-        &scene,
+        &fixture,
         &member,
-        json!({ "spec": { "downsync": [clause(&scene)] } }),
+        json!({ "spec": { "downsync": [clause(&fixture)] } }),
     )
     .await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Succeeded").await?;
     let report = until(
         &member.reports(),
@@ -63,7 +63,7 @@ async fn without_the_wish_for_a_singleton_status_none_comes_back_and_all_else_wo
         object.finalizers().is_empty()
     })
     .await?;
-    let quiet = scene.workflows().get("hello").await?;
+    let quiet = fixture.workflows().get("hello").await?;
     assert_eq!(phase(&quiet), "Pending");
     assert!(!quiet.labels().contains_key(names::SINGLETON_STATUS_LABEL));
     assert_eq!(quiet.status.unwrap_or_default().get("nodes"), None);
@@ -72,13 +72,13 @@ async fn without_the_wish_for_a_singleton_status_none_comes_back_and_all_else_wo
 
 #[tokio::test]
 async fn the_old_place_of_the_wish_counts_for_every_clause() -> Result<()> {
-    let scene = Scene::new("policies-legacy").await?;
-    let member = scene.pull().await?;
-    let spec = json!({ "wantSingletonReportedState": true, "downsync": [clause(&scene)] });
-    change_policy(&scene, &member, json!({ "spec": spec })).await?;
-    scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("policies-legacy").await?;
+    let member = fixture.pull().await?;
+    let spec = json!({ "wantSingletonReportedState": true, "downsync": [clause(&fixture)] });
+    change_policy(&fixture, &member, json!({ "spec": spec })).await?;
+    fixture.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Succeeded").await?;
-    let ended = until(&scene.workflows(), "hello", "its end is shown", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "its end is shown", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -88,24 +88,24 @@ async fn the_old_place_of_the_wish_counts_for_every_clause() -> Result<()> {
 
 #[tokio::test]
 async fn a_policy_in_kubestellars_published_form_selects_by_label_alone() -> Result<()> {
-    let scene = Scene::new("policies-published").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("policies-published").await?;
+    let member = fixture.pull().await?;
     let published: BindingPolicy = serde_json::from_value(json!({
         "apiVersion": "control.kubestellar.io/v1alpha1",
         "kind": "BindingPolicy",
-        "metadata": { "name": format!("{}-published", scene.namespace) },
+        "metadata": { "name": format!("{}-published", fixture.namespace) },
         "spec": {
             "clusterSelectors": [{ "matchLabels": { "name": member.cluster } }],
             "downsync": [{
-                "objectSelectors": [{ "matchLabels": { "published": scene.namespace } }],
+                "objectSelectors": [{ "matchLabels": { "published": fixture.namespace } }],
                 "wantSingletonReportedState": true,
             }],
         },
     }))?;
-    create(&Api::all(scene.control.clone()), &published).await?;
-    let mut workflow = argosy_tests::lab::objects::workflow("hello", "ignored");
-    *workflow.labels_mut() = [("published".to_owned(), scene.namespace.clone())].into();
-    create(&scene.workflows(), &workflow).await?;
+    create(&Api::all(fixture.control.clone()), &published).await?;
+    let mut workflow = argosy_tests::testenv::objects::workflow("hello", "ignored");
+    *workflow.labels_mut() = [("published".to_owned(), fixture.namespace.clone())].into();
+    create(&fixture.workflows(), &workflow).await?;
     until(
         &member.workflows(),
         "hello",

@@ -1,12 +1,12 @@
-//! A cluster that was rebuilt under its name, or a mailbox that was made anew, starts nothing that has started before; what never started
-//! runs there.
+//! A cluster that was rebuilt under its name, or a mailbox that was created anew, never starts a
+//! run that had started before. A Workflow that had never started runs there.
 
 use anyhow::Result;
 use argosy_api::{ManagedCluster, ManifestWork, Workflow, names};
-use argosy_tests::lab::{
-    Scene, argo,
+use argosy_tests::testenv::{
+    Fixture,
+    fixture::{conditions, work_name},
     objects::{phase, says},
-    scene::{conditions, work_name},
     waiting::{until, until_gone},
 };
 use kube::{
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-/// Deletes a ManifestWork that waits for an agent which is not there.
+/// Deletes a ManifestWork that waits for an absent agent.
 async fn lose(works: &Api<ManifestWork>, name: &str) -> Result<()> {
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     works.patch(name, &PatchParams::default(), &free).await?;
@@ -25,22 +25,21 @@ async fn lose(works: &Api<ManifestWork>, name: &str) -> Result<()> {
 
 #[tokio::test]
 async fn what_has_started_is_not_started_from_a_mailbox_that_was_made_anew() -> Result<()> {
-    let scene = Scene::new("rebuilt-mailbox").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("rebuilt-mailbox").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
     let is_running = |workflow: &Workflow| phase(workflow) == "Running";
-    until(&scene.workflows(), "hello", "it is shown as running", is_running).await?;
-    // Agent, object and mailbox are lost; what is left is the Workflow.
-    member.agent()?.kill()?;
-    argo::edit(&member.workflows(), "hello", |object| {
-        object.metadata.finalizers = None;
-    })
+    until(
+        &fixture.workflows(),
+        "hello",
+        "it is shown as running",
+        is_running,
+    )
     .await?;
-    member
-        .workflows()
-        .delete("hello", &DeleteParams::default())
-        .await?;
+    // Agent, object and mailbox are lost. Only the Workflow is left.
+    member.agent()?.kill()?;
+    member.destroy("hello").await?;
     let name = work_name(&workflow);
     let former = member.works().get(&name).await?;
     member.reports().delete(&name, &DeleteParams::default()).await?;
@@ -53,13 +52,13 @@ async fn what_has_started_is_not_started_from_a_mailbox_that_was_made_anew() -> 
     member.agent()?.start_again().await?;
     let is_over = |workflow: &Workflow| phase(workflow) == "Error";
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "its run is shown as deleted",
         is_over,
     )
     .await?;
-    scene.round_trip("sentinel", &member).await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("hello").await?.is_none());
     Ok(())
 }
@@ -67,12 +66,12 @@ async fn what_has_started_is_not_started_from_a_mailbox_that_was_made_anew() -> 
 #[tokio::test]
 async fn what_was_sent_to_a_former_cluster_of_the_name_waits_and_what_nobody_could_start_runs() -> Result<()>
 {
-    let scene = Scene::new("rebuilt-cluster").await?;
-    let mut member = scene.join_pull("pull", 15).await?;
-    scene.round_trip("sentinel", &member).await?;
+    let fixture = Fixture::new("rebuilt-cluster").await?;
+    let mut member = fixture.join_pull("pull", 15).await?;
+    fixture.round_trip("sentinel", &member).await?;
     member.agent()?.kill()?;
-    // Nobody knows yet that the cluster is no more.
-    let sent = scene.submit("sent", &member).await?;
+    // Nobody knows yet that the cluster does not exist any more.
+    let sent = fixture.submit("sent", &member).await?;
     let work = until(&member.works(), &work_name(&sent), "it is sent", |_| true).await?;
     let former = work.annotations()[names::CLUSTER_ID_ANNOTATION].clone();
     assert!(!former.is_empty());
@@ -81,24 +80,27 @@ async fn what_was_sent_to_a_former_cluster_of_the_name_waits_and_what_nobody_cou
         told.get("ManagedClusterConditionAvailable")
             .is_some_and(|(status, _)| status != "True")
     };
-    until(&scene.clusters(), &member.cluster, "it is away", is_away).await?;
-    let queued = scene.submit("queued", &member).await?;
+    until(&fixture.clusters(), &member.cluster, "it is away", is_away).await?;
+    let queued = fixture.submit("queued", &member).await?;
     let work = until(&member.works(), &work_name(&queued), "it is sent", |_| true).await?;
     assert_eq!(work.annotations()[names::CLUSTER_ID_ANNOTATION], "");
-    let rebuilt = &scene.stage.servers.wecs[1];
+    let rebuilt = &fixture.env.servers.wecs[1];
     member.kubeconfig = rebuilt.kubeconfig().to_owned();
     member.wec = rebuilt.client().await?;
-    scene.start_agent(&mut member, 15).await?;
+    fixture.start_agent(&mut member, 15).await?;
     until(&member.workflows(), "queued", "it is started there", |_| true).await?;
     let work = member.works().get(&work_name(&queued)).await?;
     assert_ne!(work.annotations()[names::CLUSTER_ID_ANNOTATION], former);
-    until(&scene.workflows(), "sent", "it says why it waits", |workflow| {
+    until(&fixture.workflows(), "sent", "it says why it waits", |workflow| {
         says(workflow, "Dispatched", "False", "OtherCluster")
     })
     .await?;
-    scene.round_trip("another", &member).await?;
+    fixture.round_trip("another", &member).await?;
     assert!(member.workflows().get_opt("sent").await?.is_none());
-    scene.workflows().delete("sent", &DeleteParams::default()).await?;
-    until_gone(&scene.workflows(), "sent", "it can be deleted").await?;
+    fixture
+        .workflows()
+        .delete("sent", &DeleteParams::default())
+        .await?;
+    until_gone(&fixture.workflows(), "sent", "it can be deleted").await?;
     Ok(())
 }

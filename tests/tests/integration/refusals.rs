@@ -1,10 +1,10 @@
-//! Bad input: each gives a condition with a reason, and the rest goes on.
+//! Invalid input: each case gives a condition with a reason, and everything else continues.
 
 use anyhow::Result;
 use argosy_api::{BindingPolicy, names};
-use argosy_tests::lab::{
-    Scene,
-    objects::{self, condition, create, says},
+use argosy_tests::testenv::{
+    Fixture,
+    objects::{self, condition, create, message, says},
     waiting::until,
 };
 use kube::{
@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::json;
 
-/// Whether the policy's `Ready` has that status and reason.
+/// True if the policy's condition `Ready` has this status and reason.
 fn is_ready(policy: &BindingPolicy, status: &str, reason: &str) -> bool {
     let conditions = policy
         .status
@@ -27,24 +27,24 @@ fn is_ready(policy: &BindingPolicy, status: &str, reason: &str) -> bool {
 
 #[tokio::test]
 async fn a_policy_that_selects_no_cluster_says_so_until_one_joins() -> Result<()> {
-    let scene = Scene::new("refusals-no-cluster").await?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
-    let cluster = format!("{}-pull", scene.namespace);
-    let name = format!("{}-early", scene.namespace);
-    create(&policies, &objects::policy(&name, &scene.namespace, &cluster)?).await?;
+    let fixture = Fixture::new("refusals-no-cluster").await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    let cluster = format!("{}-pull", fixture.namespace);
+    let name = format!("{}-early", fixture.namespace);
+    create(&policies, &objects::policy(&name, &fixture.namespace, &cluster)?).await?;
     until(&policies, &name, "it says that no cluster matches", |policy| {
         is_ready(policy, "False", "NoCluster")
     })
     .await?;
-    create(&scene.workflows(), &objects::workflow("hello", &cluster)).await?;
+    create(&fixture.workflows(), &objects::workflow("hello", &cluster)).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that no cluster matches",
         |workflow| says(workflow, "Dispatched", "False", "NoCluster"),
     )
     .await?;
-    let member = scene.pull().await?;
+    let member = fixture.pull().await?;
     until(
         &member.workflows(),
         "hello",
@@ -61,9 +61,9 @@ async fn a_policy_that_selects_no_cluster_says_so_until_one_joins() -> Result<()
 
 #[tokio::test]
 async fn a_policy_that_can_match_nothing_says_so() -> Result<()> {
-    let scene = Scene::new("refusals-nothing").await?;
-    let member = scene.pull().await?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let fixture = Fixture::new("refusals-nothing").await?;
+    let member = fixture.pull().await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     until(
         &policies,
         &member.cluster,
@@ -103,12 +103,12 @@ async fn a_policy_that_can_match_nothing_says_so() -> Result<()> {
 
 #[tokio::test]
 async fn a_policy_with_a_selector_that_cannot_be_used_says_which() -> Result<()> {
-    let scene = Scene::new("refusals-selector").await?;
-    let member = scene.pull().await?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let fixture = Fixture::new("refusals-selector").await?;
+    let member = fixture.pull().await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     let bad = json!({ "matchExpressions": [{ "key": "a", "operator": "Near", "values": ["b"] }] });
     let patch =
-        json!({ "spec": { "downsync": [{ "namespaces": [scene.namespace], "objectSelectors": [bad] }] } });
+        json!({ "spec": { "downsync": [{ "namespaces": [fixture.namespace], "objectSelectors": [bad] }] } });
     policies
         .patch(&member.cluster, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
@@ -123,54 +123,57 @@ async fn a_policy_with_a_selector_that_cannot_be_used_says_which() -> Result<()>
             .any(|error| error.contains("spec.downsync[0].objectSelectors[0]")),
         "{errors:?}"
     );
-    let other = scene.push().await?;
-    scene.round_trip("hello", &other).await
+    let other = fixture.push().await?;
+    fixture.round_trip("hello", &other).await
 }
 
 #[tokio::test]
 async fn a_cluster_label_that_no_policy_knows_is_told_on_the_workflow() -> Result<()> {
-    let scene = Scene::new("refusals-label").await?;
-    let member = scene.pull().await?;
-    create(&scene.workflows(), &objects::workflow("lost", "nowhere")).await?;
+    let fixture = Fixture::new("refusals-label").await?;
+    let member = fixture.pull().await?;
+    create(&fixture.workflows(), &objects::workflow("lost", "nowhere")).await?;
     let told = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "lost",
         "it says that no policy selects it",
         |workflow| says(workflow, "Dispatched", "False", "NoPolicy"),
     )
     .await?;
     assert!(condition(&told, "Dispatched", "False").is_some_and(|message| message.contains("nowhere")));
+    assert_eq!(
+        Some(message(&told)),
+        condition(&told, "Dispatched", "False"),
+        "lists show why it waits"
+    );
     assert!(told.finalizers().is_empty());
-    scene.round_trip("hello", &member).await
+    fixture.round_trip("hello", &member).await
 }
 
 #[tokio::test]
 async fn a_workflow_for_two_clusters_goes_to_none_until_one_is_left() -> Result<()> {
-    let scene = Scene::new("refusals-two").await?;
-    let (one, two) = (scene.pull().await?, scene.push().await?);
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
-    let extra = format!("{}-extra", scene.namespace);
-    let mut policy = objects::policy(&extra, &scene.namespace, &two.cluster)?;
+    let fixture = Fixture::new("refusals-two").await?;
+    let (one, two) = (fixture.pull().await?, fixture.push().await?);
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    let extra = format!("{}-extra", fixture.namespace);
+    let mut policy = objects::policy(&extra, &fixture.namespace, &two.cluster)?;
     policy.spec.downsync[0].object_selectors.clear();
     create(&policies, &policy).await?;
     until(&policies, &extra, "the controller knows it", |policy| {
         policy.status.is_some()
     })
     .await?;
-    scene.submit("hello", &one).await?;
+    fixture.submit("hello", &one).await?;
     let told = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it is ambiguous",
         |workflow| says(workflow, "Ambiguous", "True", "SeveralClusters"),
     )
     .await?;
-    let message = condition(&told, "Ambiguous", "True").unwrap_or_default();
-    assert!(
-        message.contains(&one.cluster) && message.contains(&two.cluster),
-        "{message}"
-    );
-    scene.round_trip("sentinel", &two).await?;
+    let why = condition(&told, "Ambiguous", "True").unwrap_or_default();
+    assert!(why.contains(&one.cluster) && why.contains(&two.cluster), "{why}");
+    assert_eq!(message(&told), why, "lists show why it waits");
+    fixture.round_trip("sentinel", &two).await?;
     for member in [&one, &two] {
         assert!(member.workflows().get_opt("hello").await?.is_none());
     }
@@ -182,28 +185,29 @@ async fn a_workflow_for_two_clusters_goes_to_none_until_one_is_left() -> Result<
         |_| true,
     )
     .await?;
-    let sent = until(&scene.workflows(), "hello", "it says so", |workflow| {
+    let sent = until(&fixture.workflows(), "hello", "it says so", |workflow| {
         says(workflow, "Dispatched", "True", "Claimed")
     })
     .await?;
     assert_eq!(condition(&sent, "Ambiguous", "True"), None);
+    assert_eq!(message(&sent), "");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_workflow_without_label_and_suspend_is_left_to_the_control_cluster() -> Result<()> {
-    let scene = Scene::new("refusals-local").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("refusals-local").await?;
+    let member = fixture.pull().await?;
     let mut local = objects::workflow("local", "unused");
     local.metadata.labels = None;
     local.spec["suspend"] = json!(null);
-    let created = create(&scene.workflows(), &local).await?;
+    let created = create(&fixture.workflows(), &local).await?;
     let mut named = objects::workflow("named", names::KUBESTELLAR_LOCAL_CLUSTER);
     named.spec["suspend"] = json!(null);
-    let named = create(&scene.workflows(), &named).await?;
-    scene.round_trip("sentinel", &member).await?;
+    let named = create(&fixture.workflows(), &named).await?;
+    fixture.round_trip("sentinel", &member).await?;
     for before in [created, named] {
-        let after = scene.workflows().get(&before.name_any()).await?;
+        let after = fixture.workflows().get(&before.name_any()).await?;
         assert_eq!(
             after.resource_version(),
             before.resource_version(),

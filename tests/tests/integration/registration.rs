@@ -1,4 +1,5 @@
-//! What the controller registers at the API server: it stays as it must be, and goes when Argosy goes.
+//! The objects that the controller registers at the API server: they are kept correct, and are
+//! removed with Argosy.
 
 use std::{
     collections::BTreeSet,
@@ -9,13 +10,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use argosy_tests::lab::{
-    Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, TestEnv,
     admission::{eventually, is_held, unsuspended, until_guarded, until_held},
     binaries::{self, WebhookSettings},
+    env::LONG,
     folder,
     objects::{self, create},
-    stage::LONG,
     waiting::{until, until_gone},
 };
 use k8s_openapi::api::{
@@ -33,7 +34,7 @@ use serde_json::json;
 
 const POLICIES: [&str; 2] = ["argosy-hold", "argosy-create"];
 
-/// Deletes `name` and waits until there is another.
+/// Deletes `name` and waits until another object with this name exists.
 async fn comes_back<K>(client: &Client, name: &str) -> Result<()>
 where
     K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
@@ -56,16 +57,16 @@ where
 
 #[tokio::test]
 async fn what_is_deleted_or_changed_by_hand_comes_back() -> Result<()> {
-    let stage = Stage::own_guarded("registration", LONG).await?;
-    let scene = Scene::on(stage, "registration").await?;
-    let member = scene.pull().await?;
-    until_held(&scene, &member).await?;
-    comes_back::<MutatingWebhookConfiguration>(&scene.control, "argosy").await?;
+    let env = TestEnv::own_guarded("registration", LONG).await?;
+    let fixture = Fixture::on(env, "registration").await?;
+    let member = fixture.pull().await?;
+    until_held(&fixture, &member).await?;
+    comes_back::<MutatingWebhookConfiguration>(&fixture.control, "argosy").await?;
     for policy in POLICIES {
-        comes_back::<ValidatingAdmissionPolicyBinding>(&scene.control, policy).await?;
-        comes_back::<ValidatingAdmissionPolicy>(&scene.control, policy).await?;
+        comes_back::<ValidatingAdmissionPolicyBinding>(&fixture.control, policy).await?;
+        comes_back::<ValidatingAdmissionPolicy>(&fixture.control, policy).await?;
     }
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(scene.control.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(fixture.control.clone());
     let weaker = json!({ "spec": { "failurePolicy": "Ignore", "validations": [{ "expression": "true" }] } });
     let params = PatchParams::default();
     policies
@@ -77,63 +78,63 @@ async fn what_is_deleted_or_changed_by_hand_comes_back() -> Result<()> {
             && spec.validations.is_some_and(|validations| validations.len() > 1)
     })
     .await?;
-    until_held(&scene, &member).await?;
-    scene.dispatch("hello", &member).await?;
-    until_guarded(&scene, "hello").await
+    until_held(&fixture, &member).await?;
+    fixture.dispatch("hello", &member).await?;
+    until_guarded(&fixture, "hello").await
 }
 
 #[tokio::test]
 async fn release_takes_away_what_is_registered_and_every_finalizer() -> Result<()> {
-    let stage = Stage::own_guarded("unregistration", LONG).await?;
-    let scene = Scene::on(stage.clone(), "unregistration").await?;
-    let member = scene.pull().await?;
-    until_held(&scene, &member).await?;
-    scene.dispatch("hello", &member).await?;
-    until_guarded(&scene, "hello").await?;
-    stage.controller.terminate()?;
-    // The tests' user, whom the policies do not take for Argosy.
-    binaries::release_control(stage.control.kubeconfig())?;
-    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(scene.control.clone());
+    let env = TestEnv::own_guarded("unregistration", LONG).await?;
+    let fixture = Fixture::on(env.clone(), "unregistration").await?;
+    let member = fixture.pull().await?;
+    until_held(&fixture, &member).await?;
+    fixture.dispatch("hello", &member).await?;
+    until_guarded(&fixture, "hello").await?;
+    env.controller.terminate()?;
+    // As the tests' user, which the policies do not treat as Argosy.
+    binaries::release_control(env.control.kubeconfig())?;
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(fixture.control.clone());
     assert!(webhooks.get_opt("argosy").await?.is_none());
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(scene.control.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(scene.control.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(fixture.control.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(fixture.control.clone());
     for name in POLICIES {
         assert!(policies.get_opt(name).await?.is_none(), "{name}");
         assert!(bindings.get_opt(name).await?.is_none(), "the binding of {name}");
     }
-    let released = scene.workflows().get("hello").await?;
+    let released = fixture.workflows().get("hello").await?;
     assert_eq!(released.finalizers(), [] as [String; 0]);
-    scene
+    fixture
         .workflows()
         .delete("hello", &DeleteParams::default())
         .await?;
-    until_gone(&scene.workflows(), "hello", "nothing holds it").await
+    until_gone(&fixture.workflows(), "hello", "nothing holds it").await
 }
 
 #[tokio::test]
 async fn behind_a_service_the_next_controller_shows_the_same_certificate() -> Result<()> {
     let settings = WebhookSettings::behind("webhook", LONG)?;
-    let stage = Stage::own_with("service", &settings).await?;
-    let scene = Scene::on(stage.clone(), "service").await?;
-    let member = scene.pull().await?;
-    // There are no nodes that would route to a Service, so it is another name of this host.
+    let env = TestEnv::own_with("service", &settings).await?;
+    let fixture = Fixture::on(env.clone(), "service").await?;
+    let member = fixture.pull().await?;
+    // No node routes to a Service, so the Service is an alias of this host.
     let service: Service = serde_json::from_value(json!({
         "metadata": { "name": "webhook" },
         "spec": { "type": "ExternalName", "externalName": "localhost" },
     }))?;
     let controllers = objects::CONTROLLER_NAMESPACE;
-    create(&Api::namespaced(scene.control.clone(), controllers), &service).await?;
-    until_held(&scene, &member).await?;
+    create(&Api::namespaced(fixture.control.clone(), controllers), &service).await?;
+    until_held(&fixture, &member).await?;
 
-    let secrets: Api<Secret> = Api::namespaced(scene.control.clone(), controllers);
-    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(scene.control.clone());
+    let secrets: Api<Secret> = Api::namespaced(fixture.control.clone(), controllers);
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(fixture.control.clone());
     let (secret, webhook) = (
         secrets.get("argosy-webhook").await?,
         webhooks.get("argosy").await?,
     );
     let before = certificate_shown(settings.port, "webhook.argosy.svc", &bundle(&webhook)?)?;
-    stage.controller.restart().await?;
-    until_held(&scene, &member).await?;
+    env.controller.restart().await?;
+    until_held(&fixture, &member).await?;
     assert_eq!(
         certificate_shown(settings.port, "webhook.argosy.svc", &bundle(&webhook)?)?,
         before
@@ -147,7 +148,7 @@ async fn behind_a_service_the_next_controller_shows_the_same_certificate() -> Re
         webhook.resource_version()
     );
 
-    // What is deleted or cannot be read is made anew, and registered.
+    // A Secret that is deleted or unreadable is created again, and the new authority is registered.
     let broken = json!({ "stringData": { "credentials.json": "{}" } });
     let params = PatchParams::default();
     secrets
@@ -159,23 +160,23 @@ async fn behind_a_service_the_next_controller_shows_the_same_certificate() -> Re
     .await?;
     let after = certificate_shown(settings.port, "webhook.argosy.svc", &bundle(&renewed)?)?;
     assert_ne!(after, before);
-    until_held(&scene, &member).await
+    until_held(&fixture, &member).await
 }
 
 #[tokio::test]
 async fn certificates_are_renewed_without_a_refused_request() -> Result<()> {
-    let stage = Stage::own_guarded("certificates", "6s").await?;
-    let scene = Scene::on(stage.clone(), "certificates").await?;
-    let member = scene.pull().await?;
-    until_held(&scene, &member).await?;
-    let port = stage.webhook_port.context("the stage has a webhook")?;
-    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(scene.control.clone());
+    let env = TestEnv::own_guarded("certificates", "6s").await?;
+    let fixture = Fixture::on(env.clone(), "certificates").await?;
+    let member = fixture.pull().await?;
+    until_held(&fixture, &member).await?;
+    let port = env.webhook_port.context("the stage has a webhook")?;
+    let webhooks: Api<MutatingWebhookConfiguration> = Api::all(fixture.control.clone());
     let (mut shown, mut bundles) = (BTreeSet::new(), BTreeSet::new());
     let mut number = 0;
-    // Two authorities have signed, and the first has gone.
+    // Two authorities have signed, and the first one is not trusted any more.
     eventually("certificates and authorities have changed", async || {
         let created = create(
-            &scene.workflows(),
+            &fixture.workflows(),
             &unsuspended(&format!("run-{number}"), &member.cluster),
         )
         .await?;
@@ -195,7 +196,8 @@ fn bundle(webhook: &MutatingWebhookConfiguration) -> Result<Vec<u8>> {
     Ok(bundle.context("the webhook has a CA bundle")?.0)
 }
 
-/// The certificate that a new connection is shown; an error if `bundle` does not vouch for it or it is not `host`'s.
+/// The certificate that a new connection receives. Fails if `bundle` does not verify it or if it is
+/// not for `host`.
 fn certificate_shown(port: u16, host: &str, bundle: &[u8]) -> Result<String> {
     let path = folder::create("bundle")?.join("ca.pem");
     fs::write(&path, bundle)?;

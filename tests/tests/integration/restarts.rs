@@ -1,13 +1,13 @@
-//! A restart with everything settled: nothing is written, nothing changes.
+//! A restart in a settled state writes nothing and changes nothing.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use argosy_api::{Binding, BindingPolicy};
-use argosy_tests::lab::{
-    Member, Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, Member, TestEnv,
+    fixture::work_name,
     objects::{self, create, phase},
-    scene::work_name,
     server::writes,
     waiting::until,
 };
@@ -15,11 +15,11 @@ use kube::{Api, ResourceExt};
 
 type Versions = BTreeMap<String, Option<String>>;
 
-/// The version of everything that belongs to the Workflows `names` of `member`.
-async fn versions(scene: &Scene, member: &Member, names: &[&str]) -> Result<Versions> {
+/// The resource versions of all objects that belong to the Workflows `names` of `member`.
+async fn versions(fixture: &Fixture, member: &Member, names: &[&str]) -> Result<Versions> {
     let mut versions = Versions::new();
     for name in names {
-        let workflow = scene.workflows().get(name).await?;
+        let workflow = fixture.workflows().get(name).await?;
         let work = work_name(&workflow);
         versions.insert(format!("{name} in the WDS"), workflow.resource_version());
         versions.insert(
@@ -46,18 +46,18 @@ async fn versions(scene: &Scene, member: &Member, names: &[&str]) -> Result<Vers
 
 #[tokio::test]
 async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
-    let scene = Scene::on(Stage::own("restarts").await?, "restarts").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("waiting", &member).await?;
-    scene.dispatch("running", &member).await?;
+    let fixture = Fixture::on(TestEnv::own("restarts").await?, "restarts").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("waiting", &member).await?;
+    fixture.dispatch("running", &member).await?;
     member.argo().start("running").await?;
-    scene.dispatch("ended", &member).await?;
+    fixture.dispatch("ended", &member).await?;
     member.argo().finish("ended", "Succeeded").await?;
-    until(&scene.workflows(), "running", "it runs", |workflow| {
+    until(&fixture.workflows(), "running", "it runs", |workflow| {
         phase(workflow) == "Running"
     })
     .await?;
-    until(&scene.workflows(), "ended", "it has ended", |workflow| {
+    until(&fixture.workflows(), "ended", "it has ended", |workflow| {
         phase(workflow) == "Succeeded"
     })
     .await?;
@@ -66,42 +66,47 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
     })
     .await?;
     for name in ["waiting", "running", "ended"] {
-        let workflow = scene.workflows().get(name).await?;
+        let workflow = fixture.workflows().get(name).await?;
         until(&member.works(), &work_name(&workflow), "it is applied", |work| {
             work.status.is_some()
         })
         .await?;
     }
-    // All that the agent says about its cluster is said.
-    until(&scene.clusters(), &member.cluster, "it is described", |cluster| {
-        cluster
-            .status
-            .as_ref()
-            .is_some_and(|status| status.conditions.len() >= 4)
-    })
+    // The agent has written everything about its cluster.
+    until(
+        &fixture.clusters(),
+        &member.cluster,
+        "it is described",
+        |cluster| {
+            cluster
+                .status
+                .as_ref()
+                .is_some_and(|status| status.conditions.len() >= 4)
+        },
+    )
     .await?;
 
-    // What a policy and its Binding say is looked at every few seconds only.
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    // The status of a policy and its Binding are written only every few seconds.
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     until(&policies, &member.cluster, "it counts all three", |policy| {
         policy.status.as_ref().is_some_and(|status| status.objects == 3)
     })
     .await?;
-    let bindings: Api<Binding> = Api::all(scene.control.clone());
+    let bindings: Api<Binding> = Api::all(fixture.control.clone());
     until(&bindings, &member.cluster, "it names all three", |binding| {
         binding.spec.workload.namespace_scope.len() == 3
     })
     .await?;
 
     let names = ["waiting", "running", "ended"];
-    let before = versions(&scene, &member, &names).await?;
-    let writes_before = writes(&scene.control).await?;
-    scene.stage.controller.restart().await?;
+    let before = versions(&fixture, &member, &names).await?;
+    let writes_before = writes(&fixture.control).await?;
+    fixture.env.controller.restart().await?;
     member.agent()?.restart().await?;
-    // The last thing to be decided; what is under way by then is counted.
+    // Decided last, so that all writes that are under way are counted.
     create(
         &policies,
-        &objects::policy("sentinel", &scene.namespace, "nowhere")?,
+        &objects::policy("sentinel", &fixture.namespace, "nowhere")?,
     )
     .await?;
     until(&policies, "sentinel", "the controller has seen it", |policy| {
@@ -109,7 +114,7 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
     })
     .await?;
     until(&bindings, "sentinel", "its Binding is there", |_| true).await?;
-    let mut writes_after = writes(&scene.control).await?;
+    let mut writes_after = writes(&fixture.control).await?;
 
     // The sentinel, its status and its Binding.
     for (resource, of_sentinel) in [("bindingpolicies", 2), ("bindings", 1)] {
@@ -118,6 +123,6 @@ async fn a_restart_of_controller_and_agent_writes_nothing() -> Result<()> {
         }
     }
     assert_eq!(writes_after, writes_before);
-    assert_eq!(versions(&scene, &member, &names).await?, before);
+    assert_eq!(versions(&fixture, &member, &names).await?, before);
     Ok(())
 }

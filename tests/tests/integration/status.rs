@@ -1,17 +1,17 @@
-//! The state of a run on its way back to the control cluster.
+//! The status of a run on its way back to the control cluster.
 
 use anyhow::Result;
 use argosy_api::{Workflow, names};
-use argosy_tests::lab::{
-    Member, Scene, argo,
+use argosy_tests::testenv::{
+    Fixture, Member, fake_argo,
+    fixture::work_name,
     objects::{create, phase, workflow},
-    scene::work_name,
     waiting::until,
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// The status without what Argosy adds and what it never brings back.
+/// The status without the fields that Argosy adds and those that it never mirrors.
 fn comparable(mut status: Value) -> Value {
     if let Some(fields) = status.as_object_mut() {
         fields.remove("synchronization");
@@ -24,17 +24,17 @@ fn shown(workflow: &Workflow) -> Value {
     comparable(workflow.status.clone().unwrap_or_default())
 }
 
-async fn comes_back_from(scene: &Scene, member: &Member) -> Result<()> {
-    scene.dispatch("hello", member).await?;
+async fn comes_back_from(fixture: &Fixture, member: &Member) -> Result<()> {
+    fixture.dispatch("hello", member).await?;
     member.argo().start("hello").await?;
     let there = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
-    assert_eq!(shown(&there), comparable(argo::running("hello")));
+    assert_eq!(shown(&there), comparable(fake_argo::running("hello")));
     let conditions = &there.status.as_ref().unwrap_or(&Value::Null)["conditions"];
     assert_eq!(
         conditions[0],
@@ -58,7 +58,7 @@ async fn comes_back_from(scene: &Scene, member: &Member) -> Result<()> {
 
     member.argo().finish("hello", "Succeeded").await?;
     let ended = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it has ended as it ended there",
         |workflow| phase(workflow) == "Succeeded",
@@ -66,7 +66,7 @@ async fn comes_back_from(scene: &Scene, member: &Member) -> Result<()> {
     .await?;
     assert_eq!(
         shown(&ended),
-        comparable(argo::ended("hello", "Succeeded")),
+        comparable(fake_argo::ended("hello", "Succeeded")),
         "nodes that are gone there are gone here"
     );
     assert_eq!(ended.labels()[names::ARGO_PHASE_LABEL], "Succeeded");
@@ -92,25 +92,25 @@ async fn comes_back_from(scene: &Scene, member: &Member) -> Result<()> {
 
 #[tokio::test]
 async fn status_comes_back_from_a_cluster_whose_agent_pulls() -> Result<()> {
-    let scene = Scene::new("status-pull").await?;
-    let member = scene.pull().await?;
-    comes_back_from(&scene, &member).await
+    let fixture = Fixture::new("status-pull").await?;
+    let member = fixture.pull().await?;
+    comes_back_from(&fixture, &member).await
 }
 
 #[tokio::test]
 async fn status_comes_back_from_a_cluster_whose_agent_the_controller_hosts() -> Result<()> {
-    let scene = Scene::new("status-push").await?;
-    let member = scene.push().await?;
-    comes_back_from(&scene, &member).await
+    let fixture = Fixture::new("status-push").await?;
+    let member = fixture.push().await?;
+    comes_back_from(&fixture, &member).await
 }
 
 #[tokio::test]
 async fn a_failed_run_ends_failed_with_its_message() -> Result<()> {
-    let scene = Scene::new("status-failed").await?;
-    let member = scene.pull().await?;
-    scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("status-failed").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("hello", &member).await?;
     member.argo().finish("hello", "Failed").await?;
-    let ended = until(&scene.workflows(), "hello", "it has failed", |workflow| {
+    let ended = until(&fixture.workflows(), "hello", "it has failed", |workflow| {
         phase(workflow) == "Failed"
     })
     .await?;
@@ -121,13 +121,13 @@ async fn a_failed_run_ends_failed_with_its_message() -> Result<()> {
 #[tokio::test]
 async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_user_are_not_undone()
 -> Result<()> {
-    let scene = Scene::new("status-labels").await?;
-    let member = scene.pull().await?;
+    let fixture = Fixture::new("status-labels").await?;
+    let member = fixture.pull().await?;
     let mut submitted = workflow("hello", &member.cluster);
     submitted
         .labels_mut()
         .insert("mine".to_owned(), "before".to_owned());
-    create(&scene.workflows(), &submitted).await?;
+    create(&fixture.workflows(), &submitted).await?;
     until(
         &member.workflows(),
         "hello",
@@ -135,7 +135,7 @@ async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_
         |_| true,
     )
     .await?;
-    argo::edit(&scene.workflows(), "hello", |workflow| {
+    fake_argo::edit(&fixture.workflows(), "hello", |workflow| {
         workflow
             .labels_mut()
             .insert("mine".to_owned(), "after".to_owned());
@@ -144,8 +144,11 @@ async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_
     member
         .argo()
         .update("hello", |workflow| {
-            workflow.status = Some(argo::running("hello"));
-            workflow.labels_mut().insert(
+            workflow.status = Some(fake_argo::running("hello"));
+            let labels = workflow.labels_mut();
+            labels.insert("nightly".to_owned(), "true".to_owned());
+            // The control cluster's Argo counts Workflows with this label.
+            labels.insert(
                 "workflows.argoproj.io/cron-workflow".to_owned(),
                 "nightly".to_owned(),
             );
@@ -155,13 +158,14 @@ async fn labels_and_annotations_added_on_the_cluster_are_shown_and_those_of_the_
         })
         .await?;
     let shown = until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it is shown as running",
         |workflow| phase(workflow) == "Running",
     )
     .await?;
-    assert_eq!(shown.labels()["workflows.argoproj.io/cron-workflow"], "nightly");
+    assert_eq!(shown.labels()["nightly"], "true");
+    assert!(!shown.labels().contains_key("workflows.argoproj.io/cron-workflow"));
     assert_eq!(shown.annotations()["added"], "there");
     assert_eq!(shown.labels()["mine"], "after");
     Ok(())

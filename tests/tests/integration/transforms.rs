@@ -1,9 +1,10 @@
-//! CustomTransforms on the way to a cluster. They concern every Workflow, hence a stage of their own.
+//! CustomTransforms on the way to a cluster. They affect every Workflow, so the tests use a
+//! separate environment.
 
 use anyhow::Result;
 use argosy_api::{CustomTransform, CustomTransformSpec};
-use argosy_tests::lab::{
-    Scene, Stage,
+use argosy_tests::testenv::{
+    Fixture, TestEnv,
     objects::{self, create},
     waiting::until,
 };
@@ -12,9 +13,9 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_broken_path_is_reported_and_the_rest_of_the_transform_applies() -> Result<()> {
-    let scene = Scene::on(Stage::own("transforms").await?, "transforms").await?;
-    let member = scene.pull().await?;
-    let transforms: Api<CustomTransform> = Api::all(scene.control.clone());
+    let fixture = Fixture::on(TestEnv::own("transforms").await?, "transforms").await?;
+    let member = fixture.pull().await?;
+    let transforms: Api<CustomTransform> = Api::all(fixture.control.clone());
     let remove = [
         "$.spec.priority",
         "$.spec[",
@@ -40,7 +41,7 @@ async fn a_broken_path_is_reported_and_the_rest_of_the_transform_applies() -> Re
     workflow.spec["priority"] = json!(7);
     workflow.spec["parallelism"] = json!(3);
     workflow.labels_mut().insert("team".to_owned(), "blue".to_owned());
-    create(&scene.workflows(), &workflow).await?;
+    create(&fixture.workflows(), &workflow).await?;
     let object = until(
         &member.workflows(),
         "hello",

@@ -1,14 +1,16 @@
-//! `argosy why`: what it answers, and with which exit code.
+//! `argosy why`: its answers and its exit codes.
 
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use argosy_api::BindingPolicy;
-use argosy_tests::lab::{
-    Scene,
+use argosy_tests::testenv::{
+    Fixture,
     binaries::{Answer, argosy},
+    definitions::is_established,
+    fake_argo,
+    fixture::work_name,
     objects::{self, create, says},
-    scene::work_name,
     waiting::{self, until},
 };
 use k8s_openapi::{
@@ -22,10 +24,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Asks about an object of the scene's namespace.
-async fn why(scene: &Scene, object: &str, more: &[&str]) -> Result<Answer> {
-    let arguments = [&["why", object, "--namespace", &scene.namespace], more].concat();
-    argosy(scene.stage.control.kubeconfig(), &arguments).await
+/// Runs `argosy why` for an object of the fixture's namespace.
+async fn why(fixture: &Fixture, object: &str, more: &[&str]) -> Result<Answer> {
+    let arguments = [&["why", object, "--namespace", &fixture.namespace], more].concat();
+    argosy(fixture.env.control.kubeconfig(), &arguments).await
 }
 
 fn first_line(answer: &Answer) -> &str {
@@ -43,15 +45,15 @@ fn path(path: &Path) -> Result<&str> {
 
 #[tokio::test]
 async fn of_a_workflow_that_runs_it_says_where_and_why_and_how_far_it_is() -> Result<()> {
-    let scene = Scene::new("why-sent").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("why-sent").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     member.argo().start("hello").await?;
-    until(&scene.workflows(), "hello", "it is shown to run", |workflow| {
+    until(&fixture.workflows(), "hello", "it is shown to run", |workflow| {
         objects::phase(workflow) == "Running"
     })
     .await?;
-    let answer = why(&scene, "hello", &[]).await?;
+    let answer = why(&fixture, "hello", &[]).await?;
     let cluster = &member.cluster;
     assert_eq!(
         first_line(&answer),
@@ -72,7 +74,7 @@ async fn of_a_workflow_that_runs_it_says_where_and_why_and_how_far_it_is() -> Re
     }
     assert!(!text.contains("NOT READ"), "{}", answer.output);
 
-    let answer = why(&scene, "wf/hello", &["--output", "json"]).await?;
+    let answer = why(&fixture, "wf/hello", &["--output", "json"]).await?;
     let told: Value = serde_json::from_str(&answer.output)?;
     assert_eq!(told["verdict"]["standing"], "Sent");
     assert_eq!(told["course"]["claim"]["cluster"], *cluster);
@@ -82,13 +84,40 @@ async fn of_a_workflow_that_runs_it_says_where_and_why_and_how_far_it_is() -> Re
 }
 
 #[tokio::test]
+async fn of_a_workflow_whose_steps_wait_it_says_for_what() -> Result<()> {
+    let fixture = Fixture::new("why-waiting").await?;
+    let member = fixture.pull().await?;
+    fixture.dispatch("hello", &member).await?;
+    let mut status = fake_argo::running("hello");
+    let step = &mut status["nodes"]["hello-1"];
+    step["phase"] = json!("Pending");
+    step["message"] = json!("ErrImagePull: pull access denied for nosuch\u{1b}[2J");
+    member.argo().report("hello", status).await?;
+    until(&fixture.workflows(), "hello", "it is shown to run", |workflow| {
+        objects::phase(workflow) == "Running"
+    })
+    .await?;
+    let page = why(&fixture, "hello", &[]).await?.output;
+    let section = "\nSTEPS THAT WAIT\n  first  ErrImagePull: pull access denied for nosuch\u{fffd}[2J\n";
+    assert!(page.contains(section), "{page}");
+    let answer = why(&fixture, "hello", &["--output", "json"]).await?;
+    let told: Value = serde_json::from_str(&answer.output)?;
+    assert_eq!(told["course"]["waiting"]["steps"][0]["name"], "first");
+    Ok(())
+}
+
+#[tokio::test]
 async fn of_a_workflow_that_no_policy_selects_it_says_what_the_nearest_wants() -> Result<()> {
-    let scene = Scene::new("why-unselected").await?;
-    let cluster = format!("{}-pull", scene.namespace);
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
-    create(&policies, &objects::policy(&cluster, &scene.namespace, &cluster)?).await?;
-    create(&scene.workflows(), &objects::workflow("hello", "nowhere")).await?;
-    let answer = why(&scene, "hello", &[]).await?;
+    let fixture = Fixture::new("why-unselected").await?;
+    let cluster = format!("{}-pull", fixture.namespace);
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    create(
+        &policies,
+        &objects::policy(&cluster, &fixture.namespace, &cluster)?,
+    )
+    .await?;
+    create(&fixture.workflows(), &objects::workflow("hello", "nowhere")).await?;
+    let answer = why(&fixture, "hello", &[]).await?;
     assert_eq!(
         first_line(&answer),
         "why-unselected/hello is not sent: no policy selects it",
@@ -96,7 +125,7 @@ async fn of_a_workflow_that_no_policy_selects_it_says_what_the_nearest_wants() -
     );
     assert_eq!(answer.code, Some(1));
     let wish = format!(
-        "{cluster} clause 0: objectSelectors[0] wants kubestellar.io/cluster={cluster}; the object has \
+        "{cluster} clause 0: objectSelectors[0] requires kubestellar.io/cluster={cluster}; the object has \
          kubestellar.io/cluster=nowhere"
     );
     let text = words(&answer.output);
@@ -106,10 +135,10 @@ async fn of_a_workflow_that_no_policy_selects_it_says_what_the_nearest_wants() -
 
 #[tokio::test]
 async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Result<()> {
-    let scene = Scene::new("why-ambiguous").await?;
-    let control = scene.stage.control.kubeconfig();
-    let one = scene.register("one", control).await?;
-    let two = scene.register("two", control).await?;
+    let fixture = Fixture::new("why-ambiguous").await?;
+    let control = fixture.env.control.kubeconfig();
+    let one = fixture.register("one", control).await?;
+    let two = fixture.register("two", control).await?;
     let both = json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
         "metadata": { "name": "why-ambiguous-both" },
@@ -117,13 +146,13 @@ async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Re
             "clusterSelectors": [
                 { "matchLabels": { "name": one.cluster } }, { "matchLabels": { "name": two.cluster } },
             ],
-            "downsync": [{ "namespaces": [scene.namespace], "resources": ["workflows"] }],
+            "downsync": [{ "namespaces": [fixture.namespace], "resources": ["workflows"] }],
         },
     });
     let both: BindingPolicy = serde_json::from_value(both)?;
-    let policies: Api<BindingPolicy> = Api::all(scene.control.clone());
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
     create(&policies, &both).await?;
-    // Claimed before that, it would stay where it is.
+    // If it were claimed before that, it would stay on its cluster.
     until(
         &policies,
         "why-ambiguous-both",
@@ -131,15 +160,15 @@ async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Re
         |policy| policy.status.is_some(),
     )
     .await?;
-    scene.submit("hello", &one).await?;
+    fixture.submit("hello", &one).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says that it is ambiguous",
         |workflow| says(workflow, "Ambiguous", "True", "SeveralClusters"),
     )
     .await?;
-    let answer = why(&scene, "hello", &[]).await?;
+    let answer = why(&fixture, "hello", &[]).await?;
     assert_eq!(
         first_line(&answer),
         "why-ambiguous/hello is not sent: several clusters match: why-ambiguous-one, why-ambiguous-two",
@@ -160,17 +189,17 @@ async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Re
 
 #[tokio::test]
 async fn of_a_workflow_that_cannot_be_sent_it_says_what_is_missing() -> Result<()> {
-    let scene = Scene::new("why-unsent").await?;
-    let member = scene.register("one", scene.stage.control.kubeconfig()).await?;
-    scene.submit("hello", &member).await?;
+    let fixture = Fixture::new("why-unsent").await?;
+    let member = fixture.register("one", fixture.env.control.kubeconfig()).await?;
+    fixture.submit("hello", &member).await?;
     until(
-        &scene.workflows(),
+        &fixture.workflows(),
         "hello",
         "it says what is missing",
         |workflow| says(workflow, "Dispatched", "False", "MailboxMissing"),
     )
     .await?;
-    let answer = why(&scene, "hello", &[]).await?;
+    let answer = why(&fixture, "hello", &[]).await?;
     let cluster = &member.cluster;
     assert_eq!(
         first_line(&answer),
@@ -190,28 +219,28 @@ async fn of_a_workflow_that_cannot_be_sent_it_says_what_is_missing() -> Result<(
 
 #[tokio::test]
 async fn an_object_that_is_not_there_is_an_error_that_says_where_one_of_its_name_is() -> Result<()> {
-    let scene = Scene::new("why-missing").await?;
+    let fixture = Fixture::new("why-missing").await?;
     create(
-        &scene.workflows(),
+        &fixture.workflows(),
         &objects::workflow("why-missing-run", "nowhere"),
     )
     .await?;
-    let control = scene.stage.control.kubeconfig();
+    let control = fixture.env.control.kubeconfig();
     let elsewhere = argosy(control, &["why", "why-missing-run"]).await?;
     assert_eq!(elsewhere.code, Some(2));
     assert_eq!(
         elsewhere.errors,
-        "argosy: workflows.argoproj.io argo/why-missing-run is not there; there is one in why-missing \
+        "argosy: workflows.argoproj.io argo/why-missing-run does not exist; there is one in why-missing \
          (use --namespace)\n"
     );
     let table = [
         (
             "nothing",
-            "workflows.argoproj.io why-missing/nothing is not there",
+            "workflows.argoproj.io why-missing/nothing does not exist",
         ),
         (
             "clusterrole/nothing",
-            "clusterroles.rbac.authorization.k8s.io nothing is not there",
+            "clusterroles.rbac.authorization.k8s.io nothing does not exist",
         ),
         ("widgets/nothing", "the control cluster serves no kind widgets"),
         (
@@ -220,11 +249,11 @@ async fn an_object_that_is_not_there_is_an_error_that_says_where_one_of_its_name
         ),
         (
             "cm/",
-            "cm/ is no object; write the NAME of a Workflow, or KIND/NAME",
+            "cm/ is not the name of an object; use the NAME of a Workflow, or KIND/NAME",
         ),
     ];
     for (object, sentence) in table {
-        let answer = why(&scene, object, &[]).await?;
+        let answer = why(&fixture, object, &[]).await?;
         assert_eq!(answer.errors, format!("argosy: {sentence}\n"));
         assert_eq!((answer.code, answer.output.as_str()), (Some(2), ""), "{object}");
     }
@@ -233,8 +262,8 @@ async fn an_object_that_is_not_there_is_an_error_that_says_where_one_of_its_name
 
 #[tokio::test]
 async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> {
-    let scene = Scene::new("why-kinds").await?;
-    let member = scene.register("one", scene.stage.control.kubeconfig()).await?;
+    let fixture = Fixture::new("why-kinds").await?;
+    let member = fixture.register("one", fixture.env.control.kubeconfig()).await?;
     let policy = json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
         "metadata": { "name": "why-kinds" },
@@ -243,24 +272,24 @@ async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> 
             "downsync": [
                 {
                     "apiGroup": "", "resources": ["configmaps"], "objectNames": ["why-kinds"], "createOnly": true,
-                    "namespaceSelectors": [{ "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } }],
+                    "namespaceSelectors": [{ "matchLabels": { "kubernetes.io/metadata.name": fixture.namespace } }],
                 },
                 { "resources": ["clusterroles"], "objectNames": ["why-kinds"], "namespaceSelectors": [{}] },
             ],
         },
     });
     let policy: BindingPolicy = serde_json::from_value(policy)?;
-    create(&Api::all(scene.control.clone()), &policy).await?;
+    create(&Api::all(fixture.control.clone()), &policy).await?;
     let mut settings = ConfigMap::default();
     settings.metadata.name = Some("why-kinds".to_owned());
     create(
-        &Api::namespaced(scene.control.clone(), &scene.namespace),
+        &Api::namespaced(fixture.control.clone(), &fixture.namespace),
         &settings,
     )
     .await?;
     let mut role = ClusterRole::default();
     role.metadata.name = Some("why-kinds".to_owned());
-    create(&Api::all(scene.control.clone()), &role).await?;
+    create(&Api::all(fixture.control.clone()), &role).await?;
     let table = [
         ("cm", "configmaps why-kinds/why-kinds", "clause 0"),
         ("configmap", "configmaps why-kinds/why-kinds", "clause 0"),
@@ -277,7 +306,7 @@ async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> 
         ),
     ];
     for (kind, object, clause) in table {
-        let answer = why(&scene, &format!("{kind}/why-kinds"), &[]).await?;
+        let answer = why(&fixture, &format!("{kind}/why-kinds"), &[]).await?;
         let line = first_line(&answer);
         assert!(line.starts_with(&format!("{object} ")), "{kind}: {answer:?}");
         let end = format!("{}: policy why-kinds, {clause}", member.cluster);
@@ -289,8 +318,8 @@ async fn objects_of_other_kinds_are_found_as_kubectl_finds_them() -> Result<()> 
 
 #[tokio::test]
 async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_prefer() -> Result<()> {
-    let scene = Scene::new("why-versions").await?;
-    let definitions: Api<CustomResourceDefinition> = Api::all(scene.control.clone());
+    let fixture = Fixture::new("why-versions").await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(fixture.control.clone());
     for (plural, kind, version) in [("settled", "Settled", "v1"), ("trials", "Trial", "v1beta1")] {
         let name = format!("{plural}.why.example.com");
         let definition = json!({
@@ -304,12 +333,7 @@ async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_pre
             },
         });
         create(&definitions, &serde_json::from_value(definition)?).await?;
-        until(&definitions, &name, "it is served", |definition| {
-            let status = definition.status.iter();
-            let mut conditions = status.flat_map(|status| status.conditions.iter().flatten());
-            conditions.any(|known| known.type_ == "Established" && known.status == "True")
-        })
-        .await?;
+        until(&definitions, &name, "it is served", is_established).await?;
     }
     let kind = ApiResource {
         group: "why.example.com".to_owned(),
@@ -319,8 +343,8 @@ async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_pre
         plural: "trials".to_owned(),
     };
     let mut trial = DynamicObject::new("one", &kind);
-    trial.metadata.namespace = Some(scene.namespace.clone());
-    let trials: Api<DynamicObject> = Api::namespaced_with(scene.control.clone(), &scene.namespace, &kind);
+    trial.metadata.namespace = Some(fixture.namespace.clone());
+    let trials: Api<DynamicObject> = Api::namespaced_with(fixture.control.clone(), &fixture.namespace, &kind);
     // An API server serves a definition a moment after it is established.
     let deadline = tokio::time::Instant::now() + waiting::PATIENCE;
     while let Err(error) = trials.create(&PostParams::default(), &trial).await {
@@ -331,7 +355,7 @@ async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_pre
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for name in ["trials", "trial", "trials.why.example.com"] {
-        let answer = why(&scene, &format!("{name}/one"), &[]).await?;
+        let answer = why(&fixture, &format!("{name}/one"), &[]).await?;
         assert_eq!(
             first_line(&answer),
             "trials.why.example.com why-versions/one is not sent: no policy selects it",
@@ -347,22 +371,22 @@ async fn a_kind_is_found_that_is_served_only_in_a_version_its_group_does_not_pre
 
 #[tokio::test]
 async fn a_cluster_that_lacks_the_definitions_is_an_error_that_says_which() -> Result<()> {
-    let scene = Scene::new("why-definitions").await?;
-    let member = scene.pull().await?;
-    let (workflow, _) = scene.dispatch("hello", &member).await?;
+    let fixture = Fixture::new("why-definitions").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
     assert!(workflow.uid().is_some());
     let wec = path(&member.kubeconfig)?;
-    let on_wec = argosy(&member.kubeconfig, &["why", "hello", "-n", &scene.namespace]).await?;
+    let on_wec = argosy(&member.kubeconfig, &["why", "hello", "-n", &fixture.namespace]).await?;
     assert_eq!(
         on_wec.errors,
         "argosy: the BindingPolicies of the control cluster cannot be read: their definition is not installed (see \
          argosy crds)\n"
     );
-    let wrong_its = why(&scene, "hello", &["--its-kubeconfig", wec]).await?;
+    let wrong_its = why(&fixture, "hello", &["--its-kubeconfig", wec]).await?;
     assert_eq!(
         wrong_its.errors,
         "argosy: the ManagedClusters of the ITS cannot be read: their definition is not installed (see argosy crds \
-         --ocm; another ITS is named with --its-kubeconfig)\n"
+         --ocm; use --its-kubeconfig for a separate ITS)\n"
     );
     assert_eq!((on_wec.code, wrong_its.code), (Some(2), Some(2)));
     Ok(())

@@ -1,4 +1,4 @@
-//! The bound on the work of one path.
+//! The limit on the work of one path.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Applied, RefusalReason, Transform};
 
-/// The widest document of `bytes`: as many values as fit.
+/// The widest document of `bytes` bytes, with as many values as possible.
 fn wide(bytes: usize) -> Value {
     json!({ "spec": vec![json!([]); bytes / 3] })
 }

@@ -5,23 +5,25 @@ use serde_json::Value;
 use super::{map_at, retain_annotations, retain_elements, text_is};
 use crate::object::retain_keys;
 
-/// The label that the API server puts on every Namespace, with its name.
+/// The label with its name that the API server sets on every Namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Type of a Secret that the token controller fills in for a service account.
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
-/// What it fills in: a token that only this cluster's API server accepts, that API server's authority, and the namespace.
+/// The keys that it fills in: a token that only this cluster's API server accepts, the CA of that
+/// API server, and the namespace.
 const TOKEN_DATA: [&str; 3] = ["ca.crt", "namespace", "token"];
 
-/// The service account that the token is for. On another cluster the account of that name is another one, and the token
-/// controller deletes Secrets whose UID does not fit.
+/// UID of the service account of the token. On another cluster, the account with that name has
+/// another UID, and the token controller deletes Secrets with a wrong UID.
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
-/// How many characters, and which, end a generated name.
+/// Length and alphabet of the suffix of a generated name.
 const SUFFIX: (usize, &str) = (5, "bcdfghjklmnpqrstvwxz2456789");
 
-/// The finalizer of a Namespace and its name label; an API server gives every Namespace its own.
+/// Removes the finalizer and the name label of a Namespace, because an API server sets both on
+/// every Namespace.
 pub(super) fn namespace(object: &mut Value) {
     if let Some(metadata) = map_at(object, &["metadata"]) {
         retain_keys(metadata, "labels", |key| key != NAMESPACE_NAME);
@@ -37,7 +39,8 @@ pub(super) fn namespace(object: &mut Value) {
     }
 }
 
-/// References to tokens that were generated for this account; Secrets of other names, and what images are pulled with, are the user's.
+/// Removes references to generated tokens of the account. Secrets with other names, and image pull
+/// secrets, belong to the user.
 pub(super) fn service_account(object: &mut Value) {
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let Some(prefix) = name.map(|name| format!("{name}-token-")) else {
@@ -55,7 +58,8 @@ pub(super) fn service_account(object: &mut Value) {
     }
 }
 
-/// A token Secret goes down empty, and the token controller of the WEC fills it in for the account of that name there.
+/// Removes the data of a token Secret. The token controller of the WEC fills it in for the account
+/// with the same name there.
 pub(super) fn secret(object: &mut Value) {
     if !text_is(object, "type", |kind| kind == TOKEN_TYPE) {
         return;

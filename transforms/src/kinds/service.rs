@@ -1,14 +1,16 @@
-//! Rules for Services: addresses and ports that were allocated here.
+//! Rules for Services: addresses and ports that the control cluster has allocated.
 
 use serde_json::{Map, Value};
 
 use super::{map_at, retain_elements};
 
-/// KubeStellar's annotation with which a user keeps the node ports of a Service. It travels along.
+/// KubeStellar's annotation with which a user keeps the node ports of a Service. It is sent with
+/// the Service.
 const PRESERVE: &str = "control.kubestellar.io/preserve";
 
-/// Fields that the API server fills in, which KubeStellar removes, and two that are refused without them: `healthCheckNodePort`
-/// without `externalTrafficPolicy: Local` and `sessionAffinityConfig` without `sessionAffinity: ClientIP`.
+/// Fields that the API server fills in and KubeStellar removes, and two fields that are rejected
+/// without them: `healthCheckNodePort` without `externalTrafficPolicy: Local` and
+/// `sessionAffinityConfig` without `sessionAffinity: ClientIP`.
 const DEFAULTED: [&str; 7] = [
     "externalTrafficPolicy",
     "healthCheckNodePort",
@@ -19,10 +21,10 @@ const DEFAULTED: [&str; 7] = [
     "sessionAffinityConfig",
 ];
 
-/// The address that makes a Service headless. It is the user's choice and stays.
+/// The address of a headless Service. It is the user's choice and is kept.
 const HEADLESS: &str = "None";
 
-/// KubeStellar's rules for a Service.
+/// Applies KubeStellar's rules for a Service.
 pub(super) fn service(object: &mut Value) {
     let preserves_ports = map_at(object, &["metadata", "annotations"])
         .is_some_and(|annotations| annotations.get(PRESERVE).and_then(Value::as_str) == Some("nodeport"));

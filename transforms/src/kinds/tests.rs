@@ -1,4 +1,5 @@
-//! A table for each kind with rules of its own: what its object looks like on the control cluster, and what is left of it.
+//! One table per kind with its own rules: the object on the control cluster, and the remaining
+//! object.
 
 use serde_json::json;
 
@@ -33,15 +34,44 @@ fn a_workflow_is_stripped_as_a_workflow() {
 }
 
 #[test]
-fn templates_and_cron_workflows_keep_everything_but_what_the_server_set() {
-    for resource in ["workflowtemplates", "cronworkflows"] {
-        check(
-            "argoproj.io",
-            resource,
-            json!({"metadata": {"name": "t", "uid": "1", "labels": {"workflows.argoproj.io/phase": "x"}}, "spec": {"suspend": true}}),
-            json!({"metadata": {"name": "t", "labels": {"workflows.argoproj.io/phase": "x"}}, "spec": {"suspend": true}}),
-        );
-    }
+fn templates_keep_everything_but_what_the_server_set() {
+    check(
+        "argoproj.io",
+        "workflowtemplates",
+        json!({"metadata": {"name": "t", "uid": "1", "labels": {"workflows.argoproj.io/phase": "x"}}, "spec": {"suspend": true}}),
+        json!({"metadata": {"name": "t", "labels": {"workflows.argoproj.io/phase": "x"}}, "spec": {"suspend": true}}),
+    );
+}
+
+#[test]
+fn a_cron_workflow_fires_there_and_loses_what_the_argo_here_has_noted() {
+    check(
+        "argoproj.io",
+        "cronworkflows",
+        json!({
+            "metadata": {
+                "name": "nightly",
+                "labels": {
+                    "team": "a", "workflows.argoproj.io/controller-instanceid": "here", "cronworkflows.argoproj.io/completed": "true",
+                },
+                "annotations": {"note": "kept", "cronworkflows.argoproj.io/last-used-schedule": "* * * * *"},
+            },
+            "spec": {
+                "suspend": true, "schedules": ["@daily"],
+                "workflowMetadata": {"labels": {"workflows.argoproj.io/controller-instanceid": "theirs"}},
+                "workflowSpec": {"suspend": true},
+            },
+            "status": {"active": [{"name": "nightly-1"}]},
+        }),
+        json!({
+            "metadata": {"name": "nightly", "labels": {"team": "a"}, "annotations": {"note": "kept"}},
+            "spec": {
+                "schedules": ["@daily"],
+                "workflowMetadata": {"labels": {"workflows.argoproj.io/controller-instanceid": "theirs"}},
+                "workflowSpec": {"suspend": true},
+            },
+        }),
+    );
 }
 
 #[test]

@@ -1,24 +1,25 @@
-//! Rules for what runs: Jobs, Pods, and the kinds that roll out ReplicaSets or Pods.
+//! Rules for workloads: Jobs, Pods, and the kinds that roll out ReplicaSets or Pods.
 
 use serde_json::{Map, Value};
 
 use super::{map_at, retain_annotations, retain_elements, text_is};
 use crate::object::retain_keys;
 
-/// Labels by which the API server ties Pods to one Job, of which the first is the older name.
+/// Labels with which the API server assigns Pods to one Job; the first is the older name.
 const CONTROLLER_UID: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
-/// Once marked Jobs whose Pods have the tracking finalizer; KubeStellar removes it.
+/// Formerly marked Jobs whose Pods have the tracking finalizer; KubeStellar removes it.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-/// The volume that admission gives a Pod for its service account has this prefix and five random characters.
+/// Prefix, followed by five random characters, of the volume that admission adds to a Pod for its
+/// service account.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
-/// Fields of a Pod's spec that belong to the cluster it was created on.
+/// Fields of a Pod's spec that depend on the cluster on which it was created.
 ///
 /// - `nodeName`: nodes of another cluster have other names.
-/// - `priority`, `preemptionPolicy`, `overhead`: admission computes them from the PriorityClass and the RuntimeClass, and refuses a Pod
-///   that brings other values than the classes of that cluster say.
+/// - `priority`, `preemptionPolicy`, `overhead`: admission computes them from the PriorityClass and
+///   the RuntimeClass, and rejects a Pod with values that differ from the classes of its cluster.
 /// - `ephemeralContainers`: "cannot be set on create".
 const OF_THE_CLUSTER: [&str; 5] = [
     "ephemeralContainers",
@@ -28,8 +29,9 @@ const OF_THE_CLUSTER: [&str; 5] = [
     "priority",
 ];
 
-/// KubeStellar's rules for a Job: selector and labels name the UID of this very Job, and `spec.suspend`, the ticket by which it
-/// was held back, always goes. A selector that the user has made (`spec.manualSelector`) stays, because without it the Job is refused.
+/// Applies KubeStellar's rules for a Job. Selector and labels contain the UID of this Job.
+/// `spec.suspend`, with which the user holds the Job on the control cluster, is always removed. A
+/// selector of the user (`spec.manualSelector`) is kept, because the Job is rejected without it.
 pub(super) fn job(object: &mut Value) {
     retain_annotations(object, |key| key != JOB_TRACKING);
     let Some(spec) = map_at(object, &["spec"]) else {
@@ -47,15 +49,16 @@ pub(super) fn job(object: &mut Value) {
     }
 }
 
-/// The annotations in which the controllers of Deployments and DaemonSets count. A revision that came from elsewhere would
-/// make theirs jump.
+/// Removes the annotations in which the controllers of Deployments and DaemonSets count revisions.
+/// A revision from another cluster would make their counter jump.
 pub(super) fn rollout(object: &mut Value) {
     retain_annotations(object, |key| {
         !key.starts_with("deployment.kubernetes.io/") && key != "deprecated.daemonset.template.generation"
     });
 }
 
-/// What scheduling and admission have put into a Pod. Tolerations that admission adds stay: a Pod may bring them.
+/// Removes fields that scheduling and admission have added to a Pod. Tolerations that admission
+/// adds are kept, because a new Pod may have them.
 pub(super) fn pod(object: &mut Value) {
     let Some(spec) = map_at(object, &["spec"]) else {
         return;
@@ -82,7 +85,7 @@ pub(super) fn pod(object: &mut Value) {
     }
 }
 
-/// Removes the mounts of these volumes: a mount of a volume that is not there makes a Pod invalid.
+/// Removes the mounts of these volumes, because a mount without its volume makes a Pod invalid.
 fn unmount(container: &mut Map<String, Value>, volumes: &[Value]) {
     retain_elements(container, "volumeMounts", |mount| {
         !mount.get("name").is_some_and(|name| volumes.contains(name))

@@ -1,4 +1,4 @@
-//! Tables for the paths that are refused, and how the refusal reads.
+//! Tables of rejected paths and the messages of the rejections.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! Texts made safe for other languages, byte for byte as Go does it.
+//! Escaping of text for other languages, byte for byte as in Go.
 
-/// As `html`.
+/// Like `html`.
 pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -17,7 +17,7 @@ pub(super) fn html(text: &str) -> String {
     escaped
 }
 
-/// As `js`.
+/// Like `js`.
 pub(super) fn js(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,7 +31,7 @@ pub(super) fn js(text: &str) -> String {
     escaped
 }
 
-/// As `urlquery`.
+/// Like `urlquery`.
 pub(super) fn url_query(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -48,7 +48,7 @@ pub(super) fn url_query(text: &str) -> String {
     escaped
 }
 
-/// As `%q`: a literal of Go.
+/// Like `%q`: a Go string literal.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -85,8 +85,8 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// What Go's `unicode.IsPrint` says, by way of the same tables in Rust. A character that combines is printable in Go, which Rust
-/// says only where it follows another one.
+/// Go's `unicode.IsPrint`, computed from the same Unicode tables in Rust. A combining character is
+/// printable in Go; Rust treats it as printable only after another character.
 fn is_printable(c: char) -> bool {
     let after_another = format!("a{c}");
     matches!(c, '"' | '\'' | '\\') || after_another.escape_debug().eq(after_another.chars())

@@ -1,6 +1,7 @@
-//! The value of a template.
+//! Evaluation of a template.
 //!
-//! Owns variables and their scopes, fields, and the order in which things are computed. What functions do is in `functions`.
+//! Owned here: variables and their scopes, fields, and the order of evaluation. Not here: the
+//! functions (`functions`).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::parser::{Branch, Node, Operand, Pipeline, Target};
 use super::value::{Text, Value, Writer};
 use super::{Budget, Outcome, shown};
 
-/// The text that the template makes of the properties.
+/// The text of the template with these properties.
 pub(super) fn evaluate(
     nodes: &[Node<'_>],
     properties: &BTreeMap<String, String>,
@@ -26,7 +27,7 @@ pub(super) fn evaluate(
 }
 
 struct Run<'a, 'b> {
-    /// The innermost last.
+    /// The innermost variable is the last one.
     variables: Vec<(&'a str, Value<'a>)>,
     text: String,
     budget: &'b mut Budget,
@@ -88,7 +89,7 @@ impl<'a> Run<'a, '_> {
         Ok(value)
     }
 
-    /// `input` is what the command before it in the pipeline gave.
+    /// `input` is the result of the previous command in the pipeline.
     fn command(
         &mut self,
         command: &'a [Operand<'a>],
@@ -102,7 +103,7 @@ impl<'a> Run<'a, '_> {
             return self.call(*function, arguments, dot, input);
         }
         if !arguments.is_empty() || input.is_some() {
-            return Err("only a function can be given arguments".to_owned());
+            return Err("only a function can have arguments".to_owned());
         }
         match first {
             Operand::Nil => Err("nil is not a command".to_owned()),
@@ -121,7 +122,7 @@ impl<'a> Run<'a, '_> {
         let mut values = Vec::new();
         for argument in arguments {
             let value = self.operand(argument, dot)?;
-            // What follows the deciding value of an `and` or `or` is not even looked at.
+            // Arguments after the deciding value of an `and` or `or` are not evaluated.
             if function.decided_by(&value) {
                 return Ok(value);
             }
@@ -151,7 +152,7 @@ impl<'a> Run<'a, '_> {
     }
 }
 
-/// The field of a field …, where only the properties have any.
+/// Evaluates a chain of fields. Only the properties have fields.
 fn fields<'a>(start: Value<'a>, names: &[&str]) -> Outcome<Value<'a>> {
     names.iter().try_fold(start, |value, name| match value {
         Value::Map(properties) => match properties.get(*name) {

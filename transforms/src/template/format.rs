@@ -1,18 +1,19 @@
 //! `printf`, with the verbs, flags, widths and precisions that texts and numbers need.
 //!
-//! Where Go prints a mistake into the text (`%!d(string=x)`, `%!v(MISSING)`), there is an error here, and so there is for what is
-//! not in the table of [`piece`], maps and nil among it, for widths in arguments (`%*d`) and for numbered arguments (`%[1]s`).
+//! For a mistake that Go prints into the text (`%!d(string=x)`, `%!v(MISSING)`), it returns an
+//! error. Everything that is not in the table of [`piece`] is an error, too, including maps and
+//! nil, widths in arguments (`%*d`) and numbered arguments (`%[1]s`).
 
 use super::value::{self, Value, Writer};
 use super::{Budget, Outcome, escape, shown};
 
-/// The widest that a value is padded to, and its highest precision, as in Go.
+/// Maximum width and precision, as in Go.
 const MAX_WIDTH: usize = 1_000_000;
 
-/// The highest precision of a float: more than a float has.
+/// Maximum precision of a float: more digits than a float has.
 const MAX_PLACES: usize = 1100;
 
-/// `%-05.2f`, taken apart.
+/// A parsed directive such as `%-05.2f`.
 #[derive(Debug)]
 struct Directive<'a> {
     flags: &'a str,
@@ -21,10 +22,10 @@ struct Directive<'a> {
     verb: char,
 }
 
-/// The flags that are known. `#` is not.
+/// The supported flags. `#` is not supported.
 const FLAGS: [char; 4] = ['-', '0', '+', ' '];
 
-/// The text that the format makes of the values.
+/// Formats the values.
 pub(super) fn format(format: &str, values: &[Value<'_>], budget: &mut Budget) -> Outcome<String> {
     let mut writer = Writer::new(budget);
     let mut values = values.iter();
@@ -70,7 +71,7 @@ fn read(text: &str) -> Outcome<(Directive<'_>, &str)> {
     Ok((directive, characters.as_str()))
 }
 
-/// A number, 0 where there is none.
+/// Reads a number, 0 if there is none.
 fn number(text: &str) -> Outcome<(usize, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end).unwrap_or((text, ""));
@@ -80,7 +81,7 @@ fn number(text: &str) -> Outcome<(usize, &str)> {
     Ok((number, rest))
 }
 
-/// The value as the verb prints it, not padded yet.
+/// The value as the verb prints it, before padding.
 fn piece(directive: &Directive<'_>, value: &Value<'_>) -> Outcome<String> {
     let &Directive {
         flags,
@@ -92,7 +93,7 @@ fn piece(directive: &Directive<'_>, value: &Value<'_>) -> Outcome<String> {
         Value::Text(text) if matches!(verb, 'v' | 's') || !flags.contains(['+', ' ']) => {
             let longest = precision.unwrap_or(usize::MAX);
             let cut = text.chars().take(longest);
-            // In hexadecimal the precision counts bytes.
+            // For hexadecimal, the precision counts bytes.
             let bytes = text.bytes().take(longest);
             match verb {
                 'v' | 's' => Some(cut.collect()),
@@ -155,7 +156,8 @@ fn signed(directive: &Directive<'_>, negative: bool, digits: &str) -> String {
     format!("{sign}{digits}")
 }
 
-/// Fills up to the width, counted in characters: with blanks, or with zeros, which go after the sign of a number.
+/// Pads to the width, which is counted in characters, with blanks or with zeros. Zeros are inserted
+/// after the sign of a number.
 fn pad(directive: &Directive<'_>, piece: &str, is_text: bool, writer: &mut Writer<'_>) -> Outcome<()> {
     let missing = directive.width.saturating_sub(piece.chars().count());
     let fill = |writer: &mut Writer<'_>, with: &str| (0..missing).try_for_each(|_| writer.write(with));

@@ -1,4 +1,4 @@
-//! The functions of Go's `text/template`, as far as a map of strings can use them.
+//! The functions of Go's `text/template` that are useful for a map of strings.
 
 use std::cmp::Ordering;
 
@@ -54,7 +54,7 @@ impl Function {
         })
     }
 
-    /// Refuses a number of arguments with which the function cannot be called.
+    /// Rejects a number of arguments that the function does not accept.
     pub(super) fn check_count(self, given: usize) -> Outcome<()> {
         let (least, most) = match self {
             Self::And | Self::Call | Self::Index | Self::Or | Self::Printf => (1, usize::MAX),
@@ -69,13 +69,13 @@ impl Function {
         }
         let name = format!("{self:?}").to_lowercase();
         Err(match most {
-            usize::MAX => format!("{name} needs {least} arguments or more, and was given {given}"),
-            _ if least == most => format!("{name} needs {least} arguments, and was given {given}"),
-            _ => format!("{name} needs {least} to {most} arguments, and was given {given}"),
+            usize::MAX => format!("{name} needs at least {least} arguments, but has {given}"),
+            _ if least == most => format!("{name} needs {least} arguments, but has {given}"),
+            _ => format!("{name} needs {least} to {most} arguments, but has {given}"),
         })
     }
 
-    /// Whether this value is what the function gives, whatever comes after it.
+    /// Returns true if the function returns this value regardless of later arguments.
     pub(super) fn decided_by(self, value: &Value<'_>) -> bool {
         match self {
             Self::And => !value.is_true(),
@@ -85,7 +85,7 @@ impl Function {
     }
 }
 
-/// Calls a function with arguments whose number was checked.
+/// Calls a function. The number of arguments is already checked.
 pub(super) fn call<'a>(
     function: Function,
     arguments: &[Value<'a>],
@@ -112,7 +112,7 @@ pub(super) fn call<'a>(
                 .try_fold(first.clone(), |value, key| index(&value, key));
         }
         Function::Slice => return slice(first, rest).map(Value::Text),
-        Function::Call => return Err("there are no functions among the properties to call".to_owned()),
+        Function::Call => return Err("call cannot be used, because no property is a function".to_owned()),
         text => return build(text, arguments, budget).map(|text| Value::Text(Text::made(&text))),
     };
     Ok(Value::Bool(truth))
@@ -122,7 +122,7 @@ fn build(function: Function, arguments: &[Value<'_>], budget: &mut Budget) -> Ou
     if function == Function::Printf {
         return match arguments.split_first() {
             Some((Value::Text(format), rest)) => format::format(format, rest, budget),
-            _ => Err("printf needs a format, which is a string".to_owned()),
+            _ => Err("the first argument of printf must be a string, the format".to_owned()),
         };
     }
     let mut writer = Writer::new(budget);
@@ -144,13 +144,14 @@ fn build(function: Function, arguments: &[Value<'_>], budget: &mut Budget) -> Ou
         Function::Urlquery => escape::url_query,
         _ => return Ok(text),
     };
-    // Nothing grows more than sixfold, so that it can be built before it is counted.
+    // Escaping grows a text at most sixfold, so it can be done before the budget is checked.
     let escaped = escape(&text);
     budget.spend(escaped.len())?;
     Ok(escaped)
 }
 
-/// Puts a blank between two values of which neither is a string. The word for a missing value is one where a template prints it.
+/// Prints the values with a blank between two values that are not strings. In a template's output,
+/// the word for a missing value counts as a string.
 fn print(values: &[Value<'_>], nothing: &str, writer: &mut Writer<'_>) -> Outcome<()> {
     let is_text = |value: &Value<'_>| match value {
         Value::Text(_) => true,
@@ -213,7 +214,7 @@ fn length(value: &Value<'_>) -> Outcome<i64> {
 
 fn index<'a>(value: &Value<'a>, key: &Value<'_>) -> Outcome<Value<'a>> {
     match (value, key) {
-        // As in Go, where this is the way to ask for a property that may be missing.
+        // As in Go, `index` is the way to read a property that may be missing.
         (Value::Map(map), Value::Text(key)) => {
             let text = map.get(&**key).map_or("", String::as_str);
             Ok(Value::Text(Text::Given(text)))
@@ -240,14 +241,14 @@ fn slice<'a>(value: &Value<'a>, bounds: &[Value<'_>]) -> Outcome<Text<'a>> {
         Text::Given(text) => text.get(start..end).map(Text::Given),
         Text::Made(text) => text.get(start..end).map(Text::made),
     }
-    // Go would keep half a character; in JSON there is no place for it.
-    .ok_or_else(|| format!("a slice from {start} to {end} is backwards or cuts a character in two"))
+    // Go would keep a part of a character, but JSON cannot represent it.
+    .ok_or_else(|| format!("the slice from {start} to {end} is reversed or splits a character"))
 }
 
 fn place(bound: &Value<'_>, length: usize) -> Outcome<usize> {
     let number = bound
         .integer()
-        .ok_or_else(|| format!("{} is no place in a string", bound.kind()))?;
+        .ok_or_else(|| format!("{} cannot be an index of a string", bound.kind()))?;
     usize::try_from(number)
         .ok()
         .filter(|place| *place <= length)

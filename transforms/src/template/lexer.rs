@@ -1,14 +1,15 @@
-//! A template as tokens.
+//! The lexer of templates.
 //!
-//! Owns where actions begin and end, which is where the dialects differ, trimming and comments. Follows the lexer of Go's
-//! `text/template/parse`; literals are only delimited here.
+//! Owned here: the delimiters of actions, in which the dialects differ, trimming, and comments. It
+//! follows the lexer of Go's `text/template/parse`. Not here: the content of literals, which are
+//! only delimited.
 
 use super::{Dialect, Outcome, shown};
 
-/// The blanks that Go knows inside an action, and that a trim marker takes away.
+/// The blanks that Go accepts inside an action, and that a trim marker removes.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A piece of a template. Texts of literals are as written, with their quotes.
+/// A token of a template. Literals contain their source text with quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Text(&'a str),
@@ -18,9 +19,9 @@ pub(super) enum Token<'a> {
     Dot,
     /// A name after a dot.
     Field(&'a str),
-    /// With its `$`.
+    /// A variable with its `$`.
     Variable(&'a str),
-    /// A name that is no keyword.
+    /// A name that is not a keyword.
     Word(&'a str),
     Keyword(Keyword),
     Bool(bool),
@@ -44,16 +45,16 @@ pub(super) enum Keyword {
     End,
     If,
     With,
-    /// One that this language does not have.
+    /// A keyword that is not supported.
     Unsupported(&'static str),
 }
 
-/// Letters, digits and `_`, of any script.
+/// Returns true for letters, digits and `_`, of any script.
 pub(super) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// The tokens of a template; adjacent blanks are one.
+/// The tokens of a template; adjacent blanks become one token.
 pub(super) fn lex(text: &str, dialect: Dialect) -> Outcome<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -78,7 +79,7 @@ pub(super) fn lex(text: &str, dialect: Dialect) -> Outcome<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
-/// Where the next action begins.
+/// The index of the next action.
 fn next_action(text: &str, dialect: Dialect) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -87,7 +88,7 @@ fn next_action(text: &str, dialect: Dialect) -> Option<usize> {
         if dialect == Dialect::Go || begins_with_field(inside) {
             return Some(at);
         }
-        // Argo's own: what is inside is none of our business, whatever it looks like.
+        // A template of Argo: its content is skipped, whatever it looks like.
         from = at + 2 + inside.find("}}")? + 2;
     }
 }
@@ -100,12 +101,12 @@ fn begins_with_field(inside: &str) -> bool {
     name.is_some_and(|name| name.starts_with(|c: char| is_word(c) && !c.is_numeric()))
 }
 
-/// What follows a dash and a blank after an opening delimiter.
+/// The text after a dash and a blank that follow an opening delimiter.
 fn after_left_marker(inside: &str) -> Option<&str> {
     inside.strip_prefix('-')?.strip_prefix(BLANKS)
 }
 
-/// What follows a closing delimiter, which may have a trim marker.
+/// The text after a closing delimiter, which may have a trim marker.
 fn after_close(text: &str) -> Option<&str> {
     let trimmed = text
         .strip_prefix(BLANKS)
@@ -122,7 +123,7 @@ fn skip_comment(comment: &str) -> Outcome<&str> {
     after_close(rest).ok_or_else(|| "a comment must end with */}}".to_owned())
 }
 
-/// Reads the tokens of one action, and returns what follows it.
+/// Reads the tokens of one action, and returns the text after it.
 fn lex_action<'a>(inside: &'a str, tokens: &mut Vec<Token<'a>>) -> Outcome<&'a str> {
     tokens.push(Token::Open);
     let mut parentheses: usize = 0;
@@ -141,7 +142,7 @@ fn lex_action<'a>(inside: &'a str, tokens: &mut Vec<Token<'a>>) -> Outcome<&'a s
             Token::RightParenthesis => {
                 parentheses = parentheses
                     .checked_sub(1)
-                    .ok_or("a parenthesis is closed that was not opened")?;
+                    .ok_or("a closing parenthesis has no opening parenthesis")?;
             }
             _ => {}
         }
@@ -187,10 +188,7 @@ fn next_token(text: &str) -> Outcome<(Token<'_>, &str)> {
         c if is_word(c) => return name(text).map(|(word, rest)| (word_token(word), rest)),
         c if c.is_ascii_graphic() => Token::Other(c),
         c => {
-            return Err(format!(
-                "{} does not belong into a template",
-                shown(&c.to_string())
-            ));
+            return Err(format!("{} is not allowed in a template", shown(&c.to_string())));
         }
     };
     Ok((token, after))
@@ -215,7 +213,7 @@ fn word_token(word: &str) -> Token<'_> {
     }
 }
 
-/// A name, possibly empty, and what follows it.
+/// A name, which may be empty, and the text after it.
 fn name(text: &str) -> Outcome<(&str, &str)> {
     let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at_checked(end).unwrap_or((text, ""));
@@ -230,7 +228,7 @@ fn name(text: &str) -> Outcome<(&str, &str)> {
     Ok((name, rest))
 }
 
-/// A literal in quotes, with them, and what follows it.
+/// A quoted literal with its quotes, and the text after it.
 fn quoted(text: &str, quote: char) -> Outcome<(&str, &str)> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -252,7 +250,7 @@ fn raw(text: &str) -> Outcome<(&str, &str)> {
         .ok_or_else(|| "a literal is not closed with `".to_owned())
 }
 
-/// A number as far as it goes; whether it is one is found out when it is read.
+/// A token that looks like a number; parsing it may still fail.
 fn number(text: &str) -> Outcome<(Token<'_>, &str)> {
     let mut previous = '\0';
     let magnitude = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -267,7 +265,7 @@ fn number(text: &str) -> Outcome<(Token<'_>, &str)> {
         .split_at_checked(end.unwrap_or(text.len()))
         .unwrap_or((text, ""));
     if rest.starts_with(['+', '-']) {
-        return Err(format!("{} is no number", shown(text)));
+        return Err(format!("{} is not a number", shown(text)));
     }
     Ok((Token::Number(number), rest))
 }

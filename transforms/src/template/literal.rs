@@ -1,9 +1,9 @@
-//! Literals of a template, as Go's `strconv` reads them.
+//! Literals of a template, parsed like Go's `strconv`.
 
 use super::value::Value;
 use super::{Outcome, shown};
 
-/// The text of a literal in double quotes, given with them.
+/// The value of a literal in double quotes. `literal` includes the quotes.
 pub(super) fn quoted(literal: &str) -> Outcome<String> {
     let inside = literal.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let mut rest = inside.ok_or("a literal is not closed with \"")?;
@@ -11,11 +11,11 @@ pub(super) fn quoted(literal: &str) -> Outcome<String> {
     while !rest.is_empty() {
         rest = unescape(rest, '"', &mut bytes).ok_or_else(|| wrong(literal))?;
     }
-    // Go keeps single bytes that are no UTF-8; in JSON there is no place for them.
-    String::from_utf8(bytes).map_err(|_| format!("{} is no UTF-8", shown(literal)))
+    // Go keeps single bytes that are not UTF-8, but JSON cannot represent them.
+    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", shown(literal)))
 }
 
-/// The text of a literal in back quotes. Go drops carriage returns in it.
+/// The value of a literal in back quotes. Go removes carriage returns in it.
 pub(super) fn raw(literal: &str) -> String {
     literal.trim_matches('`').replace('\r', "")
 }
@@ -28,7 +28,7 @@ pub(super) fn character(literal: &str) -> Outcome<Value<'static>> {
     let mut bytes = Vec::new();
     let rest = inside.and_then(|inside| unescape(inside, '\'', &mut bytes));
     let code = match (rest, bytes.as_slice()) {
-        // One byte from `\xff`, which is a code point here and not UTF-8.
+        // One byte from `\xff`. It is a code point here, and not UTF-8.
         (Some(""), &[byte]) => Some(i64::from(byte)),
         (Some(""), bytes) => std::str::from_utf8(bytes)
             .ok()
@@ -39,7 +39,7 @@ pub(super) fn character(literal: &str) -> Outcome<Value<'static>> {
     code.map(Value::Int).ok_or_else(|| wrong(literal))
 }
 
-/// Reads one character or escape, adds its bytes, and returns what follows.
+/// Reads one character or escape sequence, appends its bytes, and returns the rest of the text.
 fn unescape<'a>(text: &'a str, quote: char, bytes: &mut Vec<u8>) -> Option<&'a str> {
     let mut characters = text.chars();
     let first = characters.next()?;
@@ -70,7 +70,7 @@ fn unescape<'a>(text: &'a str, quote: char, bytes: &mut Vec<u8>) -> Option<&'a s
     Some(rest)
 }
 
-/// Reads the digits of an escape: two or three are a byte, more are a code point.
+/// Reads the digits of an escape sequence: two or three digits are a byte, more are a code point.
 fn digits<'a>(text: &'a str, count: usize, radix: u32, bytes: &mut Vec<u8>) -> Option<&'a str> {
     let (digits, rest) = text.split_at_checked(count)?;
     if !digits.chars().all(|c| c.is_digit(radix)) {
@@ -86,7 +86,8 @@ fn digits<'a>(text: &'a str, count: usize, radix: u32, bytes: &mut Vec<u8>) -> O
     Some(rest)
 }
 
-/// A number: an integer as Go writes it, with prefixes and underscores, or a decimal one with a point or an exponent.
+/// A number: an integer in Go's syntax, with prefixes and underscores, or a decimal number with a
+/// point or an exponent.
 pub(super) fn number(literal: &str) -> Outcome<Value<'static>> {
     let magnitude = literal.strip_prefix(['+', '-']).unwrap_or(literal);
     let negative = literal.starts_with('-');
@@ -103,11 +104,11 @@ pub(super) fn number(literal: &str) -> Outcome<Value<'static>> {
     }
     if radix == 16 && digits.contains(['.', 'p']) {
         return Err(format!(
-            "{} is hexadecimal and no integer; write it in decimal",
+            "{} is hexadecimal but not an integer; write it in decimal",
             shown(literal)
         ));
     }
-    // A leading zero alone means octal, as it did in C.
+    // As in C, a leading zero without a letter means octal.
     let (radix, digits) = match digits.strip_prefix('0') {
         Some(octal) if radix == 10 && !octal.is_empty() => (8, octal),
         _ => (radix, digits),
@@ -120,7 +121,7 @@ pub(super) fn number(literal: &str) -> Outcome<Value<'static>> {
     integer.map(Value::Int).ok_or_else(|| wrong(literal))
 }
 
-/// Underscores may stand between digits, and after a prefix.
+/// Underscores are allowed between digits and after a prefix.
 fn integer(digits: &str, radix: u32, has_prefix: bool) -> Option<i128> {
     let misplaced = digits.starts_with('_') && !has_prefix || digits.ends_with('_') || digits.contains("__");
     let digits = digits.replace('_', "");
@@ -131,7 +132,7 @@ fn integer(digits: &str, radix: u32, has_prefix: bool) -> Option<i128> {
 }
 
 fn float(digits: &str, negative: bool) -> Option<Value<'static>> {
-    // Go takes underscores in numbers of this kind only after a hexadecimal prefix.
+    // In floating-point numbers, Go accepts underscores only after a hexadecimal prefix.
     let is_plain = digits.chars().all(|c| c.is_ascii_digit() || "+-.e".contains(c));
     let magnitude: f64 = digits.parse().ok().filter(|_| is_plain)?;
     magnitude
@@ -140,5 +141,5 @@ fn float(digits: &str, negative: bool) -> Option<Value<'static>> {
 }
 
 fn wrong(literal: &str) -> String {
-    format!("{} is not a literal of Go that can be used here", shown(literal))
+    format!("{} is not a Go literal that can be used here", shown(literal))
 }

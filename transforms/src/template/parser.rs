@@ -1,7 +1,8 @@
-//! The tokens of a template as a tree.
+//! The parser of templates, from tokens to a tree.
 //!
-//! Owns the grammar, which variables are declared where, and how deep a template may nest. Follows Go's
-//! `text/template/parse`: what is wrong only if it is reached stays for the evaluation.
+//! Owned here: the grammar, the scopes of variables, and the limit on nesting. It follows Go's
+//! `text/template/parse`. Not here: errors that Go reports only when it evaluates the erroneous
+//! part.
 
 use super::functions::Function;
 use super::lexer::{Keyword, Token};
@@ -24,7 +25,7 @@ pub(super) struct Branch<'a> {
     pub(super) otherwise: Vec<Node<'a>>,
 }
 
-/// Commands of which each is given the value of the one before it.
+/// Commands, each of which receives the value of the previous one.
 #[derive(Debug)]
 pub(super) struct Pipeline<'a> {
     pub(super) target: Option<Target<'a>>,
@@ -43,23 +44,23 @@ pub(super) enum Operand<'a> {
     Dot,
     Nil,
     Literal(Value<'a>),
-    /// Names after the dot.
+    /// The names after the dot.
     Field(Vec<&'a str>),
     Variable(&'a str, Vec<&'a str>),
     Function(Function),
     Pipeline(Pipeline<'a>),
-    /// Fields of what a parenthesis or a function gives.
+    /// Fields of the result of a parenthesis or a function.
     Chain(Box<Operand<'a>>, Vec<&'a str>),
 }
 
 impl Operand<'_> {
-    /// Whether it can stand after a `|`, where something is given to it.
+    /// Returns true if the operand is allowed after a `|`, so that it receives a value.
     fn takes_input(&self) -> bool {
         !matches!(self, Self::Dot | Self::Nil | Self::Literal(_))
     }
 }
 
-/// What ends a list of nodes.
+/// The end of a list of nodes.
 #[derive(PartialEq)]
 enum Ending {
     Text,
@@ -129,7 +130,7 @@ impl<'a> Parser<'a> {
         Ok((nodes, Ending::Text))
     }
 
-    /// An action, or what ends the list that it stands in.
+    /// An action, or the end of the current list.
     fn action(&mut self) -> Outcome<Result<Node<'a>, Ending>> {
         self.skip_blank();
         let Some(Token::Keyword(keyword)) = self.peek() else {
@@ -143,7 +144,7 @@ impl<'a> Parser<'a> {
             Keyword::End => self.close().map(|()| Err(Ending::End)),
             Keyword::Else => {
                 self.skip_blank();
-                // What follows is the condition of a branch of its own, which the block reads.
+                // The following keyword begins a branch of its own, which the block parses.
                 if !matches!(self.peek(), Some(Token::Keyword(Keyword::If | Keyword::With))) {
                     self.close()?;
                 }
@@ -176,7 +177,7 @@ impl<'a> Parser<'a> {
             }
             Ending::Else => match self.list()? {
                 (otherwise, Ending::End) => otherwise,
-                (_, Ending::Else) => return Err("there are two else".to_owned()),
+                (_, Ending::Else) => return Err("an if or with has two else branches".to_owned()),
                 (_, Ending::Text) => return Err("an if or with has no end".to_owned()),
             },
         };
@@ -207,17 +208,17 @@ impl<'a> Parser<'a> {
         }
         self.next();
         if commands.is_empty() {
-            return Err("there is nothing between the braces or parentheses".to_owned());
+            return Err("the braces or parentheses are empty".to_owned());
         }
         let later = commands.iter().skip(1).filter_map(|command| command.first());
         if later.into_iter().all(Operand::takes_input) {
             Ok(Pipeline { target, commands })
         } else {
-            Err("nothing can be given to a literal or the dot with |".to_owned())
+            Err("a literal or the dot cannot receive a value from |".to_owned())
         }
     }
 
-    /// `$x :=` or `$x =`, if the pipeline begins so.
+    /// `$x :=` or `$x =`, if the pipeline begins with one of them.
     fn target(&mut self) -> Outcome<Option<Target<'a>>> {
         let Some(Token::Variable(name)) = self.peek() else {
             return Ok(None);
@@ -254,7 +255,7 @@ impl<'a> Parser<'a> {
             }
         }
         if operands.is_empty() {
-            return Err("there is nothing before a |".to_owned());
+            return Err("a | has no command before it".to_owned());
         }
         Ok(operands)
     }
@@ -347,5 +348,5 @@ fn unexpected(token: Option<Token<'_>>) -> String {
         Some(Token::Declare) => ":=".to_owned(),
         Some(Token::Assign) => "=".to_owned(),
     };
-    format!("{what} cannot stand here")
+    format!("{what} is not allowed here")
 }

@@ -1,7 +1,8 @@
-//! What Go makes of templates, where Argosy says no instead, and what it leaves alone.
+//! Templates whose result is Go's, templates that Argosy rejects, and texts that it does not
+//! change.
 //!
-//! `go.json` is what a program in Go 1.26 wrote that runs each template with `missingkey=error` over a `map[string]string`. Its errors
-//! are there to be read; ours are worded otherwise.
+//! `go.json` was written by a Go 1.26 program that executes each template with `missingkey=error`
+//! over a `map[string]string`. Its error messages are for readers only; ours have other words.
 
 use serde_json::json;
 
@@ -20,7 +21,7 @@ fn some_properties() -> BTreeMap<String, String> {
     properties_of(&[("clusterName", "edge-1"), ("region", "eu-west"), ("empty", "")])
 }
 
-/// What became of one string.
+/// The result of expanding one string.
 fn expanded(text: &str, dialect: Dialect) -> Result<String, String> {
     let mut object = json!({ "a": text });
     let errors = expand(&mut object, &some_properties(), dialect);
@@ -86,13 +87,13 @@ fn what_a_map_of_strings_has_no_use_for_is_refused() {
         (r#"{{block "x" .}}{{end}}"#, "block is not supported"),
         ("{{break}}", "break is not supported"),
         ("{{continue}}", "continue is not supported"),
-        ("{{1i}}", "is not a literal"),
+        ("{{1i}}", "is not a Go literal"),
         ("{{0x1p4}}", "write it in decimal"),
         (r#"{{printf "%[1]s" .region}}"#, "cannot print"),
         (r#"{{printf "%*d" 3 1}}"#, "cannot print"),
         (r#"{{printf "%.99999f" 1.5}}"#, "cannot print"),
-        (r#"{{"\xff"}}"#, "is no UTF-8"),
-        (r#"{{slice "é" 1}}"#, "cuts a character in two"),
+        (r#"{{"\xff"}}"#, "is not UTF-8"),
+        (r#"{{slice "é" 1}}"#, "splits a character"),
     ] {
         check_refused(text, reason);
     }
@@ -203,7 +204,7 @@ fn a_few_errors_stand_for_many() {
 #[test]
 fn a_long_string_is_not_looked_into() {
     let text = format!("{{{{.region}}}}{}", "x".repeat(MAX_STRING_BYTES));
-    check_refused(&text, "may be 65536 bytes long");
+    check_refused(&text, "the limit is 65536");
     let plain = "x".repeat(MAX_STRING_BYTES + 1);
     check(Dialect::Go, &plain, &plain);
 }
@@ -223,7 +224,7 @@ fn templates_that_grow_beyond_the_budget_are_refused_quickly() {
             "{{if eq $x $x}}{{end}}".repeat(1000)
         ),
     ] {
-        check_refused(&text, "make more than 1048576 bytes");
+        check_refused(&text, "produce more than 1048576 bytes");
     }
 }
 
@@ -233,7 +234,7 @@ fn the_budget_is_shared_by_the_strings_of_an_object() {
     let mut object = json!([half, half, "{{.region}}"]);
     let errors = expand(&mut object, &some_properties(), Dialect::Go);
     let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
-    // What is built and then written counts twice.
+    // Text that is built and then written counts twice.
     assert_eq!(paths, ["[1]", "[2]"]);
 }
 

@@ -1,4 +1,4 @@
-//! What a template computes with, and how Go prints it.
+//! The values of a template, and their formatting as in Go.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -6,21 +6,21 @@ use std::rc::Rc;
 
 use super::{Budget, Outcome};
 
-/// A value. There is one map, that of the properties.
+/// A value. The only map is that of the properties.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
-    /// `nil`, and what came of it.
+    /// `nil`, and results of operations on it.
     Nothing,
     Bool(bool),
     Int(i64),
-    /// A byte of a text, which `index` gives.
+    /// A byte of a text, as returned by `index`.
     Byte(u8),
     Float(f64),
     Text(Text<'a>),
     Map(&'a BTreeMap<String, String>),
 }
 
-/// A text of the template or the properties, or one that was made on the way. Copying it is cheap.
+/// A text of the template or the properties, or a computed text. Cloning it is cheap.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Text<'a> {
     Given(&'a str),
@@ -45,7 +45,7 @@ impl Deref for Text<'_> {
 }
 
 impl Value<'_> {
-    /// Whether an `if` takes it for true.
+    /// Returns true if an `if` treats the value as true.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -58,7 +58,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number, of any kind of integer.
+    /// The number, if the value is an integer of any kind.
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -67,7 +67,7 @@ impl Value<'_> {
         }
     }
 
-    /// Its type, as users of Go call it.
+    /// The name of its type in Go.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Nothing => "nil",
@@ -81,7 +81,7 @@ impl Value<'_> {
     }
 }
 
-/// Text that is being written, within the budget.
+/// A text buffer that counts against the budget.
 pub(super) struct Writer<'b> {
     text: String,
     budget: &'b mut Budget,
@@ -101,7 +101,7 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Writes the value as `%v` does; `nothing` stands for none.
+    /// Writes the value as `%v` does; `nothing` is printed for a missing value.
     pub(super) fn write_value(&mut self, value: &Value<'_>, nothing: &str) -> Outcome<()> {
         match value {
             Value::Nothing => self.write(nothing),
@@ -128,7 +128,8 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// The shortest digits that mean the number, with an exponent from a million up and below a ten-thousandth.
+/// The shortest decimal digits that represent the number, with an exponent from a million up and
+/// below a ten-thousandth.
 pub(super) fn float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {

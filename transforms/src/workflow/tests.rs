@@ -1,11 +1,11 @@
-//! A Workflow in the shape that Argo 3.7 leaves after a run, and what is left of it on its way to a WEC.
+//! A Workflow after a run with Argo 3.7, and the remaining object that is sent to a WEC.
 
 use serde_json::json;
 
 use super::*;
 use crate::{Applied, Transform};
 
-/// A finished run of a hello-world Workflow, written after the fields that Argo 3.7 and the API server set.
+/// A finished run of a hello-world Workflow, with the fields that Argo 3.7 and the API server set.
 const FINISHED: &str = include_str!("finished.json");
 
 /// The paths of the CustomTransform that KubeStellar publishes for Argo.
@@ -19,7 +19,7 @@ fn finished() -> Value {
     serde_json::from_str(FINISHED).unwrap()
 }
 
-/// What the user wrote, and what has to arrive.
+/// The Workflow that the user wrote, which is also the expected result.
 fn as_submitted() -> Value {
     json!({
         "apiVersion": "argoproj.io/v1alpha1",

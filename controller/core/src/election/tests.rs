@@ -16,12 +16,12 @@ fn candidate(identity: &str) -> Candidate {
     )
 }
 
-/// A clock of the wall that stands still.
+/// A wall clock that stands still.
 fn wall() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// The API server's Lease: it takes a write of the version that it has.
+/// The API server's Lease. A write succeeds if it has the current version.
 #[derive(Default)]
 struct Server {
     lease: Option<Lease>,
@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-/// Lets `candidate` write, if it wants to; whether it did and was let.
+/// Lets `candidate` write if it decides to. Returns true if it did so and the write succeeded.
 fn turn(candidate: &mut Candidate, server: &mut Server, now: u64) -> bool {
     let now = seconds(now);
     let Step::Write(lease) = candidate.decide(now, wall()) else {
@@ -68,7 +68,7 @@ fn see(candidate: &mut Candidate, server: &Server, now: u64) {
     candidate.learn(server.listed(), seconds(now));
 }
 
-/// Two candidates, the first of which leads since nought.
+/// Two candidates, the first of which leads since second 0.
 fn pair() -> (Candidate, Candidate, Server) {
     let (mut a, mut b, mut server) = (candidate("a"), candidate("b"), Server::default());
     see(&mut a, &server, 0);
@@ -224,7 +224,7 @@ fn a_lease_that_somebody_deletes_is_put_back_by_who_leads() {
     }
     assert_eq!(b.decide(seconds(1), wall()), Step::Wait(Some(seconds(15))));
     assert!(turn(&mut a, &mut server, 1));
-    // The watch tells of the deletion after the answer.
+    // The watch reports the deletion after the response.
     a.learn(Change::Delete(Box::new(former)), seconds(1));
     assert_eq!(a.holder(), Some("a"));
 }
@@ -251,7 +251,8 @@ fn a_lease_lasts_as_long_as_its_holder_says() {
     assert_eq!(b.decide(seconds(16), wall()), Step::Wait(Some(seconds(61))));
 }
 
-/// Every order of renewals, failures and takeovers over a minute: at no time do two lead.
+/// Random sequences of renewals, failures and takeovers over a minute: two candidates never lead at
+/// once.
 #[test]
 fn no_two_lead_at_once_whatever_fails() {
     for seed in 0..2_000u64 {

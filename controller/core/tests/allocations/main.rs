@@ -1,7 +1,11 @@
-//! What a status and a new Workflow cost the indexes of controller and agent, in allocations: counts, which depend on no machine.
+//! Counts the allocations that a status and a new Workflow cost the indexes of controller and
+//! agent. Counts do not depend on the machine.
 //!
-//! Each is learnt and decided beside few live Workflows and beside many, and must cost the same but for the nodes that a tree
-//! splits; and no more than was found when this was written, with some room. How long that takes is the benchmark's.
+//! Each input is applied and decided once beside few and once beside many live Workflows. Both must
+//! cost the same, except for the nodes that a tree splits. The bounds are the counts measured when
+//! this test was written, with some room.
+//!
+//! Not here: the time that this takes, which the benchmark measures.
 
 #![expect(
     clippy::expect_used,
@@ -14,18 +18,18 @@ mod world;
 use allocation_counter::{AllocationInfo, measure};
 use argosy_core::{
     OriginUid, Reconcile, WorkflowKey,
-    agent::{AgentAction, AgentInput},
-    hub::{HubAction, HubInput, HubKey},
-    weight::weight,
+    agent::workflows::{AgentAction, AgentInput},
+    hub::workflows::{HubAction, HubInput, HubKey},
+    index::weight::weight,
 };
 use serde_json::Value;
 use world::{agent, change, claimed, downsync, hub, now, report, run, status};
 
-/// Live Workflows beside the one that is looked at.
+/// Live Workflows beside the one that is measured.
 const FEW: usize = 10;
 const MANY: usize = 2_000;
 
-/// A status comes back and is to be shown.
+/// The allocations to mirror a report into the WDS.
 fn shown(workflows: usize, nodes: usize) -> AllocationInfo {
     let mut hub = hub(workflows, None);
     let told = change(report(7, &status("Running", nodes)));
@@ -42,7 +46,7 @@ fn shown(workflows: usize, nodes: usize) -> AllocationInfo {
     spent
 }
 
-/// A Workflow comes that its admission has claimed, and is to be sent.
+/// The allocations to dispatch a new Workflow that admission has claimed.
 fn sent(workflows: usize) -> AllocationInfo {
     let mut hub = hub(workflows, None);
     let created = change(claimed(workflows));
@@ -56,7 +60,7 @@ fn sent(workflows: usize) -> AllocationInfo {
     spent
 }
 
-/// A run changes its status in the WEC, which is to be told.
+/// The allocations to report a status change of a run in the WEC.
 fn told(workflows: usize, nodes: usize) -> AllocationInfo {
     let mut agent = agent(workflows, nodes);
     let object = change(run(7, 2, &status("Running", nodes)));
@@ -69,11 +73,12 @@ fn told(workflows: usize, nodes: usize) -> AllocationInfo {
     spent
 }
 
-/// The same beside few and many, and at most so many allocations.
+/// Asserts that the cost beside few and many Workflows is the same, and at most `at_most`
+/// allocations.
 #[track_caller]
 fn assert_flat(few: AllocationInfo, many: AllocationInfo, at_most: u64) {
     assert!(many.count_total <= at_most, "more than {at_most}: {many:?}");
-    // A table or a tree that grows at this moment allocates a few times more.
+    // A table or a tree that happens to grow here allocates a few times more.
     assert!(
         many.count_total.abs_diff(few.count_total) <= 16,
         "{few:?} {many:?}"
@@ -109,7 +114,7 @@ fn a_status_is_copied_a_bounded_number_of_times() {
     }
 }
 
-/// Bytes that stay allocated for each of many of what `index` holds.
+/// Bytes that stay allocated per object of `index`.
 fn kept<T>(index: impl Fn(usize) -> T) -> i64 {
     let of = |count| {
         let mut kept = None;
@@ -136,7 +141,7 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
     }
 }
 
-/// JSON as somebody writes it who wants it to take much.
+/// JSON that an attacker writes to use as much memory as possible.
 #[test]
 fn no_tree_takes_more_than_its_weight() {
     let list = |item: &str| format!("[{}]", vec![item; 20_000].join(","));

@@ -1,12 +1,14 @@
-//! Indexes with so many live Workflows, and the objects that they learn.
+//! Indexes with a given number of live Workflows, and the objects that are applied to them.
 
 use std::sync::Arc;
 
 use argosy_core::{
     Change, Reconcile,
-    agent::{Agent, AgentConfig, AgentInput},
-    downsync::{Downsync, DownsyncConfig, DownsyncInput, kind::Kind},
-    hub::{Hub, HubConfig, HubInput},
+    agent::workflows::{AgentConfig, AgentInput, RunIndex},
+    hub::{
+        objects::{DownsyncConfig, DownsyncInput, ObjectIndex, kind::Kind},
+        workflows::{HubConfig, HubInput, WorkflowIndex},
+    },
 };
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -28,7 +30,7 @@ pub(crate) fn change<K: DeserializeOwned>(object: Value) -> Change<K> {
     Change::Apply(Box::new(read(object)))
 }
 
-/// The status of a run of so many nodes.
+/// The status of a run with `nodes` nodes.
 pub(crate) fn status(phase: &str, nodes: usize) -> Value {
     let nodes = (0..nodes).map(|number| {
         let id = format!("w-{number}");
@@ -42,7 +44,7 @@ pub(crate) fn status(phase: &str, nodes: usize) -> Value {
     json!({ "phase": phase, "startedAt": "2026-11-21T10:00:00Z", "progress": "0/1", "nodes": nodes })
 }
 
-/// A Workflow of the WDS that is claimed for `member`, and shows its status.
+/// A Workflow of the WDS that is claimed for `member` and has the status of its run.
 pub(crate) fn showing(number: usize, status: &Value) -> Value {
     let mut object = claimed(number);
     let conditions = object["status"]["conditions"].take();
@@ -73,7 +75,7 @@ pub(crate) fn claimed(number: usize) -> Value {
     })
 }
 
-/// The run of that Workflow in the WEC.
+/// The run of the Workflow with this number in the WEC.
 pub(crate) fn run(number: usize, version: usize, status: &Value) -> Value {
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
@@ -88,7 +90,7 @@ pub(crate) fn run(number: usize, version: usize, status: &Value) -> Value {
     })
 }
 
-/// Its ManifestWork, whose agent has created it.
+/// The ManifestWork of the Workflow with this number, after the agent has created its object.
 pub(crate) fn work(number: usize) -> Value {
     let condition = |type_: &str| {
         json!({
@@ -142,11 +144,15 @@ fn cluster() -> Value {
     })
 }
 
-/// A controller with one cluster, one policy, and Workflows that run there; what they have told is shown.
-pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> Hub {
-    let mut hub = Hub::new(HubConfig {
+/// A controller with one cluster, one policy and running Workflows, whose reports are already
+/// mirrored.
+pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> WorkflowIndex {
+    let mut hub = WorkflowIndex::new(HubConfig {
         wds_name: "wds".to_owned(),
         is_guarded: true,
+        request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
+        report_budget: argosy_core::REPORT_BUDGET,
+        workflow_budget: argosy_core::WORKFLOW_BUDGET,
     });
     let lease = json!({
         "metadata": { "namespace": "member", "name": "managed-cluster-lease", "resourceVersion": "1" },
@@ -165,7 +171,7 @@ pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> Hub {
     ] {
         hub.apply(input, now());
     }
-    // One by one, as watches tell of them.
+    // One by one, as watches deliver them.
     for number in 0..workflows {
         let workflow = told.map_or_else(|| claimed(number), |status| showing(number, status));
         hub.apply(HubInput::workflow(change(workflow)), now());
@@ -177,10 +183,11 @@ pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> Hub {
     hub
 }
 
-/// The same controller's index of all objects, which counts Workflows for Bindings.
-pub(crate) fn downsync(workflows: usize) -> Downsync {
-    let mut index = Downsync::new(DownsyncConfig {
+/// The controller's index of all objects, which counts Workflows for Bindings.
+pub(crate) fn downsync(workflows: usize) -> ObjectIndex {
+    let mut index = ObjectIndex::new(DownsyncConfig {
         wds_name: "wds".to_owned(),
+        is_guarded: true,
     });
     let kind = Kind {
         group: "argoproj.io".to_owned(),
@@ -198,29 +205,31 @@ pub(crate) fn downsync(workflows: usize) -> Downsync {
         DownsyncInput::Binding(list([])),
         DownsyncInput::Cluster(list([cluster()])),
         DownsyncInput::Properties(list([])),
-        DownsyncInput::Work(list([])),
-        DownsyncInput::Report(list([])),
+        DownsyncInput::work(list([])),
+        DownsyncInput::report(list([])),
         DownsyncInput::Collector(list([])),
         DownsyncInput::Combined(list([])),
     ] {
         index.apply(input, now());
     }
     let kind = Arc::new(kind);
-    index.apply(DownsyncInput::Object(Arc::clone(&kind), list([])), now());
+    index.apply(DownsyncInput::object(Arc::clone(&kind), list([])), now());
     for number in 0..workflows {
         let mut metadata = claimed(number);
         metadata["status"].take();
         metadata["spec"].take();
-        index.apply(DownsyncInput::Object(Arc::clone(&kind), change(metadata)), now());
+        index.apply(DownsyncInput::object(Arc::clone(&kind), change(metadata)), now());
     }
     index
 }
 
-/// An agent whose cluster runs Workflows, of which it has told.
-pub(crate) fn agent(workflows: usize, nodes: usize) -> Agent {
-    let mut agent = Agent::new(AgentConfig {
+/// An agent whose cluster runs Workflows that are already reported.
+pub(crate) fn agent(workflows: usize, nodes: usize) -> RunIndex {
+    let mut agent = RunIndex::new(AgentConfig {
         cluster: "member".into(),
         cluster_id: None,
+        request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
+        argo_instance: None,
     });
     for input in [
         AgentInput::work(list((0..workflows).map(work))),

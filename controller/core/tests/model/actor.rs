@@ -1,24 +1,29 @@
-//! A process with an index: its watches, its dirty keys, its requests under way.
+//! A process with an index: its watches, its dirty keys, and its requests under way.
 //!
-//! Every part of its life is a step of its own, so that a script can interleave them: an event arrives, a decision is
-//! made, a request is executed, its answer arrives or is lost, a list is taken and arrives, the process starts anew.
+//! Every part of its life is a separate step, so that a script can interleave them: an event
+//! arrives, a decision is made, a request is executed, its answer arrives or is lost, a list is
+//! taken and arrives, the process restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argosy_core::{Failure, Reconcile, lost::Fence};
+use argosy_core::{Failure, Reconcile, model::rerun::Fence};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{api_server::Kind, script::Space, servers::Servers, watch::Watch};
 
-/// What a process is made of besides its index.
-pub(crate) trait Process: Reconcile + Sized {
+/// The parts of a process besides its index.
+pub(crate) trait Process: Reconcile<Action: Clone> + Sized {
     fn start(number: usize, servers: &Servers) -> Self;
     fn watches(number: usize) -> Vec<Watch<Self>>;
-    /// Where an action is carried out.
+    /// The space in which an action is carried out.
     fn space(action: &Self::Action) -> Space;
-    /// What must hold in the moment of the action, besides.
+    /// The fence that must hold when the action is carried out, if it has one.
     fn fence(_: &Self::Action) -> Option<&Fence> {
         None
+    }
+    /// True if the timers of a key end. The timer of a Lease recurs for ever.
+    fn comes_to_rest(_: &Self::Key) -> bool {
+        true
     }
     /// The version of the ManifestWork that a key is about.
     fn work_version(_: &Self::Key, _: usize, _: &Servers) -> Option<String> {
@@ -30,19 +35,45 @@ pub(crate) trait Process: Reconcile + Sized {
         number: usize,
         servers: &mut Servers,
     ) -> Result<Self::Input, Failure>;
+    /// Carries out the first request of the action. The process is gone, so no further request
+    /// follows.
+    fn land(key: &Self::Key, action: &Self::Action, number: usize, servers: &mut Servers) {
+        drop(Self::execute(key, action, number, servers));
+    }
 }
 
-/// What a request behind a fence has seen: the version of the ManifestWork, and the last renewal before that.
+/// The state that a fenced request has read: the version of the ManifestWork, and the last renewal
+/// before that read.
 type Seen = (Option<String>, Option<Timestamp>);
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     None,
-    /// It never reaches the server.
+    /// The request never reaches the server.
     Request,
-    /// It is carried out, and nobody learns of it.
+    /// The request is carried out, but its answer is lost.
     Answer,
+    /// The sender gives up, and the request is carried out later.
+    Late,
+}
+
+/// The longest time that a request may be on its way. It is not longer than a Lease lasts, as with
+/// real API servers and Leases.
+const LIFE: SignedDuration = SignedDuration::from_secs(30);
+
+/// The error of an API server that carries nothing out.
+pub(crate) fn ailment() -> Failure {
+    Failure::Unreachable("failed calling webhook".to_owned())
+}
+
+/// A request that is still on its way although its sender has given up.
+struct Late<R: Reconcile> {
+    sent: Timestamp,
+    key: R::Key,
+    action: R::Action,
+    /// The process that sent it does not exist any more.
+    is_orphan: bool,
 }
 
 struct Request<R: Reconcile> {
@@ -57,15 +88,16 @@ pub(crate) struct Actor<R: Process> {
     pub(crate) index: R,
     watches: Vec<Watch<R>>,
     dirty: BTreeSet<R::Key>,
-    under_way: Vec<Request<R>>,
+    in_flight: Vec<Request<R>>,
     /// Keys whose last request failed.
     delayed: BTreeSet<R::Key>,
     timers: BTreeMap<R::Key, Timestamp>,
     cuts: BTreeSet<Space>,
-    /// How far its clock is ahead.
+    /// The time by which its clock is ahead.
     pub(crate) skew: SignedDuration,
-    /// When the process last renewed a Lease.
+    /// The last time that the process renewed a Lease.
     pub(crate) renewed: Option<Timestamp>,
+    late: Vec<Late<R>>,
 }
 
 impl<R: Process> Actor<R> {
@@ -75,12 +107,13 @@ impl<R: Process> Actor<R> {
             index: R::start(number, servers),
             watches: R::watches(number),
             dirty: BTreeSet::new(),
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             delayed: BTreeSet::new(),
             timers: BTreeMap::new(),
             cuts: BTreeSet::new(),
             skew: SignedDuration::ZERO,
             renewed: None,
+            late: Vec::new(),
         };
         actor.list_all(servers);
         actor
@@ -94,12 +127,18 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    /// The same process with its memory lost; where it runs, what it reaches and its clock stay.
+    /// Restarts the process, which loses its memory. Its cluster, its cuts, its clock and its late
+    /// requests stay.
     pub(crate) fn restart(&mut self, servers: &Servers) {
         let (cuts, skew) = (std::mem::take(&mut self.cuts), self.skew);
+        let mut late = std::mem::take(&mut self.late);
+        for request in &mut late {
+            request.is_orphan = true;
+        }
         *self = Self {
             cuts: cuts.clone(),
             skew,
+            late,
             ..Self::new(self.number, servers)
         };
         for space in cuts {
@@ -115,7 +154,7 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    /// The process cannot reach a space any more, or can again.
+    /// Cuts the process off from a space, or reconnects it.
     pub(crate) fn cut(&mut self, space: Space) {
         if !self.cuts.remove(&space) {
             self.cuts.insert(space);
@@ -130,7 +169,7 @@ impl<R: Process> Actor<R> {
         !self.cuts.contains(&space)
     }
 
-    /// A space has become another one: its watches begin anew.
+    /// The space was replaced by another one, so its watches start again with a list.
     pub(crate) fn lose_watches(&mut self, space: Space) {
         for watch in self.watches.iter_mut().filter(|watch| watch.space == space) {
             watch.list = None;
@@ -138,7 +177,7 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    /// Whether it may still act on a state of `key` before event `event` of a watch.
+    /// True if the process may still act on a state of `key` from before event `event` of a watch.
     pub(crate) fn is_before(&self, key: &R::Key, kind: Kind, space: Space, event: usize) -> bool {
         let is_behind = |watch: &Watch<R>| {
             watch.kind == kind
@@ -146,14 +185,14 @@ impl<R: Process> Actor<R> {
                 && (watch.is_lost || watch.list.is_some() || watch.cursor <= event)
         };
         let is_open = |one: &Request<R>| one.key == *key && one.outcome.is_none();
-        self.watches.iter().any(is_behind) || self.under_way.iter().any(is_open)
+        self.watches.iter().any(is_behind) || self.in_flight.iter().any(is_open)
     }
 
     pub(crate) fn now(&self, servers: &Servers) -> Timestamp {
         servers.now + self.skew
     }
 
-    /// From now on, a watch is slower than everything else; or no longer.
+    /// Makes a watch slower than everything else from now on, or ends that.
     pub(crate) fn lag(&mut self, watch: usize) {
         let count = self.watches.len();
         let watch = &mut self.watches[watch % count];
@@ -166,7 +205,7 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    /// The next event of a watch arrives.
+    /// Delivers the next event of a watch.
     pub(crate) fn deliver(&mut self, watch: usize, servers: &Servers) -> bool {
         let count = self.watches.len();
         let watch = &mut self.watches[watch % count];
@@ -177,7 +216,7 @@ impl<R: Process> Actor<R> {
         input.map(|input| self.learn(input, servers)).is_some()
     }
 
-    /// Every event arrives that there is.
+    /// Delivers all events that are pending.
     pub(crate) fn flood(&mut self, servers: &Servers) {
         for watch in 0..self.watches.len() {
             while !self.watches[watch].is_lagging && self.deliver(watch, servers) {}
@@ -188,7 +227,7 @@ impl<R: Process> Actor<R> {
         self.dirty.extend(self.index.apply(input, self.now(servers)));
     }
 
-    /// A decision is made about one of the dirty keys that have no request under way.
+    /// Makes a decision about one of the dirty keys that have no request under way.
     pub(crate) fn decide(&mut self, choice: usize, servers: &Servers) -> bool {
         let now = self.now(servers);
         self.timers
@@ -196,19 +235,19 @@ impl<R: Process> Actor<R> {
             .for_each(|(key, _)| {
                 self.dirty.insert(key);
             });
-        let is_free = |key: &&R::Key| self.under_way.iter().all(|request| request.key != **key);
+        let is_free = |key: &&R::Key| self.in_flight.iter().all(|request| request.key != **key);
         let free: Vec<&R::Key> = self.dirty.iter().filter(is_free).collect();
         let Some(key) = free.get(choice % free.len().max(1)).copied().cloned() else {
             return false;
         };
         self.dirty.remove(&key);
         let decision = self.index.decide(&key, now);
-        if let Some(at) = decision.recheck_at {
+        if let Some(at) = decision.requeue_at {
             self.timers.insert(key.clone(), at);
         }
         if let Some(action) = decision.action {
-            self.index.began(&key);
-            self.under_way.push(Request {
+            self.index.started(&key);
+            self.in_flight.push(Request {
                 key,
                 action,
                 seen: None,
@@ -218,11 +257,11 @@ impl<R: Process> Actor<R> {
         true
     }
 
-    /// One request reaches its server.
+    /// Executes one request on its server.
     pub(crate) fn execute(&mut self, choice: usize, fault: Fault, servers: &mut Servers) -> bool {
         let cuts = &self.cuts;
         let open: Vec<&mut Request<R>> = self
-            .under_way
+            .in_flight
             .iter_mut()
             .filter(|one| one.outcome.is_none())
             .collect();
@@ -234,7 +273,7 @@ impl<R: Process> Actor<R> {
         let (number, renewed) = (self.number, self.renewed);
         if let Some(fence) = R::fence(&request.action) {
             let Some((version, renewed)) = request.seen.take() else {
-                if cuts.contains(&Space::Its) || fault != Fault::None {
+                if cuts.contains(&Space::Its) || servers.ails(Space::Its, number) || fault != Fault::None {
                     request.outcome = Some(lost());
                 } else {
                     request.seen = Some((R::work_version(&request.key, number, servers), renewed));
@@ -247,35 +286,78 @@ impl<R: Process> Actor<R> {
                 return true;
             }
         }
-        let is_cut = cuts.contains(&R::space(&request.action));
+        let space = R::space(&request.action);
         request.outcome = Some(match fault {
-            _ if is_cut => lost(),
+            _ if cuts.contains(&space) => lost(),
+            _ if servers.ails(space, number) => Err(ailment()),
             Fault::None => R::execute(&request.key, &request.action, number, servers),
             Fault::Request => lost(),
+            Fault::Late => {
+                self.late.push(Late {
+                    sent: servers.now,
+                    key: request.key.clone(),
+                    action: request.action.clone(),
+                    is_orphan: false,
+                });
+                lost()
+            }
             Fault::Answer => R::execute(&request.key, &request.action, number, servers).and_then(|_| lost()),
         });
         true
     }
 
-    /// One answer arrives.
+    /// Carries out one request whose sender has given up.
+    pub(crate) fn land(&mut self, choice: usize, servers: &mut Servers) {
+        if !self.late.is_empty() {
+            let Late { key, action, .. } = self.late.remove(choice % self.late.len());
+            R::land(&key, &action, self.number, servers);
+        }
+    }
+
+    /// Drops all late requests, because their server does not exist any more.
+    pub(crate) fn lose_late(&mut self) {
+        self.late.clear();
+    }
+
+    /// Drops the late requests of a terminated process whose action matches `so`: they are taken as
+    /// already answered.
+    pub(crate) fn drop_orphans(&mut self, so: impl Fn(&R::Action) -> bool) {
+        self.late.retain(|late| !late.is_orphan || !so(&late.action));
+    }
+
+    /// Carries out the requests that cannot be on their way any more at `now`.
+    pub(crate) fn land_before(&mut self, now: Timestamp, servers: &mut Servers) {
+        while let Some(at) = self.late.iter().position(|late| late.sent + LIFE <= now) {
+            self.land(at, servers);
+        }
+    }
+
+    /// True if a decision waits for a time that comes before `end`.
+    pub(crate) fn waits(&self, end: Timestamp) -> bool {
+        let mut timers = self.timers.iter();
+        timers.any(|(key, at)| *at <= end && R::comes_to_rest(key))
+    }
+
+    /// Delivers one answer.
     pub(crate) fn settle(&mut self, choice: usize, servers: &Servers) -> bool {
-        let done: Vec<usize> = (0..self.under_way.len())
-            .filter(|at| self.under_way[*at].outcome.is_some())
+        let done: Vec<usize> = (0..self.in_flight.len())
+            .filter(|at| self.in_flight[*at].outcome.is_some())
             .collect();
         let Some(at) = done.get(choice % done.len().max(1)) else {
             return false;
         };
         let Request {
             key, action, outcome, ..
-        } = self.under_way.remove(*at);
+        } = self.in_flight.remove(*at);
         match outcome.expect("is done") {
             Ok(input) => {
                 let now = self.now(servers);
-                self.dirty.extend(self.index.answered(&key, input, now));
+                self.dirty.extend(self.index.succeeded(&key, input, now));
                 self.dirty.insert(key);
             }
             Err(failure) => {
-                let dirty = self.index.failed(&key, &action, &failure);
+                let now = self.now(servers);
+                let dirty = self.index.failed(&key, &action, &failure, now);
                 self.dirty.extend(dirty.into_iter().filter(|other| *other != key));
                 self.delayed.insert(key);
             }
@@ -283,14 +365,15 @@ impl<R: Process> Actor<R> {
         true
     }
 
-    /// The delay of failed requests is over.
+    /// Ends the back-off of failed requests.
     pub(crate) fn retry(&mut self) -> bool {
         let is_any = !self.delayed.is_empty();
         self.dirty.append(&mut self.delayed);
         is_any
     }
 
-    /// Everything that is there to be done, with `fault` for the first request; whether there was anything.
+    /// Does all work that is pending, with `fault` for the first request. Returns true if there was
+    /// any.
     pub(crate) fn catch_up(&mut self, mut fault: Fault, servers: &mut Servers) -> bool {
         let mut worked = false;
         for _ in 0..2_000 {
@@ -309,7 +392,8 @@ impl<R: Process> Actor<R> {
             }
             worked = true;
         }
-        // What is known is newer than what is there now, until the process is restarted.
+        // After a restore, the index holds newer versions than the server until the process
+        // restarts.
         if servers.ledger.was_restored {
             return worked;
         }
@@ -321,6 +405,6 @@ impl<R: Process> Actor<R> {
     }
 
     fn requests(&self) -> Vec<&R::Action> {
-        self.under_way.iter().map(|request| &request.action).collect()
+        self.in_flight.iter().map(|request| &request.action).collect()
     }
 }

@@ -1,18 +1,19 @@
-//! The agents over the model's API servers: what they watch, and how their actions become requests.
+//! The agents over the model's API servers: their watches, and the requests that carry out their
+//! actions.
 //!
-//! Mirrors what the shell promises: a taken name is answered with the object that has it, if that is ours.
+//! Mirrors a guarantee of the shell: if a name is taken by an object of ours, a creation returns
+//! that object.
 
 use argosy_api::{Workflow, names};
 use argosy_core::{
     Failure, OriginUid,
-    agent::{Agent, AgentAction, AgentConfig, AgentInput, Sought},
-    lost::Fence,
-    patch::JsonPatch,
+    agent::workflows::{AgentAction, AgentConfig, AgentInput, RunIndex, Sought},
+    model::{json_patch::JsonPatch, rerun::Fence},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    actor::Process,
+    actor::{Process, ailment},
     api_server::{ApiServer, Event, Kind, is_deleting, text},
     script::Space,
     servers::{CLUSTERS, Servers, label},
@@ -27,11 +28,13 @@ fn in_mailbox(object: &Value, number: usize) -> bool {
     text(object, "/metadata/namespace") == CLUSTERS[number]
 }
 
-impl Process for Agent {
+impl Process for RunIndex {
     fn start(number: usize, servers: &Servers) -> Self {
         Self::new(AgentConfig {
             cluster: CLUSTERS[number].into(),
             cluster_id: Some(servers.cluster_ids[number].clone()),
+            request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
+            argo_instance: None,
         })
     }
 
@@ -76,6 +79,21 @@ impl Process for Agent {
         Some(text(&work, "/metadata/resourceVersion").to_owned())
     }
 
+    fn land(origin: &OriginUid, action: &AgentAction, number: usize, servers: &mut Servers) {
+        // A report is created, or replaces the version that it names.
+        if let AgentAction::Tell { status } = action {
+            let name = status.metadata.name.as_deref().unwrap_or_default();
+            let there = servers.its.get(Kind::Status, CLUSTERS[number], name).ok();
+            let version = there
+                .as_ref()
+                .map(|there| text(there, "/metadata/resourceVersion"));
+            if version != status.metadata.resource_version.as_deref() {
+                return;
+            }
+        }
+        drop(Self::execute(origin, action, number, servers));
+    }
+
     fn execute(
         origin: &OriginUid,
         action: &AgentAction,
@@ -91,6 +109,9 @@ impl Process for Agent {
             | AgentAction::Disown { .. } => on_objects(origin, action, number, servers),
             AgentAction::Record(_) | AgentAction::AmendRecord { .. } | AgentAction::DropRecord(_) => {
                 on_records(action, &mut servers.wecs[number])
+            }
+            AgentAction::Conditions { denied: Some(_), .. } if servers.ails(Space::Wec, number) => {
+                Err(ailment())
             }
             AgentAction::Conditions {
                 denied: Some(sought), ..
@@ -166,7 +187,7 @@ fn target(patch: &JsonPatch) -> &str {
     uid.expect("a patch is guarded")
 }
 
-/// What is there under the name, if it is what is sought.
+/// The object with this name, if it is the one that is looked for.
 fn look(
     origin: &OriginUid,
     sought: &Sought,
@@ -182,7 +203,7 @@ fn is_it(origin: &OriginUid, sought: &Sought, number: usize, there: &Value) -> b
     sought.is(&there.metadata, origin, CLUSTERS[number])
 }
 
-/// The object, and whether it was not there before.
+/// The object, and true if it did not exist before.
 fn create(
     origin: &OriginUid,
     wec: &mut ApiServer,
@@ -256,7 +277,7 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
         }
         AgentAction::Untell(origin) => {
             found(its.delete(Kind::Status, mailbox, &names::work_name(origin.as_str()), None))?;
-            Ok(AgentInput::ToldGone(origin.clone()))
+            Ok(AgentInput::ReportedGone(origin.clone()))
         }
         AgentAction::Conditions {
             origin,

@@ -1,6 +1,7 @@
-//! An API server, as far as decisions can tell: versions, UIDs, guards, finalizers, deletion, and a log to watch.
+//! An API server, as far as decisions depend on it: versions, UIDs, guards, finalizers, deletion,
+//! and a log to watch.
 //!
-//! Not here: who may do what, schemas, status subresources.
+//! Not here: authorization, schemas, status subresources.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub(crate) struct Event {
 
 type Key = (Kind, String, String);
 
-/// One API server. `log` is what a watch from the beginning tells.
+/// One API server. `log` holds every event that a watch from the beginning receives.
 pub(crate) struct ApiServer {
     name: &'static str,
     version: u64,
@@ -105,7 +106,7 @@ impl ApiServer {
         Ok(self.store(key, object))
     }
 
-    /// Changes an object as a writer that read this very version.
+    /// Changes an object as a writer that has read exactly this version.
     pub(crate) fn edit(
         &mut self,
         kind: Kind,
@@ -118,7 +119,7 @@ impl ApiServer {
         Ok(self.store(key, edited))
     }
 
-    /// Replaces an object, which must be as it was read.
+    /// Replaces an object, which must be unchanged since it was read.
     pub(crate) fn update(&mut self, kind: Kind, object: Value) -> Result<Value, Failure> {
         let key = key_of(kind, &object);
         let there = self.objects.get(&key).ok_or_else(|| missing(&key))?;
@@ -129,7 +130,7 @@ impl ApiServer {
         Ok(self.store(key, object))
     }
 
-    /// All objects that are meant are gone, and nobody is told.
+    /// Removes all objects that match, without any event.
     pub(crate) fn lose(&mut self, is_meant: impl Fn(Kind, &Value) -> bool) {
         self.objects.retain(|key, object| !is_meant(key.0, object));
     }
@@ -138,7 +139,7 @@ impl ApiServer {
         self.backup = Some((self.version, self.objects.clone()));
     }
 
-    /// Puts the backup back; whether there was one.
+    /// Restores the backup. Returns true if there was one.
     pub(crate) fn restore(&mut self, numbers_go_on: bool) -> bool {
         let Some((version, objects)) = self.backup.clone() else {
             return false;
@@ -150,7 +151,7 @@ impl ApiServer {
         true
     }
 
-    /// Applies a JSON patch with the guards of a real one.
+    /// Applies a JSON patch with the guards of a real API server.
     pub(crate) fn patch(
         &mut self,
         kind: Kind,
@@ -182,7 +183,7 @@ impl ApiServer {
         Ok(self.store(key_of(kind, &there), patched))
     }
 
-    /// Deletes an object; `None` when it is gone at once.
+    /// Deletes an object. `None` if it is gone at once.
     pub(crate) fn delete(
         &mut self,
         kind: Kind,

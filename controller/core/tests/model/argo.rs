@@ -1,8 +1,9 @@
-//! Argo, as far as it matters here: on the clusters, where it runs what it is given, and on the control cluster, where it
-//! processes whatever is not labelled as completed, on the strength of reads that may be old.
+//! Argo, as far as it matters here. On the execution clusters it runs the Workflows that it gets.
+//! On the control cluster it processes every Workflow that is not labeled as completed, based on
+//! reads that may be stale.
 //!
-//! A run has a step `n`, a step `w` that waits to be resumed if it is asked for, and a step `m`, which fails the first time
-//! if that is asked for.
+//! A run has a step `n`. A Workflow may ask for a step `w`, which waits to be resumed, and for a
+//! step `m`, which fails the first time.
 
 use argosy_api::{names, workflow};
 use serde_json::{Value, json};
@@ -16,11 +17,11 @@ use crate::{
     world::World,
 };
 
-/// What one step of Argo makes of a run.
+/// The effect of one step of Argo on a run.
 enum Next {
     /// Nothing can be done now.
     Wait,
-    /// This node is in this phase.
+    /// The node gets this phase.
     Node(&'static str, &'static str),
     End(&'static str),
 }
@@ -56,7 +57,7 @@ impl World {
         fit.get(choice % fit.len().max(1)).map(|object| (*object).clone())
     }
 
-    /// One step of one run of a cluster; whether there was any to be made.
+    /// Makes one step of one run of a cluster. Returns true if there was one to make.
     pub(crate) fn argo(&mut self, cluster: usize, choice: usize) -> bool {
         let is_going = |object: &Value| {
             label(object, names::ARGO_COMPLETED_LABEL) != "true"
@@ -123,15 +124,17 @@ impl World {
             .expect("is there");
     }
 
-    /// The control cluster's Argo processes a Workflow in the version before the last `age` ones.
+    /// Lets the control cluster's Argo process a Workflow in the version before the last `age`
+    /// ones.
     pub(crate) fn local_argo(&mut self, choice: usize, age: usize) {
         let workflows = self.workflows();
         let Some(current) = workflows.get(choice % workflows.len().max(1)) else {
             return;
         };
         let uid = text(current, "/metadata/uid");
-        // What nothing guards is held by `spec.suspend` as well. Who takes that off while a late write of Argo's takes off the
-        // label starts it here; nothing can be promised then.
+        // Without a guard, `spec.suspend` holds a Workflow as well. A user who removes it while a
+        // late write of Argo removes the label starts the Workflow here; nothing can be promised
+        // then.
         let is_late = !self.servers.is_guarded && is_claimed(current) && current["spec"]["suspend"] != true;
         let age = if is_late { 0 } else { age };
         let log = &self.servers.wds.log;
@@ -165,11 +168,11 @@ impl World {
             return;
         }
         mark(&mut written, &read, starts);
-        // Refused, or not: it will be processed again.
+        // The write may be refused; Argo processes the Workflow again anyway.
         drop(self.servers.update_workflow(Writer::LocalArgo, current, written));
     }
 
-    /// Its time to live ran from the first end; a retry does not take it back (`gccontroller`).
+    /// The TTL counts from the first end, and a retry does not stop it (Argo's `gccontroller`).
     pub(crate) fn local_expire(&mut self, choice: usize) {
         let is_over = |object: &Value| {
             let is_final = workflow::is_final(phase(object));
@@ -202,7 +205,7 @@ fn end(object: &mut Value, phase: &str) {
     object["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("true");
 }
 
-/// What Argo's controller writes when it processes an object that it read as `read`.
+/// The write of Argo's controller when it processes an object that it has read as `read`.
 fn mark(object: &mut Value, read: &Value, starts: bool) {
     set_phase(object, "Running");
     object["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("false");
@@ -227,7 +230,7 @@ fn mark(object: &mut Value, read: &Value, starts: bool) {
     }
 }
 
-/// Artifacts are gone, and so is Argo's finalizer.
+/// Removes Argo's finalizer, as Argo does after it has deleted the artifacts.
 fn without_gc(object: &mut Value) {
     let finalizers = object["metadata"]
         .get_mut("finalizers")

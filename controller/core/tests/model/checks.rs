@@ -1,50 +1,61 @@
-//! What must be true when everything has come to rest, and after everything was deleted.
+//! Checks of the state after everything has come to rest, and after everything was deleted.
 
 use argosy_api::{names, workflow};
 use serde_json::Value;
 
 use crate::{
     api_server::{Kind, text},
-    copies,
-    ledger::{attempt, claimed_attempt, is_ours, is_own, noted, phase},
+    copies, ends,
+    ledger::{attempt, claimed_attempt, is_ours, is_own, names_a_cluster, noted, phase, waits},
+    lies::LIAR,
     rebuilt, removal,
     runs::{self, is_for_all},
     script::UserStep,
-    servers::{CLUSTERS, annotation, label},
+    servers::{CLUSTERS, POLICIES, Servers, annotation, label},
+    silence,
     world::World,
 };
 
-/// The object of a Workflow in a WEC, if it is there.
-fn object_of(world: &World, uid: &str) -> Option<Value> {
-    let mut objects = world.servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
-    let is_run = |object: &&Value| world.servers.ledger.is_run(object);
+/// The object of a Workflow in a WEC, if it exists. If there are several, the one of the last
+/// attempt.
+pub(crate) fn object_of(world: &World, uid: &str) -> Option<Value> {
+    let objects = world.servers.wecs.iter().flat_map(|wec| wec.list(Kind::Workflow));
+    let is_it = |object: &&Value| {
+        label(object, names::ORIGIN_UID_LABEL) == uid && world.servers.ledger.is_run(object)
+    };
     objects
-        .find(|object| label(object, names::ORIGIN_UID_LABEL) == uid && is_run(object))
+        .filter(is_it)
+        .max_by_key(|object| attempt(object))
         .cloned()
 }
 
-/// Whether the run may rest before its end: suspended by its user, or at a step that waits.
+/// True if the run may rest before its end: its user has suspended it, or a step waits.
 fn may_wait(object: &Value) -> bool {
     let is_asked = text(object, "/spec/shutdown").is_empty();
     is_asked && (object["spec"]["suspend"] == true || text(object, "/status/nodes/w/phase") == "Running")
 }
 
-/// What is selected runs on one cluster, and is shown as it is there.
+/// Every selected Workflow runs on one cluster and is mirrored as it is there.
 pub(crate) fn at_rest(world: &World) {
     removal::check_mailboxes(&world.servers);
     copies::check_let_go(&world.servers);
     rebuilt::check_records(&world.servers);
     for object in world.workflows() {
         let uid = text(&object, "/metadata/uid");
+        let Servers { ledger, .. } = &world.servers;
         rebuilt::check_told(&world.servers, &object);
-        if world.servers.ledger.tampered.contains(uid) {
-            continue;
-        }
+        ends::check_true(&world.servers, &object);
         if removal::concerns(&world.servers, &object) {
             removal::check_given_up(&world.servers, &object);
             continue;
         }
-        if world.servers.ledger.was_restored {
+        silence::check_over(&object);
+        if ledger.is_lied_about(&object) || (ledger.lied.contains(uid) && !is_ours(&object)) {
+            ends::check_state(world, &object);
+            continue;
+        }
+        if ledger.tampered.contains(uid) || ledger.was_restored {
+            ends::check_state(world, &object);
             check_remembered(world, &object, uid);
             continue;
         }
@@ -68,7 +79,8 @@ pub(crate) fn at_rest(world: &World) {
     }
 }
 
-/// Whatever was put back to a backup: what its cluster remembers to have ended is shown as ended.
+/// If the cluster's record says that the run has ended, the Workflow shows an end, whatever was
+/// restored or tampered with.
 fn check_remembered(world: &World, object: &Value, uid: &str) {
     let cluster = label(object, names::CLUSTER_LABEL);
     let Some(cluster) = CLUSTERS.iter().position(|name| *name == cluster) else {
@@ -91,7 +103,7 @@ fn check_remembered(world: &World, object: &Value, uid: &str) {
     }
 }
 
-/// What has not started is told why: the name is taken on its cluster.
+/// A Workflow that has not started has a reason: the name is taken on its cluster.
 fn check_blocked(world: &World, object: &Value) {
     let cluster = CLUSTERS
         .iter()
@@ -102,22 +114,13 @@ fn check_blocked(world: &World, object: &Value) {
     }
     let there = wec.get(Kind::Workflow, "argo", text(object, "/metadata/name"));
     assert!(there.is_ok(), "claimed and not started: {object:#}");
-    let conditions = object["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let says_so = |one: &Value| text(one, "/message").starts_with("ForeignObject");
     assert!(
-        conditions.iter().any(says_so),
+        says(object, "ForeignObject"),
         "nothing says why it does not start: {object:#}"
     );
 }
 
 fn check_shown(world: &World, object: &Value, uid: &str) {
-    // The slower of two agents may tell what was, and be ended before it tells what is.
-    if world.servers.ledger.had_two_agents {
-        return;
-    }
     let (last_attempt, status) = &world.servers.ledger.last[uid];
     assert_eq!(*last_attempt, claimed_attempt(object), "{object:#}");
     assert_eq!(
@@ -125,8 +128,10 @@ fn check_shown(world: &World, object: &Value, uid: &str) {
         phase(object),
         "not the last phase: {object:#}"
     );
-    assert_eq!(
-        status["nodes"], object["status"]["nodes"],
+    // The slower of two agents may report an older state after the faster one has reported the end
+    // and released the object.
+    assert!(
+        world.servers.ledger.had_two_agents || status["nodes"] == object["status"]["nodes"],
         "not the last nodes: {object:#}"
     );
     assert!(object.pointer("/status/synchronization").is_none(), "{object:#}");
@@ -141,6 +146,11 @@ fn check_shown(world: &World, object: &Value, uid: &str) {
     if workflow::is_final(phase(object)) {
         return;
     }
+    assert_eq!(
+        text(object, "/status/message"),
+        "",
+        "it does not wait: {object:#}"
+    );
     let conditions = object["status"]["conditions"]
         .as_array()
         .cloned()
@@ -169,7 +179,8 @@ fn check_unclaimed(world: &World, object: &Value, uid: &str) {
     let asked = label(object, names::KUBESTELLAR_CLUSTER_LABEL);
     let is_free = world.servers.ledger.free.contains(uid);
     let is_over = workflow::is_final(phase(object));
-    // `kubectl create` of a copy, while no webhook answers: it says so, and rests.
+    // A copy that was created with `kubectl create` while no webhook answers says so in its
+    // conditions, and rests.
     let claim = noted(object, names::CLAIM_ANNOTATION);
     let is_held = label(object, names::ARGO_COMPLETED_LABEL) == "true";
     let is_copy = if claim.is_null() {
@@ -177,15 +188,52 @@ fn check_unclaimed(world: &World, object: &Value, uid: &str) {
     } else {
         !is_own(&claim, object) && claim["cluster"] != ""
     };
-    let has_run = claim["held"] != true && workflow::has_pod_nodes(object.get("status"));
+    // A Workflow whose claim was given up, and to which a user then added the label that makes Argo
+    // skip it.
+    let is_copy = is_copy || (is_held && claim["cluster"] == "" && claim["held"] != true);
+    // A retry removes the nodes that prove that it has run.
+    let has_run = world.servers.ledger.with_pods.contains(uid);
     assert!(
-        is_free || is_over || is_copy || has_run || !CLUSTERS.contains(&asked),
+        is_free || is_over || is_copy || has_run || !CLUSTERS.contains(&asked) || !may_run_on(object, asked),
         "selected and not claimed: {object:#}"
     );
     assert!(is_free || !world.servers.ledger.local.contains(uid), "{object:#}");
+    if !(is_free || is_over || is_copy || has_run) {
+        check_waits(object);
+    }
 }
 
-/// Whether the Workflow says that a verb came too late.
+/// A copy of a run may go only to the cluster of that run, but its user may have named another one.
+fn may_run_on(object: &Value, cluster: &str) -> bool {
+    let only = label(object, names::RUN_ON_LABEL);
+    only.is_empty() || only == cluster || !says(object, "NoCluster")
+}
+
+/// A Workflow that names a cluster to which no policy sends it waits and has a condition that says
+/// so. A Workflow that names no cluster is not held.
+fn check_waits(object: &Value) {
+    if POLICIES.contains(&label(object, names::KUBESTELLAR_CLUSTER_LABEL)) {
+        return;
+    }
+    if !names_a_cluster(object) {
+        assert!(!waits(object), "held for no cluster: {object:#}");
+        return;
+    }
+    assert!(
+        says(object, "NoPolicy"),
+        "nothing says that it waits for a policy: {object:#}"
+    );
+}
+
+/// True if a condition has this reason and `status.message`, which lists show, repeats it.
+fn says(object: &Value, reason: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions
+        .any(|one| text(one, "/message").starts_with(reason) && one["message"] == object["status"]["message"])
+}
+
+/// True if a condition of the Workflow says that a verb came too late.
 fn is_told(object: &Value, verb: u64) -> bool {
     let pending = noted(object, names::VERBS_ANNOTATION)["pending"].clone();
     let is_pending = pending
@@ -196,14 +244,15 @@ fn is_told(object: &Value, verb: u64) -> bool {
     !is_pending && conditions.is_some_and(|list| list.iter().any(says_so))
 }
 
-/// Every verb was carried out or overtaken, or the retry began a new attempt. What cannot start yet keeps its verbs.
+/// Every verb was carried out or overtaken, or a retry began a new attempt. A Workflow that cannot
+/// start yet keeps its verbs.
 fn check_verbs(world: &World, object: &Value, uid: &str) {
     let ledger = &world.servers.ledger;
     let is_waiting = |attempt: u64| {
         let starts = ledger.starts.get(uid);
         is_ours(object) && starts.is_none_or(|starts| starts.iter().all(|(_, started)| *started < attempt))
     };
-    // What runs on the control cluster is its user's.
+    // A run on the control cluster belongs to its user.
     let is_local = !is_ours(object) && ledger.free.contains(uid);
     for verb in ledger.verbs.iter().filter(|(origin, ..)| origin == uid) {
         if is_waiting(verb.1) || is_local {
@@ -217,7 +266,7 @@ fn check_verbs(world: &World, object: &Value, uid: &str) {
     }
 }
 
-/// Users let every run end that waits for them.
+/// Lets users end every run that waits for them.
 pub(crate) fn let_all_end(world: &mut World) {
     world.remove_foreign();
     world.settle();
@@ -245,10 +294,10 @@ fn check_end(world: &World, object: &Value) {
     let uid = text(object, "/metadata/uid");
     let ledger = &world.servers.ledger;
     let is_exempt = ledger.tampered.contains(uid)
+        || ledger.is_lied_about(object)
         || ledger.was_restored
-        || ledger.had_two_agents
         || removal::concerns(&world.servers, object);
-    // Where nothing guards, a step that waits is resumed on its cluster.
+    // Without a guard, a waiting step can only be resumed on its cluster.
     let waits = !world.servers.is_guarded && text(object, "/status/nodes/w/phase") == "Running";
     assert!(
         is_exempt || !ledger.starts.contains_key(uid) || waits || workflow::is_final(phase(object)),
@@ -265,36 +314,63 @@ fn left(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
         .collect()
 }
 
-/// Of deleted Workflows nothing is left but their records, and after a day not even those. What a restored space has
-/// brought back or forgotten is nobody's any more, and is left alone.
+/// Nothing is left of deleted Workflows except their records, and after a day not even those.
+/// Objects that a restored space has brought back or forgotten belong to nobody any more and are
+/// left alone.
 pub(crate) fn after_deletion(world: &mut World) {
     let list = |world: &World, kind| world.servers.its.list(kind).cloned().collect::<Vec<_>>();
     assert_eq!(world.workflows(), Vec::<Value>::new());
     if world.servers.ledger.was_restored {
         return;
     }
-    assert_eq!(left(list(world, Kind::Work)), Vec::<String>::new());
-    // Those of a cluster that was removed go with its mailbox.
+    let ledger = &world.servers.ledger;
+    let is_true = |object: &Value| !ledger.is_lie(object);
+    // If a member reports the end of a run before the ManifestWork has landed, the ManifestWork
+    // stays in that member's own mailbox.
+    let is_of_liar = |work: &Value| {
+        text(work, "/metadata/namespace") == LIAR
+            && ledger.lied.contains(label(work, names::ORIGIN_UID_LABEL))
+    };
+    let works = list(world, Kind::Work).into_iter().filter(is_true);
+    let works = works.filter(|work| !is_of_liar(work));
+    assert_eq!(left(works), Vec::<String>::new());
+    // Reports of a removed cluster go with its mailbox.
     let is_served = |object: &Value| {
         !world
             .servers
             .removed
             .contains_key(text(object, "/metadata/namespace"))
     };
-    let reports = list(world, Kind::Status).into_iter().filter(is_served);
+    // If a mailbox was lost, a late report of its run may land in the new one.
+    let is_late = |report: &Value| {
+        ledger.new_mailboxes.contains(text(report, "/metadata/namespace"))
+            && ledger.tampered.contains(label(report, names::ORIGIN_UID_LABEL))
+    };
+    let reports = list(world, Kind::Status).into_iter();
+    let reports = reports.filter(is_served).filter(is_true);
+    let reports = reports.filter(|report| !is_late(report));
     assert_eq!(left(reports), Vec::<String>::new());
-    // An agent that does not know what the other one has just created lets the ManifestWork go without it: an orphan.
-    if world.servers.ledger.had_two_agents {
+    // An agent that does not know of an object that the other one has just created releases the
+    // ManifestWork without it. The object stays as an orphan.
+    if ledger.had_two_agents {
         return;
     }
     for wec in removal::served(&world.servers) {
-        let is_run = |object: &&Value| world.servers.ledger.is_run(object);
+        // No agent has seen the deletion of ManifestWorks in a mailbox that was lost.
+        let is_lost = |object: &&Value| {
+            ledger.new_mailboxes.contains(label(object, names::CLUSTER_LABEL))
+                && ledger.tampered.contains(label(object, names::ORIGIN_UID_LABEL))
+        };
+        let is_run =
+            |object: &&Value| ledger.is_run(object) && !is_lost(object) && !ledger.is_of_liar(object);
         let runs = wec.list(Kind::Workflow).filter(is_run);
         assert_eq!(left(runs.cloned()), Vec::<String>::new());
     }
     world.wait(30);
     world.settle();
     for wec in removal::served(&world.servers) {
-        assert_eq!(left(wec.list(Kind::Record).cloned()), Vec::<String>::new());
+        let records = wec.list(Kind::Record);
+        let records = records.filter(|record| !world.servers.ledger.is_of_liar(record));
+        assert_eq!(left(records.cloned()), Vec::<String>::new());
     }
 }

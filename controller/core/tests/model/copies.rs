@@ -1,8 +1,8 @@
-//! Copies of runs on their clusters, as people and Argo's own tools make them there. They bear every label and annotation of the run, go
-//! on by themselves, and are nobody's but theirs who made them.
+//! Copies of runs that people and Argo's own tools make on the clusters. A copy has every label and
+//! annotation of the run, runs by itself, and belongs only to its maker.
 
 use argosy_api::names;
-use argosy_core::agent::AgentAction;
+use argosy_core::agent::workflows::AgentAction;
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,7 +46,7 @@ impl World {
 }
 
 impl World {
-    /// Whether the control space was told of this very object.
+    /// True if exactly this object was reported to the control space.
     fn is_reported(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let report = self.servers.its.get(Kind::Status, CLUSTERS[cluster], &name);
@@ -73,7 +73,7 @@ fn copied(object: &Value, name: &str, what: CopyStep) -> Value {
 }
 
 impl Ledger {
-    /// An agent is about to write an object, as the run or as a copy of one.
+    /// Checks an object that an agent is about to write, as the run or as a copy of one.
     pub(crate) fn check_target(&self, uid: &str, is_run: bool) {
         assert_eq!(
             self.created.contains(uid),
@@ -82,7 +82,7 @@ impl Ledger {
         );
     }
 
-    /// Only of runs anything is told.
+    /// Agents report runs only, never copies.
     pub(crate) fn check_report(&self, action: &AgentAction) {
         if let AgentAction::Tell { status } = action
             && let Some(reported) = &status.reported
@@ -95,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// No copy waits for an agent to let it go.
+/// No copy keeps the agent's finalizer.
 pub(crate) fn check_let_go(servers: &Servers) {
     for wec in removal::served(servers) {
         for object in wec.list(Kind::Workflow).filter(|object| !is_foreign(object)) {

@@ -1,25 +1,31 @@
-//! What goes wrong besides processes: persons who delete what is not theirs, backups that are put back, policies that
-//! come, go and change.
+//! Faults outside of the processes: people who delete objects that are not theirs, restored
+//! backups, and policies that come, go and change.
 
 use argosy_api::names;
 use serde_json::{Value, json};
 
 use crate::{
     api_server::{Kind, is_deleting, text},
+    ledger::attempt,
     script::{PolicyStep, Space, Tamper},
-    servers::{CLUSTERS, POLICIES, clusters_of, label, policy},
+    servers::{CLUSTERS, POLICIES, Servers, clusters_of, label, policy},
     world::World,
 };
 
+/// True if the conditions of a ManifestWork say that its object was created.
+fn says_started(work: &Value) -> bool {
+    let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
+    let says_so = |one: &Value| one["type"] == "Applied" && one["status"] == "True";
+    conditions.into_iter().flatten().any(says_so)
+}
+
 impl World {
-    /// Whether the ManifestWork says that the object was created.
+    /// True if the ManifestWork of this object says that the object was created.
     fn is_noted(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let work = self.servers.its.get(Kind::Work, CLUSTERS[cluster], &name);
         let work = work.unwrap_or_default();
-        let conditions = work.pointer("/status/conditions").and_then(Value::as_array);
-        let says_so = |one: &Value| one["type"] == "Applied" && one["status"] == "True";
-        conditions.into_iter().flatten().any(says_so)
+        says_started(&work)
     }
 
     pub(crate) fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {
@@ -61,7 +67,7 @@ impl World {
         self.servers.ledger.tampered.insert(origin);
     }
 
-    /// An object that is none of ours comes, or goes.
+    /// Creates a foreign object, or deletes it.
     pub(crate) fn foreign(&mut self, cluster: usize, number: usize) {
         let name = format!("workflow-{number}");
         let wec = &mut self.servers.wecs[cluster];
@@ -87,7 +93,7 @@ impl World {
         }
     }
 
-    /// What Kubernetes' garbage collector does on the control cluster: what its owner has left behind goes.
+    /// Kubernetes' garbage collector on the control cluster: deletes objects whose owner is gone.
     pub(crate) fn collect_garbage(&mut self) {
         let workflows = self.workflows();
         let is_there = |uid: &str| workflows.iter().any(|one| text(one, "/metadata/uid") == uid);
@@ -101,23 +107,53 @@ impl World {
     }
 
     pub(crate) fn back_up(&mut self, space: Space) {
-        if space != Space::Wec {
-            self.servers.at_mut(space, 0).back_up();
-        }
+        self.servers.at_mut(space, 0).back_up();
     }
 
     pub(crate) fn restore(&mut self, space: Space, numbers_go_on: bool) {
-        if space == Space::Wec || !self.servers.at_mut(space, 0).restore(numbers_go_on) {
+        self.servers.check();
+        if !self.servers.at_mut(space, 0).restore(numbers_go_on) {
+            return;
+        }
+        self.servers.ledger.was_restored = true;
+        if space == Space::Wec {
+            self.agents[0].lose_watches(space);
+            if let Some(second) = &mut self.seconds[0] {
+                second.lose_watches(space);
+            }
+            self.forget_unheard_starts(0);
             return;
         }
         self.hub.lose_watches(space);
         for agent in self.agents.iter_mut().chain(self.seconds.iter_mut().flatten()) {
             agent.lose_watches(space);
         }
-        self.servers.ledger.was_restored = true;
         if space == Space::Wds {
             self.servers.ledger.forget_versions(&self.servers.wds);
         }
+    }
+
+    /// The cluster has lost its objects, so starts that no other space has recorded may happen
+    /// again.
+    pub(crate) fn forget_unheard_starts(&mut self, cluster: usize) {
+        let Servers {
+            its, wecs, ledger, ..
+        } = &mut self.servers;
+        let (name, wec) = (CLUSTERS[cluster], &wecs[cluster]);
+        let there = wec.list(Kind::Workflow).chain(wec.list(Kind::Record));
+        let there: Vec<&Value> = there.collect();
+        for (origin, starts) in &mut ledger.starts {
+            let key = names::work_name(origin);
+            let status = its.get(Kind::Status, name, &key).ok();
+            let work = its.get(Kind::Work, name, &key).ok().filter(says_started);
+            let of_it = there.iter().copied();
+            let of_it = of_it.filter(|one| label(one, names::ORIGIN_UID_LABEL) == origin);
+            let said = status.iter().chain(&work).chain(of_it).map(attempt).max();
+            let is_heard_of =
+                |attempt| said >= Some(attempt) || ledger.noted_starts.contains(&(origin.clone(), attempt));
+            starts.retain(|(on, attempt)| *on != name || is_heard_of(*attempt));
+        }
+        ledger.forget_objects(wec);
     }
 
     pub(crate) fn policy(&mut self, choice: usize, what: PolicyStep) {
@@ -158,7 +194,7 @@ fn point(wds: &mut crate::api_server::ApiServer, policy: &Value, clusters: &Valu
     wds.edit(Kind::Policy, policy, change).expect("is there");
 }
 
-/// Whether an object of a WEC is none of ours.
+/// True if an object of a WEC is foreign.
 pub(crate) fn is_foreign(object: &Value) -> bool {
     label(object, names::ORIGIN_UID_LABEL).is_empty()
 }

@@ -1,10 +1,10 @@
-//! What stands in front of the WDS for everybody but Argosy: the webhook, and the admission policies that the API server
-//! evaluates by itself, as the shell registers them.
+//! The gate in front of the WDS for every writer except Argosy: the webhook, and the admission
+//! policies that the API server evaluates by itself, as the shell registers them.
 //!
-//! Without a guard, only the policy that keeps Argosy's marks from everybody else looks at writes.
+//! Without a guard, writes are checked only by the policy that protects Argosy's marks.
 
 use argosy_api::{Workflow, names, workflow};
-use argosy_core::{Failure, admission::Request};
+use argosy_core::{Failure, hub::admission::Request};
 use serde_json::Value;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     servers::{Servers, annotation, label},
 };
 
-/// Who writes a Workflow of the WDS.
+/// The writer of a Workflow of the WDS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     User,
@@ -46,7 +46,7 @@ impl Servers {
         self.wds.create(Kind::Workflow, mended)
     }
 
-    /// Replaces `before`, the version that is there, by `after`.
+    /// Replaces `before`, the current version, by `after`.
     pub(crate) fn update_workflow(
         &mut self,
         writer: Writer,
@@ -90,6 +90,7 @@ impl Servers {
             name: text(new, "/metadata/name").to_owned(),
             old: old.map(read),
             new: read(new),
+            is_edited: false,
         };
         self.admission.review(&request).patch
     }
@@ -140,7 +141,7 @@ fn marks(old: Option<&Value>, new: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The match of the policy `argosy-hold`.
+/// The match conditions of the policy `argosy-hold`.
 fn is_guarded_by_policy(old: &Value) -> bool {
     let is_named = annotation(old, names::CLAIM_ANNOTATION).contains(text(old, "/metadata/uid"));
     is_claimed(old) && (is_named || has_finalizer(old, names::CONTROLLER_FINALIZER))

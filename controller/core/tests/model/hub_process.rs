@@ -1,12 +1,14 @@
-//! The controller over the model's API servers: what it watches, and how its actions become requests.
+//! The controller over the model's API servers: its watches, and the requests that carry out its
+//! actions.
 //!
-//! Mirrors what the shell promises: a taken name is answered with the object that has it, if that is ours.
+//! Mirrors a guarantee of the shell: if a name is taken by an object of ours, a creation returns
+//! that object.
 
 use argosy_api::{Workflow, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, Reconcile, WorkflowKey,
-    hub::{Hub, HubAction, HubConfig, HubInput, HubKey},
-    runs::is_run_of,
+    hub::workflows::{HubAction, HubConfig, HubInput, HubKey, WorkflowIndex, taken},
+    model::fan_out::is_run_of,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,18 +21,28 @@ use crate::{
     watch::{Watch, apply, found, json_of, typed},
 };
 
-/// The controller's number; agents are numbered as their clusters.
+/// The controller's process number. Agents have the numbers of their clusters.
 pub(crate) const HUB: usize = usize::MAX;
+
+/// Budget in bytes for the reports of one cluster. One report fits, so one of two must be read
+/// again.
+const REPORT_BUDGET: usize = 300;
+
+/// Budget in bytes for all Workflows. Two fit, so one of three must be read again.
+const WORKFLOW_BUDGET: usize = 300;
 
 fn any(_: &Value, _: usize) -> bool {
     true
 }
 
-impl Process for Hub {
+impl Process for WorkflowIndex {
     fn start(_: usize, servers: &Servers) -> Self {
         let mut hub = Self::new(HubConfig {
             wds_name: "wds1".to_owned(),
             is_guarded: servers.is_guarded,
+            request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
+            report_budget: REPORT_BUDGET,
+            workflow_budget: WORKFLOW_BUDGET,
         });
         // No policy of the model reads the labels of namespaces.
         hub.apply(HubInput::Namespace(Change::Reset(Vec::new())), servers.now);
@@ -63,12 +75,17 @@ impl Process for Hub {
         ]
     }
 
+    fn comes_to_rest(key: &HubKey) -> bool {
+        matches!(key, HubKey::Workflow(_))
+    }
+
     fn space(action: &HubAction) -> Space {
         match action {
             HubAction::PatchWorkflow { .. }
             | HubAction::TransformStatus { .. }
             | HubAction::CreateRun { .. }
-            | HubAction::DeleteRun { .. } => Space::Wds,
+            | HubAction::DeleteRun { .. }
+            | HubAction::ReadTemplate { .. } => Space::Wds,
             _ => Space::Its,
         }
     }
@@ -90,10 +107,7 @@ impl Process for Hub {
             HubAction::PatchWorkflow { key, patch, .. } => {
                 let object = wds.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value())?;
                 let object = serde_json::from_value(object).expect("a Workflow decodes");
-                Ok(HubInput::Wrote {
-                    patch: patch.clone(),
-                    object: Box::new(object),
-                })
+                Ok(HubInput::wrote(patch, object))
             }
             HubAction::CreateRun { parent, run, .. } => create_run(wds, parent, run),
             HubAction::DeleteRun {
@@ -132,7 +146,7 @@ impl Process for Hub {
                     |cluster| cluster["spec"]["taints"] = json!(taints),
                 )?)))
             }
-            HubAction::ReadLease(cluster) => {
+            HubAction::ReadLease { cluster, work } => {
                 let HubKey::Workflow(key) = key else {
                     panic!("the Lease of {cluster} is read for {key}")
                 };
@@ -146,12 +160,34 @@ impl Process for Hub {
                     .insert(cluster.to_string(), now.duration_since(renewed));
                 let lease = its.get(Kind::Lease, cluster.as_str(), names::CLUSTER_LEASE)?;
                 let lease = serde_json::from_value(lease).expect("a Lease decodes");
-                Ok(HubInput::LeaseRead(key.clone(), Box::new(lease)))
+                Ok(HubInput::LeaseRead {
+                    key: key.clone(),
+                    work: work.clone(),
+                    lease: Box::new(lease),
+                })
             }
+            HubAction::ReadReport { cluster, origin } => read_report(its, cluster, origin),
+            HubAction::ReadWorkflow { key, uid } => {
+                let there = found(wds.get(Kind::Workflow, &key.namespace, &key.name))?;
+                Ok(there.map_or_else(
+                    || HubInput::RunGone(key.clone(), uid.clone()),
+                    |there| HubInput::workflow(apply(there)),
+                ))
+            }
+            HubAction::ReadTemplate { template, .. } => panic!("no Workflow refers to {template}"),
             HubAction::TransformStatus { name, .. } => panic!("the fleet has no transform {name}"),
             other => on_works(other, its),
         }
     }
+}
+
+fn read_report(its: &ApiServer, cluster: &ClusterName, origin: &OriginUid) -> Result<HubInput, Failure> {
+    let name = names::work_name(origin.as_str());
+    let report = found(its.get(Kind::Status, cluster.as_str(), &name))?;
+    Ok(report.map_or_else(
+        || HubInput::ReportGone(cluster.clone(), origin.clone()),
+        |report| HubInput::report(apply(report)),
+    ))
 }
 
 fn create_run(wds: &mut ApiServer, parent: &OriginUid, run: &Workflow) -> Result<HubInput, Failure> {
@@ -190,14 +226,16 @@ fn on_works(action: &HubAction, its: &mut ApiServer) -> Result<HubInput, Failure
     match action {
         HubAction::CreateWork { cluster, work } => {
             let created = match its.create(Kind::Work, json_of(work)) {
-                Err(Failure::Foreign(_)) => its.get(
-                    Kind::Work,
-                    cluster.as_str(),
-                    work.metadata.name.as_deref().unwrap_or_default(),
-                ),
-                created => created,
+                Err(Failure::Foreign(_)) => {
+                    let name = work.metadata.name.as_deref().unwrap_or_default();
+                    let there = its.get(Kind::Work, cluster.as_str(), name)?;
+                    let read = serde_json::from_value(there.clone()).expect("a ManifestWork decodes");
+                    taken(work, &read)?;
+                    there
+                }
+                created => created?,
             };
-            Ok(HubInput::work(apply(created?)))
+            Ok(HubInput::work(apply(created)))
         }
         HubAction::WithdrawWork {
             cluster,

@@ -1,23 +1,20 @@
-//! Scripts that once made the model fail, shrunken, each a test of its own.
+//! Regression tests: shrunken scripts that once made the model fail.
 
 use crate::{
-    actor::Fault::{Answer, None},
+    actor::Fault::{Answer, Late, None},
     run,
     script::{
-        Draft, PolicyStep, SUSPENDED, Space,
+        Draft,
+        Forgery::{Birth, Held},
+        PolicyStep, SUSPENDED, Space,
         Step::{
-            Argo, Backup, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Lag, Lose,
-            Policy, Relist, Restore, Second, Settle, Tamper, User, Webhook,
+            Argo, Backup, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Hours, Lag,
+            Lose, NewMailbox, Policy, Relist, Restart, Restore, Second, Settle, Tamper, User, Wait, Webhook,
         },
         Tamper::DeleteWork,
-        UserStep::{Again, Copy, Create, Delete, Relabel, Resume, Stop},
+        UserStep::{Again, Copy, Create, Delete, Forge, Relabel, Resume, Stop},
     },
-};
-
-/// Nothing special.
-const PLAIN: Draft = Draft {
-    is_suspended: false,
-    ..SUSPENDED
+    users::PLAIN,
 };
 
 #[test]
@@ -436,6 +433,144 @@ fn a_step_resumed_in_a_copy_that_is_taken_back_was_resumed_too_early() {
             User(3, Relabel("any")),
             User(3, Resume),
             Deliver(0, 2),
+        ],
+    );
+}
+
+#[test]
+fn a_run_whose_creation_lands_late_is_no_second_one() {
+    run(true, &[User(0, Create("every", PLAIN)), CatchUp(0, Late)]);
+}
+
+#[test]
+fn a_manifest_work_that_was_deleted_by_hand_and_sent_again_starts_nothing_again_a_day_later() {
+    run(
+        true,
+        &[
+            User(0, Create("cluster1", PLAIN)),
+            CatchUp(0, Answer),
+            Tamper(6, 0, DeleteWork),
+            CatchUp(1, None),
+            CatchUp(0, None),
+            Tamper(6, 0, DeleteWork),
+            Hours(24),
+        ],
+    );
+}
+
+#[test]
+fn what_is_forged_is_not_held_for_ever() {
+    run(
+        true,
+        &[
+            Webhook,
+            User(9, Forge(Birth)),
+            CatchUp(0, None),
+            CatchUp(2, None),
+            CatchUp(0, None),
+            User(3, Relabel("cluster1")),
+            Webhook,
+            User(3, Forge(Held)),
+            User(15, Resume),
+            Deliver(0, 0),
+        ],
+    );
+}
+
+#[test]
+fn the_last_nodes_are_shown_when_one_of_two_agents_has_reported_late() {
+    run(
+        true,
+        &[
+            Flood(2),
+            Deliver(0, 0),
+            User(7, Create("cluster2", PLAIN)),
+            Second(1),
+            Deliver(0, 0),
+            Cut(2, Space::Its),
+            CatchUp(0, Answer),
+            CatchUp(4, None),
+            User(10, Stop),
+            CatchUp(0, None),
+            Argo(1, 0),
+            CatchUp(4, Answer),
+            Argo(5, 0),
+            Expire(1, 0),
+            CatchUp(2, None),
+        ],
+    );
+}
+
+#[test]
+fn a_mailbox_that_is_made_anew_while_its_run_is_deleted_leaves_nothing() {
+    run(
+        true,
+        &[
+            User(4, Create("cluster1", PLAIN)),
+            CatchUp(0, None),
+            Deliver(0, 0),
+            User(4, Delete),
+            CatchUp(1, Answer),
+            Restart(0),
+            Deliver(0, 0),
+            NewMailbox(2),
+        ],
+    );
+}
+
+#[test]
+fn a_run_is_made_once_where_the_answer_to_its_first_creation_is_late_and_its_workflow_moves() {
+    run(
+        false,
+        &[
+            User(3, Create("every", SUSPENDED)),
+            Hours(0),
+            Policy(14, PolicyStep::Toggle),
+            Decide(0, 3),
+            Execute(0, 0, None),
+            Flood(0),
+            User(3, Relabel("cluster1")),
+            CatchUp(0, Late),
+        ],
+    );
+}
+
+#[test]
+fn a_report_that_lands_late_is_followed_by_the_last_one() {
+    run(
+        false,
+        &[
+            Cut(1, Space::Its),
+            User(7, Create("cluster1", SUSPENDED)),
+            Cut(1, Space::Its),
+            Deliver(0, 0),
+            CatchUp(0, None),
+            CatchUp(1, None),
+            Argo(2, 0),
+            Deliver(1, 2),
+            Decide(1, 0),
+            Argo(2, 0),
+            Argo(2, 0),
+            Execute(1, 0, Late),
+            Argo(6, 0),
+            Argo(14, 0),
+            CatchUp(1, None),
+            Expire(0, 0),
+            Wait(1),
+        ],
+    );
+}
+
+#[test]
+fn an_agent_that_begins_anew_keeps_the_name_of_a_run_whose_first_creation_may_still_land() {
+    run(
+        true,
+        &[
+            User(0, Create("cluster1", PLAIN)),
+            User(0, Stop),
+            CatchUp(0, None),
+            CatchUp(1, Late),
+            Restart(1),
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! What the fleet has done so far, written down as it happens, and what must never happen.
+//! A record of everything that the fleet has done so far, and checks of what must never happen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{ApiServer, Kind, is_deleting, text},
     faults::is_foreign,
+    lies::LIAR,
     runs::parent_of,
     servers::{CLUSTERS, LEASE, LOST_AFTER, annotation, label, selects},
 };
@@ -18,7 +19,7 @@ pub(crate) type VerbKey = (String, u64, u64);
 
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// UIDs of the runs that were created, by UID of their Workflow and cluster.
+    /// UIDs of the created runs, by UID of their Workflow and cluster.
     pub(crate) runs: BTreeMap<(String, String), BTreeSet<String>>,
     /// The run of a Workflow that was started on a cluster.
     started_runs: BTreeMap<(String, String), String>,
@@ -26,11 +27,16 @@ pub(crate) struct Ledger {
     pub(crate) starts: BTreeMap<String, Vec<(&'static str, u64)>>,
     /// UIDs of the objects that agents have created.
     pub(crate) created: BTreeSet<String>,
-    /// Clusters that have taken the name of another one, and mailboxes that were made anew.
+    /// Clusters that were replaced by another one of the same name, and mailboxes that were created
+    /// anew.
     pub(crate) rebuilt: BTreeSet<&'static str>,
     pub(crate) new_mailboxes: BTreeSet<&'static str>,
-    /// Attempts that were started on a cluster that is no more, by origin.
+    /// Attempts that were started on a cluster that does not exist any more, by origin.
     pub(crate) lost_runs: BTreeSet<(String, u64)>,
+    /// Attempts that some version of their Workflow has marked as started, by origin.
+    pub(crate) noted_starts: BTreeSet<(String, u64)>,
+    /// Ends that runs have had, or that a member has reported, by origin: attempt and phase.
+    pub(crate) ends: BTreeMap<String, BTreeSet<(u64, String)>>,
     /// Pods on WECs by origin and node.
     pods: BTreeMap<(String, String), usize>,
     /// Nodes that users wanted to run again.
@@ -39,29 +45,35 @@ pub(crate) struct Ledger {
     pub(crate) retries: BTreeMap<String, usize>,
     /// New claims because a cluster was lost, by origin.
     reruns: BTreeMap<String, usize>,
-    /// When the Lease of a cluster was renewed last.
+    /// The last renewal of each cluster's Lease.
     pub(crate) renewed: BTreeMap<&'static str, Timestamp>,
-    /// How long that had been ago when the controller last read it.
+    /// The age of that renewal when the controller last read the Lease.
     pub(crate) read: BTreeMap<String, SignedDuration>,
     /// Verbs that were accepted.
     pub(crate) verbs: BTreeSet<VerbKey>,
-    /// Verbs that were carried out, or overtaken, and why.
+    /// Verbs that were carried out or overtaken, and the reason.
     pub(crate) done: BTreeMap<VerbKey, String>,
     /// The last state of a run on its cluster: attempt and status.
     pub(crate) last: BTreeMap<String, (u64, Value)>,
     /// Workflows that started on the control cluster.
     pub(crate) local: BTreeSet<String>,
-    /// Workflows that nothing has held at some time, so that they could start there.
+    /// Workflows that nothing held at some time, so that they could start on the control cluster.
     pub(crate) free: BTreeSet<String>,
-    /// Workflows that have been shown in a final phase.
+    /// Workflows that had Pod nodes while nothing claimed them and that were not held from birth.
+    pub(crate) with_pods: BTreeSet<String>,
+    /// Workflows that were shown in a final phase.
     pub(crate) ended: BTreeSet<String>,
     /// Origins that a person has tampered with in a WEC or a mailbox.
     pub(crate) tampered: BTreeSet<String>,
+    /// Origins that a member has lied about.
+    pub(crate) lied: BTreeSet<String>,
+    /// By UID of a copy, the cluster that has reported the status that the copy carries.
+    pub(crate) copied: BTreeMap<String, String>,
     /// The clusters that each Workflow has asked for, by origin.
     asked: BTreeMap<String, BTreeSet<String>>,
     /// A policy was changed at some time.
     pub(crate) had_policy_changed: bool,
-    /// A space was put back to what it was; what is known of attempts may be lost.
+    /// A space was restored from a backup, so knowledge of attempts may be lost.
     pub(crate) was_restored: bool,
     /// Two agents served one cluster at some time.
     pub(crate) had_two_agents: bool,
@@ -98,6 +110,16 @@ fn is_held(object: &Value) -> bool {
     label(object, names::ARGO_COMPLETED_LABEL) == "true"
 }
 
+/// True if the user has named another cluster for the Workflow.
+pub(crate) fn names_a_cluster(object: &Value) -> bool {
+    !["", names::KUBESTELLAR_LOCAL_CLUSTER].contains(&label(object, names::KUBESTELLAR_CLUSTER_LABEL))
+}
+
+/// True if the Workflow was held from birth and is claimed for no cluster.
+pub(crate) fn waits(object: &Value) -> bool {
+    is_held(object) && !is_claimed(object) && noted(object, names::CLAIM_ANNOTATION)["held"] == true
+}
+
 fn is_suspended(object: &Value) -> bool {
     object["spec"]["suspend"] == true
 }
@@ -111,22 +133,25 @@ pub(crate) fn has_finalizer(object: &Value, name: &str) -> bool {
     finalizers.is_some_and(|list| list.iter().any(|one| one == name))
 }
 
-/// Whether a claim was made for this very object: it names its UID, or was there before that, and names it.
+/// True if a claim was made for exactly this object: it names the UID of the object, or it was made
+/// before the object had a UID and names the object.
 pub(crate) fn is_own(claim: &Value, object: &Value) -> bool {
     let named = claim["name"].as_str().unwrap_or_default();
     let is_born = claim["uid"] == "" && (named.is_empty() || claim["name"] == object["metadata"]["name"]);
     is_born || claim["uid"] == object["metadata"]["uid"]
 }
 
-/// Claimed, and not a copy of such a one, of which nobody knows.
+/// True if the Workflow is claimed, and is neither an unknown copy of a claimed one nor merely
+/// labeled by its user.
 pub(crate) fn is_ours(object: &Value) -> bool {
     let claim = noted(object, names::CLAIM_ANNOTATION);
-    is_claimed(object) && is_own(&claim, object) && has_finalizer(object, names::CONTROLLER_FINALIZER)
+    let is_for_any = claim["cluster"] != "" && is_claimed(object);
+    is_for_any && is_own(&claim, object) && has_finalizer(object, names::CONTROLLER_FINALIZER)
 }
 
 impl Ledger {
-    /// An object is created on a WEC. One attempt starts once; another one only for a retry, because nothing moves that
-    /// has started.
+    /// Records that an object is created on a WEC. An attempt starts once. Only a retry starts
+    /// another one, because a started Workflow never moves.
     pub(crate) fn note_start(&mut self, object: &Value, wec: usize) {
         let origin = label(object, names::ORIGIN_UID_LABEL);
         self.created.insert(text(object, "/metadata/uid").to_owned());
@@ -136,6 +161,19 @@ impl Ledger {
         assert!(
             !starts.contains(&start),
             "{name}: an attempt was started twice: {start:?}"
+        );
+        let brings = object
+            .pointer("/status/nodes")
+            .is_some_and(|nodes| *nodes != json!({}));
+        // A member may have promised never to create what it runs.
+        let is_lied = self.lied.contains(origin);
+        let is_true = |(cluster, _): &&(&str, u64)| !is_lied || *cluster != LIAR;
+        let last = starts.iter().rev().find(is_true).map(|(cluster, _)| *cluster);
+        let reporter = last.or_else(|| self.copied.get(origin).map(String::as_str));
+        assert!(
+            !brings || self.was_restored || reporter.is_none_or(|reporter| reporter == CLUSTERS[wec]),
+            "{name} begins on {} with what {reporter:?} has reported: {object:#}",
+            CLUSTERS[wec]
         );
         starts.push(start);
         if let Some(parent) = self.wds.get(origin).and_then(parent_of) {
@@ -170,12 +208,12 @@ impl Ledger {
         let retries = self.retries.get(origin).copied().unwrap_or_default();
         let allowed = 1 + retries + self.reruns.get(origin).copied().unwrap_or_default();
         assert!(
-            self.was_restored || starts.len() <= allowed,
+            self.was_restored || starts.iter().filter(is_true).count() <= allowed,
             "{name} was started more than once: {starts:?}"
         );
         let claimed = self.wds.get(origin).map_or(0, claimed_attempt);
         assert!(
-            self.was_restored || start.1 >= claimed,
+            self.was_restored || start.1 >= claimed || !is_true(&&start),
             "{name} was started in attempt {}, after attempt {claimed} was claimed",
             start.1
         );
@@ -185,12 +223,12 @@ impl Ledger {
         );
     }
 
-    /// Whether an object of a WEC is the one that an agent created, and no copy of it.
+    /// True if an object of a WEC is the one that an agent created, not a copy.
     pub(crate) fn is_run(&self, object: &Value) -> bool {
         self.created.contains(text(object, "/metadata/uid"))
     }
 
-    /// A pod starts on a WEC. Those of copies are their own.
+    /// Records that a pod starts on a WEC. Pods of copies are not counted.
     pub(crate) fn note_pod(&mut self, object: &Value, node: &str) {
         if !self.is_run(object) {
             return;
@@ -202,7 +240,10 @@ impl Ledger {
         let resets = self.reset_nodes.get(&key).copied().unwrap_or_default();
         let allowed = 1 + resets + self.reruns.get(origin).copied().unwrap_or_default();
         assert!(
-            self.was_restored || self.tampered.contains(origin) || *pods <= allowed,
+            self.was_restored
+                || self.tampered.contains(origin)
+                || self.lied.contains(origin)
+                || *pods <= allowed,
             "{} ran {pods} times: {object:#}",
             key.1
         );
@@ -214,7 +255,7 @@ impl Ledger {
         pods.copied().unwrap_or_default()
     }
 
-    /// A pod starts on the control cluster, which has seen an older version perhaps.
+    /// Records that a pod starts on the control cluster, perhaps based on an older version.
     pub(crate) fn note_local_start(&mut self, uid: &str) {
         let newest = &self.wds[uid];
         assert!(
@@ -225,7 +266,7 @@ impl Ledger {
         self.local.insert(uid.to_owned());
     }
 
-    /// A user's write was accepted; `after` is what it became.
+    /// Records the verbs of an accepted user's write. `after` is the stored version.
     pub(crate) fn note_verbs(&mut self, before: &Value, after: &Value) {
         let uid = text(after, "/metadata/uid").to_owned();
         let last = |object: &Value| noted(object, names::VERBS_ANNOTATION)["last"].as_u64();
@@ -247,7 +288,7 @@ impl Ledger {
         }
     }
 
-    /// Checks every version that a Workflow of the WDS has had since the last check.
+    /// Checks every version that the Workflows of the WDS have had since the last check.
     pub(crate) fn read_wds(&mut self, wds: &ApiServer, is_guarded: bool) {
         for event in &wds.log[self.wds_checked..] {
             if event.kind != Kind::Workflow {
@@ -260,6 +301,12 @@ impl Ledger {
             self.note_run(&uid, &event.object);
             let is_free =
                 !is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object);
+            let is_new = before.is_none() && is_guarded && !workflow::is_final(phase(&event.object));
+            assert!(
+                !is_new || !is_free || !names_a_cluster(&event.object),
+                "it names a cluster, and may start here: {:#}",
+                event.object
+            );
             if is_free
                 || (is_claimed(&event.object) && !is_held(&event.object) && !is_suspended(&event.object))
             {
@@ -267,6 +314,15 @@ impl Ledger {
             }
             if workflow::is_final(phase(&event.object)) {
                 self.ended.insert(uid.clone());
+            }
+            let claim = noted(&event.object, names::CLAIM_ANNOTATION);
+            let is_unclaimed = !is_claimed(&event.object) && claim["held"] != true;
+            if is_unclaimed && workflow::has_pod_nodes(event.object.get("status")) {
+                self.with_pods.insert(uid.clone());
+            }
+            if noted(&event.object, names::CLAIM_ANNOTATION)["started"] == true {
+                self.noted_starts
+                    .insert((uid.clone(), claimed_attempt(&event.object)));
             }
             if !is_deleting(&event.object) {
                 check_hold(&event.object, is_guarded);
@@ -282,7 +338,8 @@ impl Ledger {
         self.wds_checked = wds.log.len();
     }
 
-    /// A Workflow is claimed anew because its cluster is lost, which it must be.
+    /// Records that a Workflow is claimed again because its cluster is lost, and checks that it is
+    /// lost.
     fn note_rerun(&mut self, before: &Value, after: &Value) {
         let lost = noted(after, names::CLAIM_ANNOTATION)["lost"].clone();
         let is_new = claimed_attempt(after) > claimed_attempt(before)
@@ -305,7 +362,7 @@ impl Ledger {
             .or_default() += 1;
     }
 
-    /// Checks every version that an object of a WEC has had since the last check.
+    /// Checks every version that the objects of a WEC have had since the last check.
     pub(crate) fn read_wec(&mut self, number: usize, wec: &ApiServer) {
         for event in &wec.log[self.wec_checked[number]..] {
             let origin = label(&event.object, names::ORIGIN_UID_LABEL);
@@ -325,7 +382,8 @@ impl Ledger {
                 continue;
             }
             let attempt = attempt(&event.object);
-            // What is left of an earlier attempt on a cluster that was lost says nothing.
+            self.note_end(origin, attempt, phase(&event.object));
+            // A leftover of an earlier attempt on a lost cluster does not count.
             if self.last.get(origin).is_none_or(|(last, _)| *last <= attempt) {
                 self.last
                     .insert(origin.to_owned(), (attempt, event.object["status"].clone()));
@@ -363,7 +421,15 @@ impl Ledger {
         self.wec_checked[number] = wec.log.len();
     }
 
-    /// The WDS was put back: what its objects were before does not count.
+    /// The cluster was restored, so earlier versions of its objects do not count.
+    pub(crate) fn forget_objects(&mut self, wec: &ApiServer) {
+        for object in wec.list(Kind::Workflow) {
+            self.objects
+                .insert(text(object, "/metadata/uid").to_owned(), object.clone());
+        }
+    }
+
+    /// The WDS was restored, so earlier versions of its objects do not count.
     pub(crate) fn forget_versions(&mut self, wds: &ApiServer) {
         self.was_restored = true;
         for object in wds.list(Kind::Workflow) {
@@ -373,8 +439,9 @@ impl Ledger {
     }
 }
 
-/// A claimed Workflow is held from its claim on: by the label, or where nothing guards that, by `spec.suspend` while the
-/// label is put back. One whose claim was given up is held by `spec.suspend`.
+/// A claimed Workflow is held from its claim on: by the label or, without a guard, by
+/// `spec.suspend` while the label is restored. A Workflow whose claim was given up is held by
+/// `spec.suspend`.
 fn check_hold(object: &Value, is_guarded: bool) {
     let claim = noted(object, names::CLAIM_ANNOTATION);
     if is_ours(object) {
@@ -395,7 +462,8 @@ fn check_hold(object: &Value, is_guarded: bool) {
     }
 }
 
-/// Only what was held at first sight is claimed, and what is given up stays held.
+/// Only a Workflow that was held at first sight is claimed, and one whose claim is given up stays
+/// held.
 fn check_first_sight(before: &Value, after: &Value) {
     if !is_ours(before) && is_ours(after) {
         let claim = noted(before, names::CLAIM_ANNOTATION);
@@ -410,6 +478,10 @@ fn check_first_sight(before: &Value, after: &Value) {
             is_born || !has_pods,
             "claimed although it had started: {before:#}"
         );
+    }
+    if waits(before) && !is_held(after) {
+        assert!(is_suspended(after), "handed back and not suspended: {after:#}");
+        assert_eq!(phase(after), "", "handed back with a phase: {after:#}");
     }
     if is_ours(before) && !is_ours(after) {
         assert!(is_suspended(after), "released and not suspended: {after:#}");

@@ -1,7 +1,9 @@
-//! The controller and its agents in a closed loop over model API servers, under scripts of faults, users and Argo.
+//! The controller and its agents in a closed loop over model API servers, under scripts of faults,
+//! users and Argo.
 //!
-//! What is promised is checked at every write ([`ledger`]) and when everything has come to rest ([`checks`]). A script that
-//! fails is printed, shrunken; it then gets a place among those that are kept ([`kept`]).
+//! The promises are checked at every write ([`ledger`]) and after everything has come to rest
+//! ([`checks`]). A failing script is shrunken and printed. It then becomes a regression test in
+//! [`kept`].
 
 #![expect(
     clippy::expect_used,
@@ -16,16 +18,20 @@ mod api_server;
 mod argo;
 mod checks;
 mod copies;
+mod ends;
 mod faults;
 mod gate;
 mod hub_process;
 mod kept;
 mod ledger;
+mod lies;
 mod rebuilt;
 mod removal;
+mod reruns;
 mod runs;
 mod script;
 mod servers;
+mod silence;
 mod strategy;
 mod users;
 mod watch;
@@ -44,14 +50,15 @@ use script::{Step, UserStep};
 use strategy::{Theme, scripts};
 use world::World;
 
-/// How many tests draw scripts.
-const TESTS: u32 = 13;
+/// The number of tests that draw scripts.
+const TESTS: u32 = 14;
 
 fn run(is_guarded: bool, script: &[Step]) {
     let mut world = World::new(is_guarded);
     for step in script {
         world.step(step);
     }
+    silence::check_told(&mut world);
     world.settle();
     checks::at_rest(&world);
     checks::let_all_end(&mut world);
@@ -67,17 +74,20 @@ fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().expect("is a number"))
 }
 
-/// Ends the process with all tests that are under way: one failing script is enough to find a mutation.
+/// Ends the process with all tests that are under way: one failing script is enough to detect a
+/// mutation.
 fn end(told: &str) -> ! {
-    // What cannot be written changes nothing about the failure.
+    // The failure is the same if its report cannot be written.
     let _ = writeln!(stderr(), "{told}");
     exit(101)
 }
 
-/// Scripts in all, where `ARGOSY_MODEL_SCRIPTS` says nothing. `scripts/test.sh --all` draws as many as it takes to find every mutation.
+/// Scripts of all tests together if `ARGOSY_MODEL_SCRIPTS` is not set. `scripts/test.sh --all` sets
+/// it to the number that it takes to detect every mutation.
 const SCRIPTS: u32 = 2_002;
 
-/// Runs its share of the scripts, drawn from `ARGOSY_MODEL_SEED`, by default the same ones each time.
+/// Runs this test's share of the scripts, drawn from `ARGOSY_MODEL_SEED`. The default seed is
+/// fixed.
 fn explore(is_guarded: bool, theme: Theme) {
     let seed = setting("ARGOSY_MODEL_SEED", 1);
     let config = ProptestConfig {
@@ -93,7 +103,7 @@ fn explore(is_guarded: bool, theme: Theme) {
     });
     if let Err(TestError::Fail(why, script)) = outcome {
         let told = format!(
-            "{why}\nThe shrunken script of seed {seed}, for kept.rs (guarded: {is_guarded}): {script:?}"
+            "Failed with seed {seed}: {why}\nThe shrunken script, for kept.rs (guarded: {is_guarded}): {script:?}"
         );
         if setting("ARGOSY_MODEL_FAIL_FAST", 0) != 0 {
             end(&told);
@@ -104,7 +114,13 @@ fn explore(is_guarded: bool, theme: Theme) {
 
 #[test]
 fn unguarded_every_workflow_runs_once_and_is_shown_whatever_is_lost_late_or_restarted() {
-    explore(false, Theme::default());
+    explore(
+        false,
+        Theme {
+            ailing: true,
+            ..Theme::default()
+        },
+    );
 }
 
 #[test]
@@ -121,7 +137,13 @@ fn unguarded_no_workflow_runs_twice_even_where_somebody_deletes_what_is_not_thei
 
 #[test]
 fn guarded_every_workflow_runs_once_and_every_verb_is_carried_out_once() {
-    explore(true, Theme::default());
+    explore(
+        true,
+        Theme {
+            ailing: true,
+            ..Theme::default()
+        },
+    );
 }
 
 #[test]
@@ -208,6 +230,17 @@ fn guarded_nobody_but_argosy_says_where_a_workflow_runs() {
         true,
         Theme {
             forging: true,
+            ..Theme::default()
+        },
+    );
+}
+
+#[test]
+fn guarded_a_member_that_lies_lies_about_its_own_runs_and_about_nothing_else() {
+    explore(
+        true,
+        Theme {
+            lying: true,
             ..Theme::default()
         },
     );

@@ -1,5 +1,6 @@
-//! A cluster is taken out of the fleet, as `argosy cluster remove` does it: marked first, cut off then. What is there is given up, and
-//! whoever promised something of it says so; nothing of it starts anywhere again.
+//! Removes a cluster from the fleet, as `argosy cluster remove` does: the cluster is first marked
+//! and then cut off. Its runs are given up. Their Workflows say so, and none of them starts
+//! elsewhere.
 
 use argosy_api::{names, workflow};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::{
 };
 
 impl World {
-    /// Marks the cluster; one that is marked is cut off.
+    /// Marks the cluster. If it is already marked, cuts it off.
     pub(crate) fn remove(&mut self, cluster: usize) {
         let name = CLUSTERS[cluster];
         if self.servers.removed.contains_key(name) {
@@ -43,7 +44,7 @@ impl World {
         self.keep_cut_off();
     }
 
-    /// Whoever begins to remove a cluster goes through with it.
+    /// Completes every removal that has begun.
     pub(crate) fn finish_removals(&mut self) {
         for name in CLUSTERS {
             if self.servers.removed.contains_key(name) {
@@ -52,7 +53,8 @@ impl World {
         }
     }
 
-    /// No link that is mended gives an agent its rights back.
+    /// Cuts removed clusters off again after a link was restored: their agents do not get their
+    /// rights back.
     pub(crate) fn keep_cut_off(&mut self) {
         for (number, name) in CLUSTERS.iter().enumerate() {
             if self.servers.removed.get(name) != Some(&true) {
@@ -68,15 +70,18 @@ impl World {
     }
 }
 
-/// Whether the Workflow is claimed for a cluster that was removed, or asks for one.
+/// True if the Workflow is claimed for a removed cluster, or is unclaimed and asks for one.
 pub(crate) fn concerns(servers: &Servers, object: &Value) -> bool {
-    let labels = [names::CLUSTER_LABEL, names::KUBESTELLAR_CLUSTER_LABEL];
-    labels
-        .iter()
-        .any(|key| servers.removed.contains_key(label(object, key)))
+    let key = if is_ours(object) {
+        names::CLUSTER_LABEL
+    } else {
+        names::KUBESTELLAR_CLUSTER_LABEL
+    };
+    servers.removed.contains_key(label(object, key))
 }
 
-/// What is given up has its end, or says that its cluster was removed; there it is left alone.
+/// A Workflow that was given up has its end or says that its cluster was removed. A run that goes
+/// on is left alone on that cluster.
 pub(crate) fn check_given_up(servers: &Servers, object: &Value) {
     let is_removed = servers.removed.contains_key(label(object, names::CLUSTER_LABEL));
     if !is_removed || !is_ours(object) || workflow::is_final(phase(object)) {
@@ -115,7 +120,7 @@ pub(crate) fn served(servers: &Servers) -> impl Iterator<Item = &ApiServer> {
     clusters.filter_map(|(name, wec)| (!servers.removed.contains_key(name)).then_some(wec))
 }
 
-/// Nothing waits for an agent that cannot come.
+/// No ManifestWork is left in the mailbox of a removed cluster, whose agent cannot release it.
 pub(crate) fn check_mailboxes(servers: &Servers) {
     for work in servers.its.list(Kind::Work) {
         assert!(

@@ -1,9 +1,12 @@
-//! The API servers of the fleet, and what each write on them means for the promises.
+//! The API servers of the fleet, and the effect of each write on the promises.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use argosy_api::names;
-use argosy_core::admission::Admission;
+use argosy_core::hub::admission::Admission;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -17,7 +20,7 @@ pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
 
 pub(crate) const POLICIES: [&str; 5] = ["cluster1", "cluster2", "any", "spare", "every"];
 
-/// The grace period of the policy `spare`, and how long a lease lasts.
+/// The grace period of the policy `spare`, and the duration of a Lease.
 pub(crate) const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
 pub(crate) const LEASE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -25,16 +28,19 @@ pub(crate) struct Servers {
     pub(crate) wds: ApiServer,
     pub(crate) its: ApiServer,
     pub(crate) wecs: Vec<ApiServer>,
-    /// What tells a cluster from another one of its name.
+    /// Identifies a cluster among several of the same name.
     pub(crate) cluster_ids: Vec<String>,
     pub(crate) now: Timestamp,
-    /// Webhook and admission policies stand in front of the WDS.
+    /// Webhook and admission policies protect the WDS.
     pub(crate) is_guarded: bool,
     pub(crate) is_webhook_down: bool,
-    /// What webhook and policies know; the latest that the controller has published, or an older one.
+    /// API servers that answer with errors; `Wec` with its number.
+    pub(crate) ailing: BTreeSet<(Space, usize)>,
+    /// The state that webhook and policies use: the latest that the controller has published, or an
+    /// older one.
     pub(crate) admission: Arc<Admission>,
     pub(crate) ledger: Ledger,
-    /// Clusters that are marked as removed, and whether their agents have lost their rights.
+    /// Clusters that are marked as removed, and true if their agents have lost their rights.
     pub(crate) removed: BTreeMap<&'static str, bool>,
 }
 
@@ -52,7 +58,7 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The policy of a name selects Workflows whose label has that value.
+/// A policy with this name. It selects Workflows whose label has the same value.
 pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
     let annotations = match name {
         "spare" => json!({
@@ -75,7 +81,7 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
     })
 }
 
-/// The clusters that a policy means by its name.
+/// The clusters that a policy selects, by its name.
 pub(crate) fn clusters_of(policy: &str) -> Value {
     if ["any", "spare", "every"].contains(&policy) {
         json!({})
@@ -84,7 +90,7 @@ pub(crate) fn clusters_of(policy: &str) -> Value {
     }
 }
 
-/// Whether the policy of this name selects its Workflows for a cluster, as long as nobody changes it.
+/// True if the unchanged policy of this name selects this cluster for its Workflows.
 pub(crate) fn selects(policy: &str, cluster: &str) -> bool {
     POLICIES.contains(&policy) && (clusters_of(policy) == json!({}) || policy == cluster)
 }
@@ -120,6 +126,7 @@ impl Servers {
             now,
             is_guarded,
             is_webhook_down: false,
+            ailing: BTreeSet::new(),
             admission: Arc::default(),
             ledger: Ledger::default(),
             removed: BTreeMap::new(),
@@ -142,6 +149,23 @@ impl Servers {
         }
     }
 
+    /// Makes the ITS or a cluster answer with errors from now on, or ends that.
+    pub(crate) fn ail(&mut self, which: usize) {
+        let place = match which % (CLUSTERS.len() + 1) {
+            0 => (Space::Its, 0),
+            number => (Space::Wec, number - 1),
+        };
+        if !self.ailing.remove(&place) {
+            self.ailing.insert(place);
+        }
+    }
+
+    /// True if a space answers process `number` with errors.
+    pub(crate) fn ails(&self, space: Space, number: usize) -> bool {
+        let number = if space == Space::Wec { number } else { 0 };
+        self.ailing.contains(&(space, number))
+    }
+
     /// Checks every version that any Workflow has had since the last check.
     pub(crate) fn check(&mut self) {
         self.ledger.read_wds(&self.wds, self.is_guarded);
@@ -150,7 +174,7 @@ impl Servers {
         }
     }
 
-    /// The agent of a cluster says which one it is, and that it is alive.
+    /// Publishes the identity of a cluster and renews its Lease, as its agent does.
     pub(crate) fn renew_lease(&mut self, cluster: &'static str, now: Timestamp) {
         self.ledger.renewed.insert(cluster, self.now);
         let number = CLUSTERS.iter().position(|name| *name == cluster);

@@ -1,29 +1,33 @@
-//! How scripts are drawn.
+//! The random generation of scripts.
 
 use proptest::prelude::*;
 
 use crate::{
     actor::Fault,
-    script::{CopyStep, Draft, Forgery, PolicyStep, Space, Step, Tamper, UserStep},
+    script::{CopyStep, Draft, Forgery, Lie, PolicyStep, Space, Step, Tamper, UserStep},
 };
 
-/// What a script may hold besides the common.
+/// The parts of a script besides the common ones.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(crate) struct Theme {
     pub(crate) tampering: bool,
     pub(crate) restoring: bool,
     pub(crate) second_agents: bool,
-    /// Clusters are lost, and Workflows run that may start anew elsewhere.
+    /// Clusters are lost, and some Workflows may rerun elsewhere.
     pub(crate) reruns: bool,
-    /// Clusters are taken out of the fleet.
+    /// Clusters are removed from the fleet.
     pub(crate) removing: bool,
-    /// Other clusters take the names of those that are no more, and mailboxes are lost.
+    /// Clusters are replaced by others of the same name, and mailboxes are lost.
     pub(crate) rebuilding: bool,
     /// Workflows run on every cluster.
     pub(crate) everywhere: bool,
-    /// Users write what only Argosy writes.
+    /// Users write fields that only Argosy writes.
     pub(crate) forging: bool,
+    /// A member writes false statements.
+    pub(crate) lying: bool,
+    /// API servers answer with errors.
+    pub(crate) ailing: bool,
 }
 
 fn who() -> impl Strategy<Value = usize> {
@@ -34,8 +38,15 @@ fn n() -> std::ops::Range<usize> {
     0..16
 }
 
-fn fault() -> impl Strategy<Value = Fault> {
-    prop_oneof![6 => Just(Fault::None), 1 => Just(Fault::Request), 1 => Just(Fault::Answer)]
+/// If a cluster has two agents, no request is late: an agent that sleeps that long has already been
+/// taken for dead.
+fn fault(theme: Theme) -> impl Strategy<Value = Fault> {
+    let late = if theme.second_agents {
+        Fault::Answer
+    } else {
+        Fault::Late
+    };
+    prop_oneof![6 => Just(Fault::None), 1 => Just(Fault::Request), 1 => Just(Fault::Answer), 1 => Just(late)]
 }
 
 fn space() -> impl Strategy<Value = Space> {
@@ -79,6 +90,7 @@ fn forgery() -> impl Strategy<Value = Forgery> {
         Just(Forgery::Held),
         Just(Forgery::Birth),
         Just(Forgery::HeldBirth),
+        Just(Forgery::Labels),
     ]
 }
 
@@ -119,6 +131,17 @@ fn tamper() -> impl Strategy<Value = Tamper> {
     ]
 }
 
+fn lie() -> impl Strategy<Value = Lie> {
+    prop_oneof![
+        Just(Lie::Decoy),
+        Just(Lie::Begun),
+        Just(Lie::Withdrawn),
+        Just(Lie::Gone),
+        Just(Lie::Freed),
+        (0_u64..4, any::<bool>()).prop_map(|(attempt, is_well)| Lie::Ended(attempt, is_well)),
+    ]
+}
+
 fn copy_step(theme: Theme) -> impl Strategy<Value = CopyStep> {
     prop_oneof![
         3 => Just(CopyStep::Create),
@@ -132,26 +155,27 @@ fn policy_step() -> impl Strategy<Value = PolicyStep> {
     prop_oneof![Just(PolicyStep::Toggle), Just(PolicyStep::Turn)]
 }
 
-/// One of the processes does one of its steps.
-fn process_step() -> impl Strategy<Value = Step> {
+/// One step of one of the processes.
+fn process_step(theme: Theme) -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => (who(), n()).prop_map(|(who, watch)| Step::Deliver(who, watch)),
         12 => (who(), n()).prop_map(|(who, choice)| Step::Decide(who, choice)),
-        12 => (who(), n(), fault()).prop_map(|(who, choice, fault)| Step::Execute(who, choice, fault)),
+        12 => (who(), n(), fault(theme)).prop_map(|(who, choice, fault)| Step::Execute(who, choice, fault)),
+        3 => (who(), n()).prop_map(|(who, choice)| Step::Land(who, choice)),
         12 => (who(), n()).prop_map(|(who, choice)| Step::Settle(who, choice)),
         6 => who().prop_map(Step::Flood),
         2 => who().prop_map(Step::Retry),
         2 => who().prop_map(Step::Beat),
         1 => (who(), n()).prop_map(|(who, watch)| Step::Relist(who, watch)),
         1 => who().prop_map(Step::Restart),
-        14 => (who(), fault()).prop_map(|(who, fault)| Step::CatchUp(who, fault)),
+        14 => (who(), fault(theme)).prop_map(|(who, fault)| Step::CatchUp(who, fault)),
         2 => (who(), n()).prop_map(|(who, watch)| Step::Lag(who, watch)),
         2 => (who(), space()).prop_map(|(who, space)| Step::Cut(who, space)),
         1 => (who(), any::<i8>()).prop_map(|(who, minutes)| Step::Skew(who, minutes)),
     ]
 }
 
-/// Argo on either side, users, and what stands in front of the WDS.
+/// Steps of Argo on either side, of users, and of the gate in front of the WDS.
 fn outer_step(theme: Theme) -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => (n(), n()).prop_map(|(cluster, choice)| Step::Argo(cluster, choice)),
@@ -163,12 +187,13 @@ fn outer_step(theme: Theme) -> impl Strategy<Value = Step> {
         1 => Just(Step::Webhook),
         1 => Just(Step::Stale),
         1 => any::<u8>().prop_map(Step::Wait),
+        1 => (0_u8..72).prop_map(Step::Hours),
         1 => (n(), policy_step()).prop_map(|(choice, what)| Step::Policy(choice, what)),
         16 => (n(), user_step(theme)).prop_map(|(workflow, what)| Step::User(workflow, what)),
     ]
 }
 
-/// What only some scripts have.
+/// Steps that only some themes have.
 fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
     let none = || Just(Step::CatchUp(0, Fault::None)).boxed();
     let tampering = (n(), n(), tamper())
@@ -188,6 +213,7 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         .prop_map(|(cluster, minutes)| Step::Lose(cluster, minutes))
         .boxed();
     let remove = n().prop_map(Step::Remove).boxed();
+    let ail = n().prop_map(Step::Ail).boxed();
     let rebuild = prop_oneof![
         2 => n().prop_map(Step::Rebuild),
         1 => n().prop_map(Step::NewMailbox),
@@ -204,6 +230,11 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
     if theme.everywhere {
         return of_run;
     }
+    if theme.lying {
+        return (n(), lie())
+            .prop_map(|(choice, what)| Step::Lie(choice, what))
+            .boxed();
+    }
     prop_oneof![
         1 => if theme.tampering { tampering } else { none() },
         1 => if theme.restoring { restoring } else { none() },
@@ -211,12 +242,13 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
         3 => if theme.reruns { lose } else { none() },
         1 => if theme.removing { remove } else { none() },
         2 => if theme.rebuilding { rebuild } else { none() },
+        2 => if theme.ailing { ail } else { none() },
     ]
     .boxed()
 }
 
 pub(crate) fn scripts(theme: Theme) -> impl Strategy<Value = Vec<Step>> {
-    let rare = if theme.everywhere { 12 } else { 3 };
-    let step = prop_oneof![60 => process_step(), 40 => outer_step(theme), rare => rare_step(theme)];
+    let rare = if theme.everywhere || theme.lying { 12 } else { 3 };
+    let step = prop_oneof![60 => process_step(theme), 40 => outer_step(theme), rare => rare_step(theme)];
     prop::collection::vec(step, 0..300)
 }

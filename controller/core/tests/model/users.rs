@@ -1,4 +1,5 @@
-//! Users at the control cluster, and what their tools write there: `kubectl`, and `argo`, which writes whole objects.
+//! Users at the control cluster, and the writes of their tools: `kubectl`, and `argo`, which writes
+//! whole objects.
 
 use argosy_api::{names, workflow};
 use serde_json::{Value, json};
@@ -48,12 +49,12 @@ fn is_waiting(object: &Value) -> bool {
 }
 
 impl World {
-    /// What a user does; whether it was accepted.
+    /// A user's step. Returns true if it was accepted.
     pub(crate) fn user(&mut self, number: usize, what: UserStep) -> bool {
         self.user_of(&workflow_named(number), number, what)
     }
 
-    /// What a user does to a run of a Workflow that runs on every cluster.
+    /// A user's step on a run of a Workflow that runs on every cluster.
     pub(crate) fn user_of_run(&mut self, choice: usize, what: UserStep) {
         let runs: Vec<Value> = self.workflows().into_iter().filter(is_run).collect();
         if let Some(run) = runs.get(choice % runs.len().max(1)) {
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// What a user does to the Workflow `name`, which is copied under a name after `number`.
+    /// A user's step on the Workflow `name`. A copy gets a name derived from `number`.
     pub(crate) fn user_of(&mut self, name: &str, number: usize, what: UserStep) -> bool {
         let there = self.servers.wds.get(Kind::Workflow, "argo", name).ok();
         match (what, there) {
@@ -74,7 +75,9 @@ impl World {
             }
             (UserStep::Delete, Some(there)) => self.servers.delete_workflow(Writer::User, &there).is_ok(),
             (UserStep::Copy | UserStep::Resubmit, Some(there)) => self.copy(number, &there, what),
-            (UserStep::Forge(forgery), Some(there)) if !is_deleting(&there) => {
+            (UserStep::Forge(forgery), Some(there))
+                if !(is_deleting(&there) || matches!(forgery, Forgery::Labels) && is_claimed(&there)) =>
+            {
                 let forged = forge(&there, forgery);
                 self.servers.update_workflow(Writer::User, &there, forged).is_ok()
             }
@@ -95,8 +98,8 @@ impl World {
         }
     }
 
-    /// Where nothing guards the hold, verbs that `argo` writes into the status have no meaning, and to take both holds off is
-    /// to start it here.
+    /// Without a guard, verbs that `argo` writes into the status have no effect, and a user who
+    /// removes both holds starts the Workflow on the control cluster.
     fn may(&self, there: &Value, what: UserStep) -> bool {
         let is_held = is_claimed(there) && label(there, names::ARGO_COMPLETED_LABEL) == "true";
         self.servers.is_guarded
@@ -121,22 +124,35 @@ impl World {
                 remove(&mut object, "/metadata/labels", key);
             }
         } else if !self.servers.is_guarded {
-            // A copy with the hold and a foreign claim is nobody's; the user takes it off.
+            // A copy with the hold and a foreign claim belongs to nobody, so the user removes the
+            // marks.
             remove(&mut object, "", "status");
             remove(&mut object, "/metadata/labels", names::ARGO_COMPLETED_LABEL);
         }
-        self.servers.create_workflow(object).is_ok()
+        let created = self.servers.create_workflow(object);
+        if let Ok(created) = &created {
+            let ledger = &mut self.servers.ledger;
+            let before = ledger.copied.get(text(there, "/metadata/uid")).cloned();
+            let reporter =
+                Some(label(there, names::CLUSTER_LABEL).to_owned()).filter(|label| !label.is_empty());
+            if let Some(reporter) = reporter.or(before) {
+                let uid = text(created, "/metadata/uid").to_owned();
+                ledger.copied.insert(uid, reporter);
+            }
+        }
+        created.is_ok()
     }
 }
 
-const PLAIN: Draft = Draft {
+/// A Workflow without any special feature.
+pub(crate) const PLAIN: Draft = Draft {
     is_suspended: false,
     is_applied: false,
     waits: false,
     fails: false,
 };
 
-/// What the webhook would write, and more.
+/// The object as the webhook would write it, with forged additions.
 fn born(mut object: Value, forgery: Forgery) -> Value {
     let claim = match forgery {
         Forgery::HeldBirth => json!({ "cluster": "", "attempt": 0, "held": true, "uid": "" }),
@@ -152,12 +168,13 @@ fn born(mut object: Value, forgery: Forgery) -> Value {
     object
 }
 
-/// The object with what only Argosy writes.
+/// The object with fields that only Argosy writes.
 fn forge(there: &Value, forgery: Forgery) -> Value {
     let mut object = there.clone();
     let uid = text(there, "/metadata/uid");
     let claim = match forgery {
         Forgery::Held | Forgery::Birth | Forgery::HeldBirth => return born(object, Forgery::HeldBirth),
+        Forgery::Labels => return labeled(object),
         Forgery::Begun => json!({ "started": true }),
         Forgery::Retry => json!({ "retry": true }),
     };
@@ -170,7 +187,16 @@ fn forge(there: &Value, forgery: Forgery) -> Value {
     object
 }
 
-/// The object as the user's tool writes it, or `None` where it has nothing to do.
+/// The object with the labels and annotations that identify runs on clusters.
+fn labeled(mut object: Value) -> Value {
+    object["metadata"]["labels"][names::CLUSTER_LABEL] = json!("cluster2");
+    object["metadata"]["labels"][names::ORIGIN_UID_LABEL] = json!("wds-6");
+    object["metadata"]["annotations"][names::ATTEMPT_ANNOTATION] = json!("7");
+    object["metadata"]["finalizers"] = json!([names::CONTROLLER_FINALIZER]);
+    object
+}
+
+/// The object as the user's tool writes it. `None` if the tool has nothing to do.
 fn change(there: &Value, what: UserStep) -> Option<Value> {
     let mut object = there.clone();
     let ended = workflow::is_final(phase(there));
@@ -224,7 +250,7 @@ fn resume_step(object: &mut Value) {
     object["status"]["nodes"]["w"]["finishedAt"] = json!("2026-11-21T10:00:00Z");
 }
 
-/// As `FormulateRetryWorkflow` leaves it.
+/// The state that Argo's `FormulateRetryWorkflow` produces.
 fn retry(object: &mut Value) {
     for key in [names::ARGO_COMPLETED_LABEL, names::ARGO_ARCHIVING_LABEL] {
         remove(object, "/metadata/labels", key);

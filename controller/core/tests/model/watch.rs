@@ -1,4 +1,4 @@
-//! A watch of a process: a list first, then events in order, each as late as the script wants.
+//! A watch of a process: first a list, then events in order, each delayed as the script wants.
 
 use argosy_core::{Change, Failure, Reconcile};
 use serde::de::DeserializeOwned;
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::{api_server::Kind, script::Space, servers::Servers};
 
-/// A watch: where it looks, and what its changes mean.
+/// A watch: the space and kind that it reads, and the input that each change becomes.
 pub(crate) struct Watch<R: Reconcile> {
     pub(crate) kind: Kind,
     pub(crate) space: Space,
     pub(crate) selects: fn(&Value, usize) -> bool,
     pub(crate) input: fn(Change<Value>) -> R::Input,
     pub(crate) cursor: usize,
-    /// The next thing to arrive is a list that is still to be taken.
+    /// The next thing to arrive is a list that has not been taken yet.
     pub(crate) is_lost: bool,
     /// Nothing arrives while the process catches up.
     pub(crate) is_lagging: bool,
-    /// A list that was taken and has not arrived.
+    /// A list that was taken but has not arrived.
     pub(crate) list: Option<Vec<Value>>,
 }
 
@@ -75,7 +75,7 @@ impl<R: Reconcile> Watch<R> {
     }
 }
 
-/// A change of objects of a kind.
+/// Decodes a change of objects of a kind.
 pub(crate) fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
     let read = |object: Value| serde_json::from_value(object).expect("an object of the model decodes");
     match change {
@@ -85,12 +85,12 @@ pub(crate) fn typed<K: DeserializeOwned>(change: Change<Value>) -> Change<K> {
     }
 }
 
-/// The change that an object of the model's answer is.
+/// The change that corresponds to an object in the model's answer.
 pub(crate) fn apply<K: DeserializeOwned>(object: Value) -> Change<K> {
     typed(Change::Apply(Box::new(object)))
 }
 
-/// What is not there is no failure.
+/// Turns a missing object into `None`.
 pub(crate) fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match result {
         Ok(answer) => Ok(Some(answer)),

@@ -1,9 +1,13 @@
-//! The whole fleet: servers and processes, step by step, and how it comes to rest.
+//! The whole fleet: servers and processes, step by step, until it comes to rest.
 
 use std::sync::Arc;
 
 use argosy_api::names;
-use argosy_core::{OriginUid, agent::Agent, hub::Hub};
+use argosy_core::{
+    OriginUid,
+    agent::workflows::RunIndex,
+    hub::workflows::{HubAction, WorkflowIndex},
+};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -17,13 +21,13 @@ use crate::{
 
 pub(crate) struct World {
     pub(crate) servers: Servers,
-    pub(crate) hub: Actor<Hub>,
-    pub(crate) agents: Vec<Actor<Agent>>,
+    pub(crate) hub: Actor<WorkflowIndex>,
+    pub(crate) agents: Vec<Actor<RunIndex>>,
     /// A second agent for the same cluster, which may have slept.
-    pub(crate) seconds: Vec<Option<Actor<Agent>>>,
-    /// The webhook gets no newer knowledge.
+    pub(crate) seconds: Vec<Option<Actor<RunIndex>>>,
+    /// The webhook does not receive updates.
     is_stale: bool,
-    /// How many events of each WEC, and of the ITS, were looked at.
+    /// The number of events of each WEC, and of the ITS, that were inspected.
     seen: [[usize; 2]; CLUSTERS.len()],
 }
 
@@ -33,7 +37,12 @@ fn is_withdrawn(work: &Value) -> bool {
     conditions.any(|one| one["type"] == "Withdrawn" && one["status"] == "True")
 }
 
-/// Calls a method of the process `who`, whatever its type; of none, the default is the answer.
+/// Timers that fire within this time must fire before the fleet counts as settled. It covers late
+/// requests, but not the loss of a cluster.
+const SHORTLY: SignedDuration = SignedDuration::from_secs(75);
+
+/// Calls a method of the process `who`, whatever its type. Returns the default if there is no such
+/// process.
 macro_rules! on {
     ($world:expr, $who:expr, $actor:ident => $call:expr) => {
         match $who % (2 * CLUSTERS.len() + 1) {
@@ -68,7 +77,7 @@ impl World {
             seen: [[0; 2]; CLUSTERS.len()],
         };
         if is_guarded {
-            // The webhook is registered when the controller has listed everything.
+            // The webhook is registered after the controller has listed everything.
             world.hub.catch_up(Fault::None, &mut world.servers);
             world.publish();
         }
@@ -88,6 +97,7 @@ impl World {
             Step::Execute(who, choice, fault) => {
                 on!(self, who, actor => actor.execute(choice, fault, &mut self.servers));
             }
+            Step::Land(who, choice) => on!(self, who, actor => actor.land(choice, &mut self.servers)),
             Step::Settle(who, choice) => {
                 on!(self, who, actor => actor.settle(choice, &self.servers));
             }
@@ -106,7 +116,7 @@ impl World {
             Step::Skew(who, minutes) => {
                 let skew = SignedDuration::from_mins(i64::from(minutes));
                 on!(self, who, actor => actor.skew = skew);
-                // A process goes by a clock that cannot be set while it lives.
+                // A process uses a clock that cannot be set while the process lives.
                 on!(self, who, actor => actor.restart(&self.servers));
             }
             Step::Lose(cluster, minutes) => {
@@ -114,10 +124,12 @@ impl World {
                 if agent.reaches(Space::Its) {
                     agent.cut(Space::Its);
                 }
-                self.servers.now += SignedDuration::from_mins(i64::from(minutes));
+                self.pass(SignedDuration::from_mins(i64::from(minutes)));
             }
+            Step::Hours(hours) => self.hours(i64::from(hours)),
+            Step::Ail(which) => self.servers.ail(which),
             Step::Remove(cluster) => self.remove(cluster % CLUSTERS.len()),
-            Step::Wait(minutes) => self.servers.now += SignedDuration::from_mins(i64::from(minutes)),
+            Step::Wait(minutes) => self.pass(SignedDuration::from_mins(i64::from(minutes))),
             Step::Argo(cluster, choice) => {
                 self.argo(cluster % CLUSTERS.len(), choice);
             }
@@ -135,6 +147,7 @@ impl World {
             Step::CollectGarbage => self.collect_garbage(),
             Step::Tamper(cluster, choice, what) => self.tamper(cluster % CLUSTERS.len(), choice, what),
             Step::Copy(cluster, choice, what) => self.copy_run(cluster % CLUSTERS.len(), choice, what),
+            Step::Lie(choice, what) => self.lie(choice, what),
             Step::Rebuild(cluster) => self.rebuild(cluster % CLUSTERS.len()),
             Step::NewMailbox(cluster) => self.make_mailbox_anew(cluster % CLUSTERS.len()),
             Step::Backup(space) => self.back_up(space),
@@ -149,19 +162,34 @@ impl World {
         }
         self.servers.check();
         self.keep_cut_off();
+        // Not promised: a ManifestWork from a terminated controller may land only after its
+        // successor has sent the same one, the run has ended, and everything is gone again. It
+        // starts nothing.
+        let Servers { wds, its, .. } = &self.servers;
+        self.hub.drop_orphans(|action| match action {
+            HubAction::CreateWork { cluster, work } => {
+                let name = work.metadata.name.as_deref().unwrap_or_default();
+                its.get(Kind::Work, cluster.as_str(), name).is_ok()
+            }
+            HubAction::CreateRun { run, .. } => {
+                let name = run.metadata.name.as_deref().unwrap_or_default();
+                wds.get(Kind::Workflow, "argo", name).is_ok()
+            }
+            _ => false,
+        });
         for cluster in 0..CLUSTERS.len() {
             self.wake_sleepers(cluster);
         }
     }
 
-    /// The webhook and the policies learn what the controller knows.
+    /// Publishes the controller's state to the webhook and the policies.
     fn publish(&mut self) {
         if self.hub.index.is_synced() {
             self.servers.admission = Arc::clone(self.hub.index.admission());
         }
     }
 
-    /// An agent that reaches both its spaces renews its Lease.
+    /// Renews the Lease of an agent that reaches both its spaces.
     fn beat(&mut self, who: Who) {
         let number = who % (2 * CLUSTERS.len() + 1);
         let Some(cluster) = number.checked_sub(1).map(|number| number % CLUSTERS.len()) else {
@@ -185,8 +213,9 @@ impl World {
         };
     }
 
-    /// What no two agents can agree upon: that an object came, ran and went, or was never to come, while one of them
-    /// slept between its own decision and its request. Whoever sleeps so long is taken for dead before, as the chart sees to.
+    /// Excludes a case on which two agents cannot agree: an object came, ran and went, or was
+    /// withdrawn, while one agent slept between its decision and its request. An agent that sleeps
+    /// that long is taken for dead first; the chart ensures that.
     fn wake_sleepers(&mut self, cluster: usize) {
         let seen = [self.servers.wecs[cluster].log.len(), self.servers.its.log.len()];
         if self.seconds[cluster].is_some() {
@@ -208,7 +237,7 @@ impl World {
                 if event.is_deletion {
                     self.wake(cluster, from, &object, is_deleting);
                 } else if is_withdrawn(&object) && self.seconds[cluster].is_some() {
-                    // The other may have a creation under way, or not know whether it had.
+                    // The other agent may have a creation under way, or not know if it had one.
                     self.seconds[cluster] = None;
                     self.agents[cluster].restart(&self.servers);
                 }
@@ -217,7 +246,8 @@ impl World {
         self.seen[cluster] = seen;
     }
 
-    /// Ends the second agent, or restarts the first, if it has not heard of the first version of `object` that `tells`.
+    /// Ends the second agent, or restarts the first, if it has not received the first version of
+    /// `object` for which `tells` is true.
     fn wake(
         &mut self,
         cluster: usize,
@@ -232,7 +262,7 @@ impl World {
             .position(|one| text(&one.object, "/metadata/uid") == uid && tells(&one.object));
         let origin: OriginUid = label(object, names::ORIGIN_UID_LABEL).into();
         let sleeps =
-            |agent: &Actor<Agent>| first.is_some_and(|event| agent.is_before(&origin, kind, space, event));
+            |agent: &Actor<RunIndex>| first.is_some_and(|event| agent.is_before(&origin, kind, space, event));
         if self.seconds[cluster].as_ref().is_some_and(sleeps) {
             self.seconds[cluster] = None;
         }
@@ -241,7 +271,7 @@ impl World {
         }
     }
 
-    /// Everything that goes wrong ends: links are mended, watches are as fast as they can be, the webhook answers.
+    /// Ends all faults: links are restored, watches are as fast as possible, the webhook answers.
     pub(crate) fn mend(&mut self) {
         for who in 0..=2 * CLUSTERS.len() {
             on!(self, who, actor => actor.lag_no_more());
@@ -250,43 +280,85 @@ impl World {
                 on!(self, who, actor => actor.restart(&self.servers));
             }
         }
+        for cluster in 0..CLUSTERS.len() {
+            // The slower of two agents may report an older state and be ended before it reports the
+            // current one.
+            if self.seconds[cluster].take().is_some() {
+                self.agents[cluster].restart(&self.servers);
+            }
+        }
         self.is_stale = false;
         self.servers.is_webhook_down = false;
         self.restore_policies();
     }
 
-    /// How much has been written, anywhere.
+    /// A round without faults, `time` after the last one.
+    pub(crate) fn round(&mut self, time: SignedDuration) {
+        self.pass(time);
+        for who in 0..=2 * CLUSTERS.len() {
+            self.beat(who);
+            on!(self, who, actor => actor.retry());
+            on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
+            self.after_step();
+        }
+        for cluster in 0..CLUSTERS.len() {
+            self.argo(cluster, 0);
+        }
+        for choice in 0..self.workflows().len() {
+            self.local_argo(choice, 0);
+        }
+        self.collect_garbage();
+        self.after_step();
+    }
+
+    /// Lets time pass. Every request that is on its way for too long lands.
+    fn pass(&mut self, time: SignedDuration) {
+        let now = self.servers.now + time;
+        for who in 0..=2 * CLUSTERS.len() {
+            on!(self, who, actor => actor.land_before(now, &mut self.servers));
+        }
+        self.servers.now = now;
+    }
+
+    /// Lets hours pass. No watch is that late.
+    fn hours(&mut self, hours: i64) {
+        self.pass(SignedDuration::from_mins(1));
+        for who in 0..=2 * CLUSTERS.len() {
+            on!(self, who, actor => actor.lag_no_more());
+            on!(self, who, actor => actor.flood(&self.servers));
+        }
+        self.wait(hours);
+    }
+
+    /// True if a process waits until earlier requests cannot land any more.
+    fn waits_shortly(&self) -> bool {
+        let end = self.servers.now + SHORTLY;
+        let agents = self.agents.iter().chain(self.seconds.iter().flatten());
+        self.hub.waits(end + self.hub.skew) || agents.into_iter().any(|agent| agent.waits(end + agent.skew))
+    }
+
+    /// The number of writes on all servers.
     fn written(&self) -> usize {
         let Servers { wds, its, wecs, .. } = &self.servers;
         let servers = wecs.iter().chain([wds, its]);
         servers.map(|server| server.log.len()).sum()
     }
 
-    /// Runs everything, without faults, until nothing is written any more.
+    /// Runs everything without faults until nothing is written any more.
     pub(crate) fn settle(&mut self) {
         self.mend();
+        self.servers.ailing.clear();
         self.finish_removals();
         let mut quiet = 0;
         for round in 0..300 {
             let before = self.written();
-            // Some heartbeats, and no more, so that there is rest.
-            self.servers.now += SignedDuration::from_secs(i64::from(round < 3));
-            for who in 0..=2 * CLUSTERS.len() {
-                self.beat(who);
-                on!(self, who, actor => actor.retry());
-                on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
-                self.after_step();
-            }
-            for cluster in 0..CLUSTERS.len() {
-                self.argo(cluster, 0);
-            }
-            for choice in 0..self.workflows().len() {
-                self.local_argo(choice, 0);
-            }
-            self.collect_garbage();
-            self.after_step();
+            // A few heartbeats and no more, so that the fleet can come to rest.
+            self.round(SignedDuration::from_secs(i64::from(round < 3)));
             quiet = if self.written() == before { quiet + 1 } else { 0 };
-            if quiet == 2 {
+            if quiet == 2 && self.waits_shortly() {
+                self.pass(SignedDuration::from_secs(20));
+                quiet = 0;
+            } else if quiet == 2 {
                 return;
             }
         }
@@ -294,7 +366,7 @@ impl World {
     }
 
     pub(crate) fn wait(&mut self, hours: i64) {
-        self.servers.now += SignedDuration::from_hours(hours);
+        self.pass(SignedDuration::from_hours(hours));
     }
 
     pub(crate) fn workflows(&self) -> Vec<Value> {

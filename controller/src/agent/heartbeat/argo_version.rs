@@ -1,15 +1,16 @@
-//! Which version of Argo Workflows a cluster runs. Argo tells it nowhere in its API: neither its CRDs nor its objects name it. So it
-//! is read from the Deployment of its workflow-controller, which the agent may read by name.
+//! The version of Argo Workflows in a cluster. Argo's API does not expose it, neither in its CRDs
+//! nor in its objects. So it is read from the Deployment of the workflow-controller, which the
+//! agent may read by name.
 
 use argosy_api::names;
-use argosy_core::{Failure, facts::deployed_version};
+use argosy_core::{Failure, model::cluster_info::deployed_version};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
 
-use crate::outcome::{call, found};
+use crate::runtime::requests::{call, found};
 
-/// The version, or `None` where no Deployment of a usual name is in `namespace` or it may not be read. While the API server does not
-/// answer, what was `known`.
+/// Returns the version, or `None` if `namespace` has no Deployment with a usual name or the agent
+/// may not read it. While the API server does not respond, it returns `known`.
 pub(super) async fn read(wec: &Client, namespace: &str, known: Option<String>) -> Option<String> {
     let api: Api<Deployment> = Api::namespaced(wec.clone(), namespace);
     for name in names::ARGO_DEPLOYMENTS {
@@ -17,9 +18,9 @@ pub(super) async fn read(wec: &Client, namespace: &str, known: Option<String>) -
             Ok(Some(deployment)) => return deployed_version(&deployment),
             Ok(None) => {}
             Err(Failure::Unreachable(_)) => return known,
-            // The chart of an earlier release gives no right to it.
+            // The chart of an earlier release grants no right to it.
             Err(failure) => {
-                tracing::debug!(name, error = %failure, "cannot see which version of Argo runs here");
+                tracing::debug!(name, error = %failure, "cannot read the version of Argo on this cluster");
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Reads what the hub is told about the cluster itself, and finds out whether OCM's registration agent tells it already.
+//! Reads the facts about the cluster itself, and finds out if OCM's registration agent reports them
+//! already.
 //!
-//! What the facts amount to is decided in `argosy_core::facts`.
+//! Not here: the representation of the facts on the ManagedCluster
+//! (`argosy_core::model::cluster_info`).
 
 use argosy_core::{
     Failure,
-    facts::{Facts, NodeResources},
+    model::cluster_info::{Facts, NodeResources},
 };
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
@@ -15,25 +17,26 @@ use serde_json::json;
 
 use argosy_api::names;
 
-use crate::{
-    outcome::{self, call},
-    tolerant::Tolerant,
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{self, call},
 };
 
-/// Nodes of one answer.
+/// Page size of a list of nodes.
 const PAGE: u32 = 500;
-/// The namespace that every cluster has and nobody makes anew.
+/// The namespace that every cluster has and that is never created again.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// Who tells the hub about a cluster.
+/// The agent that reports a cluster's facts to the hub.
 pub(super) enum Teller {
-    /// OCM's registration agent: it brings the kind ClusterClaim, whose objects it shows on the ManagedCluster.
+    /// OCM's registration agent. Its installation brings the kind ClusterClaim, whose objects it
+    /// shows on the ManagedCluster.
     Ocm,
-    /// This agent, and what it tells.
+    /// This agent, with these facts.
     Us(Facts),
 }
 
-/// Finds out who tells the hub about the cluster, and what there is to tell.
+/// Finds out which agent reports about the cluster, and reads the facts.
 pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
     if serves_claims(wec).await? {
         return Ok(Teller::Ocm);
@@ -44,21 +47,22 @@ pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
     Ok(Teller::Us(Facts { version, id, nodes }))
 }
 
-/// What tells the cluster from every other one, if it may be read.
+/// Returns the ID that distinguishes the cluster from all others, if the agent may read it.
 pub(super) async fn cluster_id(wec: &Client) -> Result<Option<String>, Failure> {
-    let namespaces: Api<Tolerant<Namespace>> = Api::all(wec.clone());
-    let system = allowed(outcome::read(namespaces.get(SYSTEM_NAMESPACE)).await)?;
+    let namespaces: Api<Lenient<Namespace>> = Api::all(wec.clone());
+    let system = allowed(requests::read(namespaces.get(SYSTEM_NAMESPACE)).await)?;
     Ok(system.and_then(|namespace| namespace.metadata.uid))
 }
 
-/// `None` where the agent lacks the right, as with the chart of an earlier release: the rest is told.
+/// Returns `None` if the agent lacks the right, as with the chart of an earlier release; the other
+/// facts are still reported.
 fn allowed<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(Failure::Refused(why)) => {
             tracing::warn!(
                 error = why,
-                "a part of what the hub is told about this cluster may not be read"
+                "the agent is not allowed to read a part of the facts about this cluster"
             );
             Ok(None)
         }
@@ -75,27 +79,21 @@ pub(super) async fn serves_claims(wec: &Client) -> Result<bool, Failure> {
     }
 }
 
-/// From the API server's cache, as this is asked again and again.
+/// Sums the resources of all nodes. Reads them from the API server's cache, because this is
+/// repeated.
 async fn nodes(wec: &Client) -> Result<NodeResources, Failure> {
-    let api: Api<Tolerant<Node>> = Api::all(wec.clone());
+    let api: Api<Lenient<Node>> = Api::all(wec.clone());
     let mut total = NodeResources::default();
-    let mut params = ListParams::default()
+    let params = ListParams::default()
         .limit(PAGE)
         .matching(VersionMatch::NotOlderThan)
         .at("0");
-    loop {
-        let page = call(api.list(&params)).await?;
-        page.items
-            .into_iter()
-            .for_each(|node| total.add(&node.into_object()));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),
-            None => return Ok(total),
-        }
-    }
+    requests::each(&api, params, |node: Node| total.add(&node)).await?;
+    Ok(total)
 }
 
-/// Makes OCM's registration agent show the claim on the ManagedCluster, or take it off where the value is empty.
+/// Makes OCM's registration agent show the claim on the ManagedCluster, or remove it if the value
+/// is empty.
 pub(super) async fn claim_by_ocm(wec: &Client, name: &str, value: &str) -> Result<(), Failure> {
     let kind = claims_kind();
     let api: Api<DynamicObject> = Api::all_with(wec.clone(), &kind);

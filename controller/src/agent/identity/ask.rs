@@ -1,7 +1,9 @@
-//! Asking the hub for a certificate: a CertificateSigningRequest, and waiting until it is decided and signed.
+//! Requests a certificate from the hub: creates a CertificateSigningRequest and waits until it is
+//! decided and signed.
 //!
-//! The account that asks may create requests, and read those of which it knows the name. So it reads its own again and again: the name is not
-//! known before, and a right to watch without a name is one to watch all (RBAC).
+//! The requesting account may create requests, and read those whose name it knows. So it polls its
+//! own request: the name is not known in advance, and in RBAC a right to watch without a name is a
+//! right to watch all.
 
 use std::time::Duration;
 
@@ -13,42 +15,43 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep};
 
-use crate::outcome::{call, creating};
+use crate::runtime::requests::{call, creating};
 
-/// Between two looks at the request: most are signed within a second, others when somebody comes.
+/// Polling delays: most requests are signed within a second, the others when somebody approves
+/// them.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How often it is said that the agent waits.
+/// Interval between log lines while the agent waits.
 const SAY_EVERY: Duration = Duration::from_secs(20);
 
-/// How long one request is waited for, before it is asked with another credential.
+/// Time that one request is waited for before another credential is tried.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// What was issued.
+/// An issued certificate.
 pub(super) struct Issued {
     /// PEM.
     pub(super) certificate: String,
     pub(super) requested_at: Timestamp,
 }
 
-/// Why there is no certificate.
+/// Reason that there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
-    /// A new request may be answered otherwise, this one is not any more.
+    /// This request is final; a new one may succeed.
     #[error("the hub has refused CertificateSigningRequest {name}: {message}")]
     Denied { name: String, message: String },
-    /// Asking again goes on with the same request.
+    /// Another attempt continues with the same request.
     #[error(
         "CertificateSigningRequest {name} is neither approved nor denied, or not signed; see `kubectl get csr {name}` on the hub"
     )]
     Pending { name: String },
-    #[error("cannot ask the hub: {0}")]
+    #[error("cannot request a certificate from the hub: {0}")]
     Unanswered(String),
 }
 
 impl Problem {
-    /// In one word: a label of metrics.
+    /// The label value of metrics.
     pub(super) fn outcome(&self) -> &'static str {
         match self {
             Self::Denied { .. } => "denied",
@@ -63,7 +66,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// Sends the request, unless it was sent before, and waits for the certificate.
+/// Creates the request, unless it exists already, and waits for the certificate.
 pub(super) async fn certificate(
     client: &Client,
     request: &CertificateSigningRequest,
@@ -105,7 +108,7 @@ fn looks() -> backon::ExponentialBackoff {
         .build()
 }
 
-/// What the request came to, if it has.
+/// Returns the result of the request, if it is decided.
 fn end(request: &CertificateSigningRequest) -> Option<Result<Issued, Problem>> {
     let status = request.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();

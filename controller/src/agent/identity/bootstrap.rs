@@ -1,7 +1,7 @@
-//! The kubeconfig of the bootstrap account: a file that somebody may replace by one with a new token.
+//! The kubeconfig of the bootstrap account: a file that may be replaced by one with a new token.
 //!
-//! Kubelets bring a changed Secret to its pods a minute later or more, so the file is looked at while the agent waits. Not here: what
-//! is asked with it.
+//! A kubelet updates the Secret of a pod a minute after its change or later, so the file is polled
+//! while the agent waits. Not here: the requests that use it.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -11,35 +11,36 @@ use serde_json::Value;
 use tokio::time::{interval, timeout};
 
 use super::held::hub_of;
-use crate::client;
+use crate::runtime::client;
 
-/// How often the file is looked at.
+/// Polling interval of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The file, if there is one.
+/// The file, if one is configured.
 pub(super) struct Bootstrap {
     path: Option<PathBuf>,
-    /// What stood in it when it was last connected with, or found to be another.
+    /// Its content when it was last used or found changed.
     known: Option<String>,
 }
 
 impl Bootstrap {
-    /// The file `path`, which was not looked at yet.
+    /// Creates the state for the file `path`, without reading it.
     pub(super) fn at(path: Option<PathBuf>) -> Self {
         Self { path, known: None }
     }
 
-    /// The hub that it leads to, and what stands in it. An error if there is none, or it leads nowhere.
+    /// Returns the hub of the kubeconfig, and the kubeconfig. Fails if there is none, or if it
+    /// names no API server.
     pub(super) fn read(&self) -> anyhow::Result<(Value, Kubeconfig)> {
         let path = self.path.as_ref();
         let path = path.context("there is no --bootstrap-kubeconfig")?;
         let kubeconfig = Kubeconfig::read_from(path)?;
-        let hub = hub_of(&kubeconfig)
-            .ok_or_else(|| anyhow::anyhow!("{} leads to no API server", path.display()))?;
+        let hub =
+            hub_of(&kubeconfig).ok_or_else(|| anyhow::anyhow!("{} names no API server", path.display()))?;
         Ok((hub, kubeconfig))
     }
 
-    /// A client of the bootstrap account, and the hub that it leads to.
+    /// Returns a client of the bootstrap account, and the hub that it connects to.
     pub(super) async fn connect(&mut self) -> anyhow::Result<(Client, Value)> {
         self.known = self.text();
         let (hub, kubeconfig) = self.read()?;
@@ -47,8 +48,8 @@ impl Bootstrap {
         Ok((client, hub))
     }
 
-    /// Waits until there is another file than was known, `limit` at the longest; whether there is. Of each file once, so that whoever
-    /// fails before it is used waits, too.
+    /// Waits at most `limit` until the file has changed, and returns true if it has. Each change is
+    /// reported once, so a caller that fails before it uses the file waits, too.
     pub(super) async fn is_replaced_within(&mut self, limit: Duration) -> bool {
         let replaced = async {
             let mut looks = interval(LOOK_EVERY);
@@ -76,7 +77,8 @@ impl Bootstrap {
 mod tests {
     use super::*;
 
-    /// A file of that name that was connected with, so far as that goes: it leads nowhere.
+    /// Writes a file of that name and tries to connect with it, which fails, because it names no
+    /// server.
     async fn used(name: &str) -> (Bootstrap, PathBuf) {
         let path = std::env::temp_dir().join(format!("argosy-{}-{name}", std::process::id()));
         fs::write(&path, "clusters: []").unwrap();
@@ -91,7 +93,7 @@ mod tests {
         let replace = async { fs::write(&path, "clusters: [] # a new token").unwrap() };
         let waiting = bootstrap.is_replaced_within(Duration::from_mins(1));
         assert!(tokio::join!(waiting, replace).0);
-        // It is news once, whether it is used or not.
+        // The change is reported once, used or not.
         assert!(!bootstrap.is_replaced_within(LOOK_EVERY / 20).await);
         fs::remove_file(path).unwrap();
     }

@@ -1,7 +1,7 @@
-//! What the agent's Secret holds: its certificate with everything that is needed to use it, and the key of the request that is under
-//! way, so that a restart goes on with that and does not begin another.
+//! The content of the agent's Secret: its certificate with everything that is needed to use it, and
+//! the key of the pending request, so that a restarted agent continues that request.
 //!
-//! Pure. Whoever may read the Secret is the agent.
+//! Pure. Anyone who may read the Secret can act as the agent.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use crate::{kubeconfig::from_secret, x509::Certificate};
+use crate::runtime::{kubeconfig::from_secret, x509::Certificate};
 
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -21,7 +21,7 @@ const CLUSTER: &str = "cluster-name";
 const REQUESTED_AT: &str = "requested-at";
 const ANSWERED: &str = "answered-wish";
 
-/// A certificate and what belongs to it. Has no `Debug`, because it holds a key.
+/// A certificate with its key and data. It has no `Debug`, because it contains a key.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Held {
     /// Name of the ManagedCluster.
@@ -30,11 +30,11 @@ pub(super) struct Held {
     pub(super) certificate: String,
     /// PEM.
     pub(super) key: String,
-    /// Leads to the ITS with both; YAML.
+    /// Kubeconfig for the ITS with certificate and key; YAML.
     pub(super) kubeconfig: String,
-    /// When the certificate was asked for, on the clock of the ITS.
+    /// Time of the request for the certificate, on the clock of the ITS.
     pub(super) requested_at: Timestamp,
-    /// The last wish for another certificate at that time.
+    /// The rotation request that was known at that time.
     pub(super) answered: Option<Timestamp>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// What cannot be read is not there.
+    /// Parses the Secret. Parts that cannot be parsed are absent.
     pub(super) fn read(secret: &Secret) -> Self {
         let data = secret.data.as_ref();
         let text = |key: &str| {
@@ -93,7 +93,8 @@ impl Content {
 }
 
 impl Held {
-    /// The certificate, if it is the one of the agent of `cluster` and has not ended at `now`.
+    /// Returns the certificate if it belongs to the agent of `cluster` and has not expired at
+    /// `now`.
     pub(super) fn valid(&self, cluster: &ClusterName, now: Timestamp) -> Option<Certificate> {
         let certificate = Certificate::read(self.certificate.as_bytes())?;
         let is_ours = self.cluster == cluster.as_str()
@@ -102,13 +103,13 @@ impl Held {
         is_ours.then_some(certificate)
     }
 
-    /// See [`hub_of`].
+    /// The hub of the certificate, see [`hub_of`].
     pub(super) fn hub(&self) -> Option<Value> {
         hub_of(&from_secret(&self.kubeconfig, "of the certificate").ok()?)
     }
 }
 
-/// The cluster entry that the current context of a kubeconfig leads to, with its CA in it.
+/// The cluster entry of a kubeconfig's current context, with its CA inlined.
 pub(crate) fn hub_of(kubeconfig: &Kubeconfig) -> Option<Value> {
     let current = kubeconfig.current_context.as_deref()?;
     let context = kubeconfig.contexts.iter().find(|known| known.name == current)?;
@@ -116,7 +117,7 @@ pub(crate) fn hub_of(kubeconfig: &Kubeconfig) -> Option<Value> {
     let entry = kubeconfig.clusters.iter().find(|known| known.name == *name)?;
     let mut cluster = entry.cluster.clone()?;
     cluster.other.clear();
-    // The file lies where the bootstrap kubeconfig does, which goes away.
+    // The CA file is beside the bootstrap kubeconfig, which may disappear.
     if let Some(path) = cluster.certificate_authority.take()
         && cluster.certificate_authority_data.is_none()
     {
@@ -126,7 +127,7 @@ pub(crate) fn hub_of(kubeconfig: &Kubeconfig) -> Option<Value> {
     serde_json::to_value(cluster).ok()
 }
 
-/// A kubeconfig that leads to `hub` with a certificate; YAML.
+/// Creates a kubeconfig for `hub` with a client certificate; YAML.
 pub(super) fn kubeconfig(hub: &Value, certificate: &str, key: &str) -> Option<String> {
     let data = |text: &str| serde_json::to_value(ByteString(text.as_bytes().to_vec())).ok();
     let kubeconfig = json!({

@@ -1,6 +1,7 @@
-//! The agent's request for a certificate: its key, and the CertificateSigningRequest that is made with it.
+//! The agent's request for a certificate: its key, and the CertificateSigningRequest for it.
 //!
-//! The object is named after the key, so that it is found again. Not here: sending it and waiting for the answer.
+//! The object is named after the key, so that it is found again. Not here: sending it and waiting
+//! for the result.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use k8s_openapi::{
 use kube::api::ObjectMeta;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
-use crate::x509::hexadecimal;
+use crate::runtime::x509::hexadecimal;
 
-/// A new key: ECDSA with the curve P-256. PEM.
+/// Generates an ECDSA key with the curve P-256, in PEM.
 pub(super) fn new_key() -> Result<String, rcgen::Error> {
     Ok(KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?.serialize_pem())
 }
 
-/// What is sent for `cluster` with a key, for a certificate that lasts for `duration`.
+/// Builds the request for `cluster` with a key, for a certificate that is valid for `duration`.
 pub(super) fn signing_request(
     cluster: &ClusterName,
     key: &str,
@@ -73,7 +74,7 @@ mod tests {
     fn the_hub_finds_no_flaw_in_what_the_agent_asks_for() {
         let day = Duration::from_hours(24);
         let request = signing_request(&"cluster1".into(), &new_key().unwrap(), day).unwrap();
-        let read = crate::approver::read::request(&request);
+        let read = crate::hub::approval::read::request(&request);
         let subject = read.subject.unwrap();
         assert_eq!((subject.cluster.as_str(), subject.flaw), ("cluster1", None));
         assert_eq!(read.expiration_seconds, Some(24 * 60 * 60));

@@ -1,18 +1,20 @@
-//! When a certificate is replaced: in good time before its end, or because somebody wishes it.
+//! Schedule of a certificate's replacement: in good time before its end, or after a rotation
+//! request.
 //!
 //! Pure; time is an argument.
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::x509::Certificate;
+use crate::runtime::x509::Certificate;
 
-/// Parts of a hundred of its life after which a certificate is replaced, at the earliest and at the latest.
+/// Percentages of its life between which a certificate is replaced.
 const EARLIEST: i64 = 60;
 const LATEST: i64 = 80;
 
-/// When a certificate is replaced that was asked for at `requested_at`; it may begin earlier, as signers allow for clocks that are
-/// apart. Drawn from the certificate itself: agents that began at the same moment do not ask at the same moment, and one that is
-/// started again asks no earlier.
+/// Time at which a certificate is replaced that was requested at `requested_at`. Its validity may
+/// start earlier, because signers allow for clock skew. The time is derived from the certificate's
+/// digest: agents that started together do not renew together, and a restarted agent does not renew
+/// earlier.
 pub(super) fn renew_at(certificate: &Certificate, requested_at: Timestamp) -> Timestamp {
     let draw = certificate
         .sha256
@@ -26,8 +28,9 @@ pub(super) fn renew_at(certificate: &Certificate, requested_at: Timestamp) -> Ti
     begin.saturating_add(after).unwrap_or(certificate.not_after)
 }
 
-/// Whether a certificate that was asked for at `requested_at`, because of the wish `answered` if there was one, is to be replaced
-/// because of `wish`. The clock of who wishes may be ahead of the hub's, so a wish that was answered is none, whatever its time.
+/// Returns true if a certificate must be replaced because of `wish`. It was requested at
+/// `requested_at`, when the rotation request `answered` was known, if any. The clock of the person
+/// who sets `wish` may be ahead of the hub's, so an answered one counts as done, whatever its time.
 pub(super) fn is_wished(
     wish: Option<Timestamp>,
     requested_at: Timestamp,
@@ -60,7 +63,7 @@ mod tests {
         assert_eq!(renew_at("ffffabcd", 1000), at(1800));
         assert_eq!(renew_at("8000abcd", 1000), at(1700));
         assert_eq!(renew_at("", 1000), at(1600));
-        // It begins five minutes before it was asked for.
+        // Its validity starts five minutes before the request.
         assert_eq!(renew_at("0000abcd", 1300), at(1720));
         assert_eq!(renew_at("0000abcd", 700), at(1600));
     }
@@ -72,7 +75,7 @@ mod tests {
         assert!(!is_wished(Some(at(10)), at(10), None));
         assert!(!is_wished(Some(at(9)), at(10), None));
         assert!(!is_wished(None, at(10), None));
-        // Of somebody whose clock is ahead.
+        // The clock of the person who set it was ahead.
         assert!(!is_wished(Some(at(99)), at(10), Some(at(99))));
     }
 }

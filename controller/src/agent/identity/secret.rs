@@ -1,4 +1,4 @@
-//! Where the agent's certificate is kept: one Secret of the WEC.
+//! The storage of the agent's certificate: one Secret of the WEC.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt, api::ObjectMeta};
 
 use super::held::Content;
-use crate::outcome::{call, creating, found};
+use crate::runtime::requests::{call, creating, found};
 
-/// The Secret, and the version of it that was read or written last.
+/// The Secret, with its version that was read or written last.
 pub(super) struct Place {
     api: Api<Secret>,
     namespace: String,
@@ -40,8 +40,8 @@ impl Place {
         Ok(secret.as_ref().map(Content::read).unwrap_or_default())
     }
 
-    /// Writes over what was read or written last, and over nothing else: should there be a second agent for a moment, what it has
-    /// written is read first.
+    /// Writes the Secret only if it still has the version that was read or written last. If a
+    /// second agent runs for a moment, its write is thus read first.
     pub(super) async fn write(&mut self, content: &Content) -> Result<(), Failure> {
         let secret = Secret {
             metadata: ObjectMeta {

@@ -12,9 +12,6 @@ pub(super) async fn run(args: &Named) -> anyhow::Result<ExitCode> {
     clients
         .change(&args.name, |_| json!({ "spec": { "hubAcceptsClient": true } }))
         .await?;
-    println!(
-        "{}: accepted; its agent gets the certificate that it asks for",
-        args.name
-    );
+    println!("{}: accepted; its agent can now get a certificate", args.name);
     Ok(ExitCode::SUCCESS)
 }

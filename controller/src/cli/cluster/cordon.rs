@@ -1,4 +1,4 @@
-//! `argosy cluster cordon` and `uncordon`: a taint. What it does, the controller decides.
+//! `argosy cluster cordon` and `uncordon`: write a taint, whose effect the controller implements.
 
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::{Clients, Named};
 
-/// What a cluster is to be.
+/// The wanted state of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cordon {
-    /// Open to Workflows.
+    /// Takes Workflows.
     Off,
-    /// Closed to new ones.
+    /// Takes no new Workflows.
     On,
-    /// The same, and what has not started is taken back.
+    /// Takes no new Workflows, and those that have not started are taken back.
     Drain,
 }
 
@@ -27,13 +27,16 @@ pub(super) async fn run(args: &Named, cordon: Cordon) -> anyhow::Result<ExitCode
     match cordon {
         Cordon::Off => println!("{}: takes Workflows", args.name),
         Cordon::On | Cordon::Drain => {
-            println!("{}: takes no new Workflows; what was sent there stays", args.name);
+            println!(
+                "{}: takes no new Workflows; Workflows that were sent there stay",
+                args.name
+            );
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the taint, or takes it off.
+/// Writes or removes the taint.
 pub(super) async fn set(clients: &Clients, name: &str, cordon: Cordon) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let tainted = |taints: &[Taint]| json!({ "spec": { "taints": tainted(taints, cordon, now) } });
@@ -43,7 +46,8 @@ pub(super) async fn set(clients: &Clients, name: &str, cordon: Cordon) -> anyhow
         .map(|_| ())
 }
 
-/// The taints of a cluster with what `cordon` asks for. That it is cordoned already keeps its time.
+/// Returns the taints of a cluster with the change of `cordon`. A cluster that is cordoned already
+/// keeps its time.
 pub(super) fn tainted(known: &[Taint], cordon: Cordon, now: Timestamp) -> Vec<Taint> {
     let is_cordon = |taint: &&Taint| taint.key == names::CORDONED_TAINT;
     let since = known

@@ -14,17 +14,17 @@ use super::{
     cordon::{Cordon, set},
     counted, some_of, wait,
 };
-use crate::{
-    outcome::{call, found, patching},
-    tolerant::Tolerant,
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{call, found, patching},
 };
 
-/// Which cluster, and how.
+/// Arguments of `drain`.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
     /// Name of the cluster
     name: String,
-    /// Ask what runs there to stop, as argo stop does
+    /// Request running Workflows to stop, as argo stop does
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What is waited for, if anything.
+/// Describes the Workflows that are waited for, if any.
 fn left(claimed: &[Claimed]) -> Option<String> {
     if claimed.is_empty() {
         return None;
@@ -73,7 +73,7 @@ fn left(claimed: &[Claimed]) -> Option<String> {
 }
 
 async fn stop(clients: &Clients, one: &Claimed) -> anyhow::Result<()> {
-    let api: Api<Tolerant<Workflow>> = Api::namespaced(clients.wds.clone(), &one.namespace);
+    let api: Api<Lenient<Workflow>> = Api::namespaced(clients.wds.clone(), &one.namespace);
     let patch = Patch::Merge(json!({ "spec": { "shutdown": "Stop" } }));
     let asked: Result<_, Failure> = found(call(api.patch(&one.name, &patching(COMMAND), &patch)).await);
     asked

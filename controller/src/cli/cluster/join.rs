@@ -1,4 +1,5 @@
-//! `argosy cluster join`: what the hub needs of a cluster, and what its agent needs of the hub.
+//! `argosy cluster join`: creates the hub's objects for a cluster, and prints the configuration of
+//! its agent.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
@@ -27,33 +28,41 @@ use super::{
     mailbox::{self, Standing},
     wait,
 };
-use crate::{agent::identity::hub_of, args::duration, outcome::call};
+use crate::{
+    agent::identity::hub_of,
+    runtime::{args::duration, requests::call},
+};
 
-/// Which cluster, and what is printed for it.
+/// Arguments of `join`.
 #[derive(Debug, Args)]
 pub struct JoinArgs {
     /// Name of the cluster
     name: String,
-    /// Labels of its ManagedCluster, by which policies select it, as KEY=VALUE; it has name=NAME besides, and keeps those that it has
+    /// Label of its ManagedCluster for the selectors of policies, as KEY=VALUE; name=NAME is added,
+    /// and existing labels stay
     #[arg(long = "label", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Whether the hub takes what its agent asks for; argosy cluster accept does it later. By default it takes what a new cluster's agent
-    /// asks for, and a known cluster stays as it is
+    /// Limit of its mailbox, as RESOURCE=COUNT of a ResourceQuota, such as
+    /// count/workstatuses.control.kubestellar.io=20000; an existing limit stays
+    #[arg(long, value_parser = label)]
+    mailbox_quota: Vec<(String, String)>,
+    /// Accept the cluster now; if false, argosy cluster accept does it later. By default a new
+    /// cluster is accepted, and a known cluster stays as it is
     #[arg(long, action = ArgAction::Set)]
     accept: Option<bool>,
-    /// How long the token is good for, from ten minutes on, in seconds or with a unit (30m, 1h)
+    /// Validity of the token, at least ten minutes, in seconds or with a unit (30m, 1h)
     #[arg(long, default_value = "1h", value_parser = token_lifetime)]
     ttl: Duration,
-    /// Address of the ITS as the cluster reaches it; by default the one in the kubeconfig
+    /// Address at which the cluster reaches the ITS; by default the one in the kubeconfig
     #[arg(long)]
     server: Option<String>,
-    /// Where the agent's chart is: a folder or a reference
+    /// Directory or reference of the agent's chart
     #[arg(long, default_value = "charts/argosy-agent")]
     chart: String,
-    /// What is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Wait until the agent has come
+    /// Wait until the agent has joined
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -80,16 +89,16 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Kubernetes makes none that ends sooner.
+/// Parses the validity of a token. Kubernetes issues none that is shorter than ten minutes.
 fn token_lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = duration(text)?;
     if lifetime < Duration::from_mins(10) {
-        return Err("a token lasts ten minutes or more".to_owned());
+        return Err("a token must be valid for at least ten minutes".to_owned());
     }
     Ok(lifetime)
 }
 
-/// What is given to the agent is all that goes to standard output.
+/// Registers the cluster. Standard output contains only the configuration of the agent.
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -98,11 +107,12 @@ fn token_lifetime(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let (name, clients) = (&args.name, args.spaces.connect().await?);
     if name == names::EVERY_CLUSTER {
-        bail!("{name} is what every cluster is called; no cluster can have that name");
+        bail!("{name} stands for every cluster; no cluster can have this name");
     }
     let hub = hub(args)?;
     let is_accepted = register(&clients, args).await?;
-    for object in mailbox::objects(name) {
+    mailbox::confine(&clients.its).await?;
+    for object in mailbox::objects(name, &args.mailbox_quota) {
         mailbox::apply(&clients.its, &object).await?;
     }
     let (token, end) = token(&clients.its, name, args.ttl).await?;
@@ -113,14 +123,16 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
         Output::Command => println!("{}", command(args, &kubeconfig)),
     }
     eprintln!(
-        "{name}: registered. What is printed holds a token until {end}, with which its agent asks for its first certificate."
+        "{name}: registered; the output contains a token, valid until {end}, with which its agent requests \
+        its first certificate"
     );
     if !is_accepted {
-        eprintln!("{name}: gets none before argosy cluster accept {name}");
+        eprintln!("{name}: its agent gets no certificate before you run argosy cluster accept {name}");
     }
     if !args.wait {
         eprintln!(
-            "{name}: next, install the agent with it; argosy cluster join {name} --wait makes another token and waits for the agent"
+            "{name}: next, install the agent with the output; argosy cluster join {name} --wait creates \
+            another token and waits for the agent"
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -136,18 +148,21 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Makes the ManagedCluster, or changes of one that is there what is said on the command line. Whether it is accepted then.
+/// Creates the ManagedCluster, or applies the command line to an existing one. Returns true if it
+/// is accepted then.
 async fn register(clients: &Clients, args: &JoinArgs) -> anyhow::Result<bool> {
     let name = &args.name;
     let known = clients.known_cluster(name).await?;
     if known.as_ref().is_some_and(is_removed) {
-        bail!("{name} is being taken out of the fleet; end that with argosy cluster remove {name}");
+        bail!(
+            "{name} is being removed from the fleet; complete the removal with argosy cluster remove {name}"
+        );
     }
-    // What the agent may do in its mailbox it could do there, and removing the cluster would delete it.
+    // The agent could use its rights in this namespace, and removing the cluster would delete it.
     if mailbox::standing(&clients.its, name).await? == Standing::Foreign {
         bail!(
-            "there is a namespace {name}, which is not labelled as the mailbox of a cluster; choose another name or, if it is to be the \
-             mailbox, kubectl label namespace {name} {}={name}",
+            "namespace {name} exists, but is not labeled as the mailbox of a cluster; choose another name, \
+             or make it the mailbox with kubectl label namespace {name} {}={name}",
             names::OCM_CLUSTER_LABEL
         );
     }
@@ -161,7 +176,7 @@ async fn register(clients: &Clients, args: &JoinArgs) -> anyhow::Result<bool> {
     Ok(written.spec.hub_accepts_client)
 }
 
-/// What the command line says of a cluster that is known, as a merge patch.
+/// Converts the command line to a merge patch for a known cluster.
 fn said(args: &JoinArgs, known: &ManagedCluster) -> Value {
     let given = args
         .labels
@@ -178,7 +193,7 @@ fn said(args: &JoinArgs, known: &ManagedCluster) -> Value {
     }
 }
 
-/// How the cluster reaches the ITS: a cluster of a kubeconfig.
+/// Returns the address of the ITS for the cluster, as a cluster entry of a kubeconfig.
 fn hub(args: &JoinArgs) -> anyhow::Result<Value> {
     let path = args
         .spaces
@@ -190,7 +205,7 @@ fn hub(args: &JoinArgs) -> anyhow::Result<Value> {
     let mut hub = match (hub, &args.server) {
         (Some(hub), _) => hub,
         (None, Some(_)) => json!({}),
-        (None, None) => bail!("no kubeconfig says how the ITS is reached; say it with --server"),
+        (None, None) => bail!("no kubeconfig has the address of the ITS; set it with --server"),
     };
     if let (Some(server), Some(fields)) = (&args.server, hub.as_object_mut()) {
         fields.insert("server".to_owned(), json!(server));
@@ -209,13 +224,17 @@ async fn token(its: &Client, cluster: &str, ttl: Duration) -> anyhow::Result<(St
     };
     let made =
         call(accounts.create_token_request(names::BOOTSTRAP_ACCOUNT, &PostParams::default(), &request)).await;
-    let made =
-        made.map_err(|failure| anyhow!("cannot make a token of {}: {failure}", names::BOOTSTRAP_ACCOUNT))?;
-    let status = made.status.context("the API server made no token")?;
+    let made = made.map_err(|failure| {
+        anyhow!(
+            "cannot create a token for {}: {failure}",
+            names::BOOTSTRAP_ACCOUNT
+        )
+    })?;
+    let status = made.status.context("the API server returned no token")?;
     Ok((status.token, status.expiration_timestamp.0))
 }
 
-/// JSON, which is YAML in one line.
+/// Builds the kubeconfig as JSON, which is YAML in one line.
 fn kubeconfig(hub: &Value, token: &str) -> String {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "hub",
@@ -247,7 +266,7 @@ fn command(args: &JoinArgs, kubeconfig: &str) -> String {
     )
 }
 
-/// What is missing until the agent has joined.
+/// Describes the next step until the agent has joined.
 fn waits_for(cluster: &ManagedCluster) -> Option<String> {
     let conditions = cluster
         .status
@@ -258,14 +277,14 @@ fn waits_for(cluster: &ManagedCluster) -> Option<String> {
     if available.is_some_and(|known| known.status == "True") {
         let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
         return (!conditions.iter().any(has_joined))
-            .then(|| "the agent is to tell of its cluster".to_owned());
+            .then(|| "the agent has not reported its cluster yet".to_owned());
     }
     Some(match available {
         _ if !cluster.spec.hub_accepts_client => "argosy cluster accept".to_owned(),
-        _ if certificates(cluster).is_empty() => "the agent is to ask for its certificate".to_owned(),
+        _ if certificates(cluster).is_empty() => "the agent has not requested its certificate yet".to_owned(),
         Some(known) if known.reason != reason::NEVER_JOINED => {
-            format!("the agent is away: {}", known.message)
+            format!("the agent does not renew its lease: {}", known.message)
         }
-        _ => "the agent has its certificate, and is to renew its lease".to_owned(),
+        _ => "the agent has its certificate, but has not renewed its lease yet".to_owned(),
     })
 }

@@ -1,11 +1,14 @@
-//! `argosy cluster list`: as `argosy get clusters`, for who keeps the fleet.
+//! `argosy cluster list`: the clusters for operators. `argosy get clusters` is for users who run
+//! Workflows.
 
 use std::process::ExitCode;
 
 use argosy_api::{ManagedCluster, conditions::managed_cluster as types, issued::last_end, names};
 use clap::Args;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::is_removed;
@@ -16,7 +19,7 @@ use crate::cli::get::{
     table::Row,
 };
 
-/// Which clusters, and how they are printed.
+/// Arguments of `list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     #[command(flatten)]
@@ -25,28 +28,34 @@ pub struct ListArgs {
     common: Common,
 }
 
-/// What is told of a cluster.
-#[derive(Debug, PartialEq, Serialize)]
+/// One cluster for operators.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Member {
+pub(in crate::cli) struct Member {
+    /// Name of the ManagedCluster.
     name: String,
+    /// True if the hub accepts it (`spec.hubAcceptsClient`).
     accepted: bool,
+    /// True if the condition `ManagedClusterJoined` is `True`.
     joined: bool,
-    /// Status of the condition `ManagedClusterConditionAvailable`; empty while nothing is known.
+    /// Status of the condition `ManagedClusterConditionAvailable`; empty while it is unknown.
     available: String,
-    /// Its reason.
+    /// Reason of that condition.
     reason: String,
-    /// `cordoned`, `draining`, `removed`; empty where it takes Workflows.
-    closed: String,
-    /// Version of the agent.
+    /// `cordoned`, `draining` or `removed`; empty if it takes Workflows.
+    cordoned: String,
+    /// Version of the agent; empty if it was not reported.
     agent: String,
-    /// When the newest certificate of its agent ends; absent where none is recorded.
+    /// End of its agent's newest certificate; absent if none is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     certificate_ends: Option<Timestamp>,
-    /// Keys of all its taints.
+    /// Keys of all its taints; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     taints: Vec<String>,
+    /// Creation time of the ManagedCluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     created_at: Option<Timestamp>,
 }
 
@@ -66,7 +75,7 @@ impl Member {
             .taints
             .iter()
             .find(|taint| taint.key == names::CORDONED_TAINT);
-        let closed = match cordon {
+        let cordoned = match cordon {
             _ if is_removed(cluster) => "removed",
             Some(taint) if taint.value == names::DRAIN => "draining",
             Some(_) => "cordoned",
@@ -78,7 +87,7 @@ impl Member {
             joined: told(types::JOINED).is_some_and(|known| known.status == "True"),
             available: available.map(|known| known.status.clone()).unwrap_or_default(),
             reason: available.map(|known| known.reason.clone()).unwrap_or_default(),
-            closed: closed.to_owned(),
+            cordoned: cordoned.to_owned(),
             agent: claimed(cluster, names::AGENT_VERSION_CLAIM).to_owned(),
             certificate_ends: last_end(cluster),
             taints: cluster
@@ -99,7 +108,7 @@ impl Row for Member {
         "JOINED",
         "AVAILABLE",
         "REASON",
-        "CLOSED",
+        "CORDONED",
         "AGENT",
         "CERTIFICATE",
         "AGE",
@@ -130,7 +139,7 @@ impl Row for Member {
             self.joined.to_string(),
             self.available.clone(),
             self.reason.clone(),
-            self.closed.clone(),
+            self.cordoned.clone(),
             self.agent.clone(),
             certificate.unwrap_or_default(),
             age.unwrap_or_default(),
@@ -146,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_is_listed_with_what_closes_it_and_the_end_of_its_certificate() {
+    fn a_cluster_is_listed_with_how_it_is_cordoned_and_the_end_of_its_certificate() {
         let certificates = json!([{ "requestedAt": "2026-01-01T00:00:00Z", "notAfter": "2026-01-02T00:00:00Z", "sha256": "a" }]);
         let cluster: ManagedCluster = serde_json::from_value(json!({
             "metadata": {
@@ -160,6 +169,7 @@ mod tests {
             }] },
         }))
         .unwrap();
+        assert_eq!(Member::COLUMNS.get(5), Some(&"CORDONED"));
         let cells = |now: &str| Member::of(&cluster).cells(now.parse().unwrap());
         let expected = [
             "one",

@@ -1,6 +1,8 @@
-//! What the hub needs of a cluster with an agent: ManagedCluster, mailbox, and the rights of the agent and of its bootstrap account.
+//! The hub's objects for a cluster with an agent: ManagedCluster, mailbox, and the rights of the
+//! agent and of its bootstrap account.
 //!
-//! The same as templates `clusters.yaml` and `_mailbox.tpl` of the chart make, without a token that lasts; a test compares the two.
+//! They equal those of the chart's templates `clusters.yaml` and `_mailbox.tpl` without a permanent
+//! token; a test compares both.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +19,16 @@ use serde_json::{Value, json};
 
 use super::COMMAND;
 use crate::{
-    outcome::{call, found, read},
-    tolerant::Tolerant,
+    hub::webhook::{MEMBERS_POLICY, members},
+    runtime::{
+        lenient::Lenient,
+        requests::{call, creating, found, read},
+    },
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The cluster in the inventory, where it is not there yet.
+/// The ManagedCluster of a new cluster.
 pub(super) fn managed_cluster(cluster: &str, labels: &[(String, String)], is_accepted: bool) -> Value {
     let given = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let labels: BTreeMap<&str, &str> = [("name", cluster)].into_iter().chain(given).collect();
@@ -33,8 +38,8 @@ pub(super) fn managed_cluster(cluster: &str, labels: &[(String, String)], is_acc
     })
 }
 
-/// Everything else, in the order in which it is made.
-pub(super) fn objects(cluster: &str) -> Vec<Value> {
+/// All other objects, in the order of their creation; with a ResourceQuota, if there are limits.
+pub(super) fn objects(cluster: &str, quota: &[(String, String)]) -> Vec<Value> {
     let mut objects = vec![json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": { "name": cluster, "labels": { names::OCM_CLUSTER_LABEL: cluster } },
@@ -46,6 +51,13 @@ pub(super) fn objects(cluster: &str) -> Vec<Value> {
         })
     }));
     objects.extend(rights(cluster));
+    let hard: BTreeMap<&String, &String> = quota.iter().map(|(resource, most)| (resource, most)).collect();
+    if !hard.is_empty() {
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": { "name": "argosy-mailbox", "namespace": cluster }, "spec": { "hard": hard },
+        }));
+    }
     objects
 }
 
@@ -81,7 +93,7 @@ fn rights(cluster: &str) -> Vec<Value> {
                     "cluster.open-cluster-management.io",
                     &["managedclusters"],
                     &[cluster],
-                    &["get"]
+                    &["get", "list", "watch"]
                 ),
                 rule(
                     "cluster.open-cluster-management.io",
@@ -105,20 +117,20 @@ fn rights(cluster: &str) -> Vec<Value> {
     ]
 }
 
-/// What the namespace is that has a cluster's name.
+/// State of the namespace with a cluster's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// There is none.
+    /// The namespace does not exist.
     Missing,
-    /// The cluster's mailbox, by its label.
+    /// It is the cluster's mailbox, by its label.
     Mailbox,
-    /// Somebody else's, as far as can be told.
+    /// It lacks the label, so it probably belongs to someone else.
     Foreign,
 }
 
-/// Looks at the namespace that has the cluster's name.
+/// Reads the namespace that has the cluster's name.
 pub(super) async fn standing(its: &Client, cluster: &str) -> anyhow::Result<Standing> {
-    let namespaces: Api<Tolerant<Namespace>> = Api::all(its.clone());
+    let namespaces: Api<Lenient<Namespace>> = Api::all(its.clone());
     let namespace = found(read(namespaces.get(cluster)).await)
         .map_err(|failure| anyhow!("cannot read namespace {cluster}: {failure}"))?;
     Ok(namespace.map_or(Standing::Missing, |namespace| {
@@ -131,7 +143,8 @@ pub(super) async fn standing(its: &Client, cluster: &str) -> anyhow::Result<Stan
     }))
 }
 
-/// Names of the ClusterRoles, and of their bindings: of the agent, and of whoever asks for its certificate.
+/// Names of the ClusterRoles and of their bindings: for the agent, and for the accounts that
+/// request its certificate.
 pub(super) fn cluster_roles(cluster: &str) -> (String, String) {
     let of = |account: &str| format!("{account}:{cluster}");
     (of(names::AGENT_ACCOUNT), of(names::BOOTSTRAP_ACCOUNT))
@@ -156,7 +169,26 @@ fn rule(group: &str, resources: &[&str], names: &[&str], verbs: &[&str]) -> Valu
     rule
 }
 
-/// Makes an object, or what is ours of it, as it should be.
+/// Creates the admission policy that limits the writes of agents, unless the chart has done so.
+pub(super) async fn confine(its: &Client) -> anyhow::Result<()> {
+    let (policy, binding) = members();
+    let params = creating(COMMAND);
+    let made = [
+        call(Api::all(its.clone()).create(&params, &policy)).await.err(),
+        call(Api::all(its.clone()).create(&params, &binding)).await.err(),
+    ];
+    let failed = made
+        .into_iter()
+        .flatten()
+        .find(|failure| !matches!(failure, Failure::Foreign(_)));
+    failed.map_or(Ok(()), |failure| {
+        Err(anyhow!(
+            "cannot create the admission policy {MEMBERS_POLICY}: {failure}"
+        ))
+    })
+}
+
+/// Applies an object.
 pub(super) async fn apply(its: &Client, object: &Value) -> anyhow::Result<()> {
     let text = |pointer: &str| {
         object
@@ -170,10 +202,10 @@ pub(super) async fn apply(its: &Client, object: &Value) -> anyhow::Result<()> {
     call(api.patch(name, &params, &Patch::Apply(object)))
         .await
         .map(|_| ())
-        .map_err(|failure: Failure| anyhow!("cannot make {kind} {name}: {failure}"))
+        .map_err(|failure: Failure| anyhow!("cannot apply {kind} {name}: {failure}"))
 }
 
-/// Where objects of a kind are; `namespace` is empty for those that lie in none.
+/// Returns the API of a kind; `namespace` is empty for a cluster-scoped kind.
 pub(super) fn api_of(its: &Client, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -1,5 +1,6 @@
-//! `argosy cluster remove`: the rights of the agent go first, at once; then the controller gives up what runs there and releases what lies in
-//! the mailbox; then mailbox and ManagedCluster go. Each step may have been done before.
+//! `argosy cluster remove`: deletes the rights of the agent, at once. Then the controller gives up
+//! its runs and releases the objects in the mailbox, and finally the mailbox and the ManagedCluster
+//! are deleted. Every step can be repeated.
 
 use std::{
     io::{BufRead, IsTerminal, Write},
@@ -23,23 +24,23 @@ use super::{
     mailbox::{self, Standing, api_of, cluster_roles},
     some_of, wait,
 };
-use crate::{
-    outcome::{call, found, list, patching},
-    tolerant::Tolerant,
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{call, found, list, patching},
 };
 
-/// Which cluster, and what may be lost with it.
+/// Arguments of `remove`.
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
     /// Name of the cluster
     name: String,
-    /// Also while Workflows are there that have not ended
+    /// Remove the cluster even if Workflows on it have not ended
     #[arg(long)]
     force: bool,
-    /// Ask nothing
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Namespace of the controller, where the kubeconfigs of clusters lie whose agent it hosts
+    /// Namespace of the controller, with the kubeconfigs of clusters whose agent it hosts
     #[arg(long, short, default_value = "argosy")]
     namespace: String,
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub struct RemoveArgs {
 pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     let (name, clients) = (&args.name, args.spaces.connect().await?);
     if *name == args.namespace {
-        bail!("{name} is the namespace of the controller, and no cluster's mailbox");
+        bail!("{name} is the namespace of the controller, not the mailbox of a cluster");
     }
     let known = clients.known_cluster(name).await?;
     let is_left = is_left(&clients, name, known.as_ref()).await?;
@@ -69,11 +70,14 @@ pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
         tell_of(name, known.as_ref());
     }
     cut_off(&clients, args).await?;
-    println!("{name}: its agent has no rights any more");
+    println!("{name}: its agent has no permissions any more");
     let look = async || waits_for(&clients, name).await;
     let is_released = !is_left || wait(&args.patience, look).await?;
     if !is_released {
-        println!("{name}: something is left; does the controller run? Run this again");
+        println!(
+            "{name}: the removal is not complete; check that the controller runs, and run this command \
+            again"
+        );
         return Ok(ExitCode::FAILURE);
     }
     if !delete_mailbox(&clients, args).await? {
@@ -89,12 +93,13 @@ pub(super) async fn run(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
         name,
     )
     .await?;
-    println!("{name}: is not in the fleet any more");
+    println!("{name}: removed from the fleet");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether anything is left of the cluster that the controller has to give up or release. What was sent to one whose ManagedCluster somebody
-/// has deleted waits for it still; its mailbox may be there or not.
+/// Returns true if the controller still has to give up or release something of the cluster. If only
+/// the ManagedCluster was deleted, Workflows still wait for the cluster; its mailbox may exist or
+/// not.
 async fn is_left(clients: &Clients, name: &str, known: Option<&ManagedCluster>) -> anyhow::Result<bool> {
     if known.is_some() {
         return Ok(true);
@@ -102,7 +107,8 @@ async fn is_left(clients: &Clients, name: &str, known: Option<&ManagedCluster>) 
     match mailbox::standing(&clients.its, name).await? {
         Standing::Mailbox => Ok(true),
         Standing::Foreign => bail!(
-            "there is no ManagedCluster {name}, and namespace {name} is not labelled as a mailbox: it is somebody else's"
+            "there is no ManagedCluster {name}, and namespace {name} is not labeled as a mailbox, so it does \
+            not belong to Argosy"
         ),
         Standing::Missing => {
             let claimed = clients.unfinished(name).await?;
@@ -111,32 +117,32 @@ async fn is_left(clients: &Clients, name: &str, known: Option<&ManagedCluster>) 
     }
 }
 
-/// What whoever removes a cluster is to know besides.
+/// Prints hints for the person who removes a cluster.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 fn tell_of(name: &str, known: Option<&ManagedCluster>) {
     let Some(cluster) = known else {
         println!(
-            "{name}: its ManagedCluster was gone, and with it when its agent's certificate ends; the controller lets none last longer than its \
-             --longest-agent-certificate. Let no other cluster have its name before"
+            "{name}: its ManagedCluster was deleted already, so the end of its agent's certificate is \
+             unknown; do not reuse the name before the controller's --longest-agent-certificate has passed"
         );
         return;
     };
     if let Some(end) = last_end(cluster) {
-        println!(
-            "{name}: a certificate of its agent lasts until {end}; let no other cluster have its name before"
-        );
+        println!("{name}: a certificate of its agent is valid until {end}; do not reuse the name before");
     }
     if let Some(release) = cluster.annotations().get(HELM_RELEASE) {
         println!(
-            "{name}: was made by Helm release {release}; take it out of the value clusters there, or the next upgrade makes it a member again"
+            "{name}: was created by Helm release {release}; remove it from the value clusters there, or the \
+            next upgrade registers it again"
         );
     }
 }
 
-/// What Helm writes on what it has made: the name of the release.
+/// Helm's annotation with the name of the release.
 const HELM_RELEASE: &str = "meta.helm.sh/release-name";
 
-/// A cluster that is taken out, where somebody has deleted its ManagedCluster only.
+/// Builds the ManagedCluster of a cluster in removal, for the case that only the ManagedCluster was
+/// deleted.
 fn removed(name: &str) -> Value {
     json!({
         "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -145,7 +151,7 @@ fn removed(name: &str) -> Value {
     })
 }
 
-/// Asks, unless that is not wanted.
+/// Asks for confirmation, unless that is disabled.
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 async fn may_be_removed(args: &RemoveArgs, clients: &Clients) -> anyhow::Result<bool> {
     let name = &args.name;
@@ -161,10 +167,10 @@ async fn may_be_removed(args: &RemoveArgs, clients: &Clients) -> anyhow::Result<
         return Ok(true);
     }
     if !std::io::stdin().is_terminal() {
-        bail!("nobody is there to be asked; say --yes");
+        bail!("standard input is not a terminal, so the command cannot ask for confirmation; use --yes");
     }
     eprint!(
-        "{name} is taken out of the fleet, and {} there given up. Type its name: ",
+        "This removes {name} from the fleet and gives up {} there. Type the name of the cluster: ",
         counted(left.len(), "Workflow")
     );
     std::io::stderr().flush()?;
@@ -173,7 +179,8 @@ async fn may_be_removed(args: &RemoveArgs, clients: &Clients) -> anyhow::Result<
     Ok(line.trim() == name)
 }
 
-/// From here on nothing is sent there, no certificate issued, and none recorded is good for the next.
+/// Marks the cluster as removed. From now on nothing is sent there, no certificate is issued, and
+/// no recorded one can be renewed.
 async fn mark(clients: &Clients, cluster: &ManagedCluster) -> anyhow::Result<()> {
     let name = cluster.name_any();
     let patch = json!({
@@ -195,7 +202,8 @@ async fn mark(clients: &Clients, cluster: &ManagedCluster) -> anyhow::Result<()>
         .map_err(|failure| anyhow!("cannot write ManagedCluster {name}: {failure}"))
 }
 
-/// Takes away all by which an agent of the cluster is known, and its Lease, so that it is not waited for.
+/// Deletes all credentials and rights of the cluster's agent, and its Lease, so that nothing waits
+/// for it to expire.
 async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
     let (name, its) = (args.name.as_str(), &clients.its);
     let (rbac, core) = ("rbac.authorization.k8s.io/v1", "v1");
@@ -204,7 +212,7 @@ async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
         delete(api_of(its, rbac, "ClusterRoleBinding", ""), role).await?;
         delete(api_of(its, rbac, "ClusterRole", ""), role).await?;
     }
-    // Of an agent that the controller hosts, too.
+    // The second account is that of an agent that the controller hosts.
     for account in [names::AGENT_ACCOUNT, names::CONTROLLER] {
         delete(api_of(its, rbac, "RoleBinding", name), account).await?;
         delete(api_of(its, rbac, "Role", name), account).await?;
@@ -213,7 +221,7 @@ async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
         delete(api_of(its, core, "ServiceAccount", name), account).await?;
     }
     delete(api_of(its, core, "Secret", name), names::AGENT_TOKEN_SECRET).await?;
-    let secrets: Api<Tolerant<PartialObjectMeta<Secret>>> =
+    let secrets: Api<Lenient<PartialObjectMeta<Secret>>> =
         Api::namespaced(clients.wds.clone(), &args.namespace);
     let hosted = ListParams::default().labels(&format!("{}={name}", names::WEC_KUBECONFIG_LABEL));
     let hosted = found(list(secrets.list(&hosted)).await);
@@ -238,24 +246,29 @@ async fn delete(api: Api<kube::core::DynamicObject>, name: &str) -> anyhow::Resu
         .map_err(|failure| anyhow!("cannot delete {name}: {failure}"))
 }
 
-/// What the controller is still to do.
+/// Describes the remaining work of the controller.
 async fn waits_for(clients: &Clients, name: &str) -> anyhow::Result<Option<String>> {
     let runs = clients.unfinished(name).await?;
     let runs: Vec<Claimed> = runs.into_iter().filter(|one| !one.claim.is_given_up).collect();
     if !runs.is_empty() {
         return Ok(Some(format!(
-            "{} to be given up or started elsewhere: {}",
+            "{} not given up or started elsewhere yet: {}",
             counted(runs.len(), "Workflow"),
             some_of(&runs)
         )));
     }
     let works = ours(clients, name).await?;
-    Ok((works > 0).then(|| format!("{} in the mailbox to be released", counted(works, "ManifestWork"))))
+    Ok((works > 0).then(|| {
+        format!(
+            "{} in the mailbox not released yet",
+            counted(works, "ManifestWork")
+        )
+    }))
 }
 
-/// How many ManifestWorks of control clusters lie in the mailbox.
+/// Returns the number of ManifestWorks of control clusters in the mailbox.
 async fn ours(clients: &Clients, name: &str) -> anyhow::Result<usize> {
-    let works: Api<Tolerant<PartialObjectMeta<ManifestWork>>> = Api::namespaced(clients.its.clone(), name);
+    let works: Api<Lenient<PartialObjectMeta<ManifestWork>>> = Api::namespaced(clients.its.clone(), name);
     let listed = list(works.list(&ListParams::default())).await;
     let listed = listed.map_err(|failure| anyhow!("cannot list ManifestWorks of {name}: {failure}"))?;
     let is_ours = |labels: &std::collections::BTreeMap<String, String>| {
@@ -266,14 +279,14 @@ async fn ours(clients: &Clients, name: &str) -> anyhow::Result<usize> {
     Ok(listed.iter().filter(|work| is_ours(work.labels())).count())
 }
 
-/// Deletes the namespace, if it is a mailbox; whether it is gone in time.
+/// Deletes the namespace, if it is a mailbox. Returns false if it still exists after the timeout.
 #[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 async fn delete_mailbox(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<bool> {
     let name = args.name.as_str();
     match mailbox::standing(&clients.its, name).await? {
         Standing::Missing => return Ok(true),
         Standing::Foreign => {
-            println!("{name}: its namespace is not labelled as a mailbox, and stays");
+            println!("{name}: its namespace is not labeled as a mailbox, so it is not deleted");
             return Ok(true);
         }
         Standing::Mailbox => {}
@@ -281,11 +294,14 @@ async fn delete_mailbox(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<
     delete(api_of(&clients.its, "v1", "Namespace", ""), name).await?;
     let look = async || {
         let is_gone = mailbox::standing(&clients.its, name).await? == Standing::Missing;
-        Ok((!is_gone).then(|| format!("namespace {name} to go")))
+        Ok((!is_gone).then(|| format!("namespace {name} not deleted yet")))
     };
     if wait(&args.patience, look).await? {
         return Ok(true);
     }
-    println!("{name}: its namespace is not gone; something in it has a finalizer of somebody else");
+    println!(
+        "{name}: its namespace is not deleted yet; an object in it has a finalizer that is not from \
+        Argosy"
+    );
     Ok(false)
 }

@@ -1,4 +1,5 @@
-//! `argosy cluster rotate`: an annotation of the ManagedCluster, which the agent reads with its heartbeat.
+//! `argosy cluster rotate`: sets an annotation of the ManagedCluster, which the agent's heartbeat
+//! reads.
 
 use std::{collections::BTreeSet, process::ExitCode};
 
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use super::{Patience, Spaces, wait};
 
-/// Whose certificate, and how long is waited for it.
+/// Arguments of `rotate`.
 #[derive(Debug, Args)]
 pub struct RotateArgs {
     /// Name of the cluster
@@ -26,9 +27,7 @@ pub(super) async fn run(args: &RotateArgs) -> anyhow::Result<ExitCode> {
     let (name, clients) = (&args.name, args.spaces.connect().await?);
     let known = digests(&clients.member(name).await?);
     if known.is_empty() {
-        bail!(
-            "no certificate is recorded of {name}; its agent is known by a token or hosted by the controller"
-        );
+        bail!("no certificate is recorded for {name}; its agent uses a token or is hosted by the controller");
     }
     let now = Timestamp::now().to_string();
     clients
@@ -41,17 +40,17 @@ pub(super) async fn run(args: &RotateArgs) -> anyhow::Result<ExitCode> {
         let is_new = digests(&clients.member(name).await?)
             .iter()
             .any(|digest| !known.contains(digest));
-        Ok((!is_new).then(|| format!("the agent of {name} is to ask for another certificate")))
+        Ok((!is_new).then(|| format!("the agent of {name} has not requested another certificate yet")))
     };
     if !wait(&args.patience, look).await? {
-        println!("{name}: no other certificate yet; it stays asked for. Does the agent run?");
+        println!("{name}: no new certificate yet; the request stays recorded. Check that the agent runs");
         return Ok(ExitCode::FAILURE);
     }
     let newest = certificates(&clients.member(name).await?).pop();
     let end = newest
         .map(|newest| newest.not_after.to_string())
         .unwrap_or_default();
-    println!("{name}: has another certificate, until {end}");
+    println!("{name}: has a new certificate, valid until {end}");
     Ok(ExitCode::SUCCESS)
 }
 

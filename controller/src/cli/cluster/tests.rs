@@ -37,7 +37,8 @@ fn a_cordon_is_one_taint_that_keeps_its_time_and_leaves_others() {
     assert_eq!(values(&tainted(&draining, Cordon::Off, at(3))), [rest]);
 }
 
-/// What a rendered chart has of an object that counts here: not what Helm labels and annotates it with, nor how YAML was written.
+/// The part of a rendered object that is compared: without Helm's labels and annotations, and
+/// independent of YAML style.
 fn essence(object: &Value) -> Value {
     let mut essence = object.clone();
     if let Some(metadata) = essence.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -48,28 +49,36 @@ fn essence(object: &Value) -> Value {
 
 #[test]
 fn the_command_makes_what_the_chart_makes_but_for_the_token_that_lasts() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../tests/goldens/charts/argosy/default.yaml"
-    );
-    let golden = std::fs::read_to_string(path).unwrap();
-    let documents = golden
-        .split("\n---\n")
-        .map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    let limits = |resource: &str, most: &str| (resource.to_owned(), most.to_owned());
+    let limited = [
+        limits("count/workstatuses.control.kubestellar.io", "20000"),
+        limits("count/leases.coordination.k8s.io", "5"),
+    ];
     let cluster = "cluster1";
-    let is_of_cluster = |object: &Value| object.to_string().contains(cluster) && object["kind"] != "Secret";
-    let mut expected: Vec<Value> = documents
-        .filter(is_of_cluster)
-        .map(|object| essence(&object))
-        .collect();
-    let registered = super::mailbox::managed_cluster(cluster, &[], true);
-    let mut made: Vec<Value> = super::mailbox::objects(cluster)
-        .iter()
-        .chain([&registered])
-        .map(essence)
-        .collect();
-    let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]);
-    expected.sort_by_key(name);
-    made.sort_by_key(name);
-    assert_eq!(made, expected);
+    for (case, quota) in [("default", &[][..]), ("production", &limited[..])] {
+        let path = format!(
+            "{}/../tests/goldens/charts/argosy/{case}.yaml",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let golden = std::fs::read_to_string(path).unwrap();
+        let documents = golden
+            .split("\n---\n")
+            .map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+        let is_of_cluster =
+            |object: &Value| object.to_string().contains(cluster) && object["kind"] != "Secret";
+        let mut expected: Vec<Value> = documents
+            .filter(is_of_cluster)
+            .map(|object| essence(&object))
+            .collect();
+        let registered = super::mailbox::managed_cluster(cluster, &[], true);
+        let mut made: Vec<Value> = super::mailbox::objects(cluster, quota)
+            .iter()
+            .chain([&registered])
+            .map(essence)
+            .collect();
+        let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]);
+        expected.sort_by_key(name);
+        made.sort_by_key(name);
+        assert_eq!(made, expected, "{case}");
+    }
 }

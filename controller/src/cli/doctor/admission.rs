@@ -1,9 +1,10 @@
-//! What guards the hold on the control cluster: the registration of the webhook, the webhook's answers, and the admission policies.
+//! Checks of the guards of the hold on the control cluster: the registration of the webhook, its
+//! answers, and the admission policies.
 
 use std::fmt::Debug;
 
-use argosy_api::{Workflow, names};
-use argosy_core::Failure;
+use argosy_api::{BindingPolicy, Workflow, names};
+use argosy_core::{Failure, hub::admission::Guarding};
 use k8s_openapi::api::{
     admissionregistration::v1::{
         MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -12,29 +13,36 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::PostParams,
+    api::{ListParams, PostParams},
     core::{ClusterResourceScope, ObjectMeta},
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{deployments, finding::Judgement};
+use super::{deployments, finding::Judgment};
 use crate::{
-    outcome::{call, found},
-    webhook::{CREATE_POLICY, HOLD_POLICY, MARKS_POLICY, SECRET, WEBHOOK, bundle_in, is_refusal_of_guard},
+    hub::webhook::{
+        CREATE_POLICY, HOLD_POLICY, MARKS_POLICY, MEMBERS_POLICY, SECRET, WEBHOOK, bundle_in,
+        guards_creations, is_refusal_of_guard,
+    },
+    runtime::{
+        lenient::Lenient,
+        requests::{call, found, list},
+    },
 };
 
-/// The policies that come with the webhook.
+/// The policies that exist only with a webhook.
 const OF_WEBHOOK: [&str; 2] = [HOLD_POLICY, CREATE_POLICY];
 
-/// What every mend of a registration comes to: the controller writes it anew whenever it differs.
-const CONTROLLER_MENDS: &str = "the controller registers it by itself: see the check controller, and its log";
+/// The fix for every registration: the controller writes it anew whenever it differs.
+const CONTROLLER_MENDS: &str = "the controller creates and repairs it: see the check controller, and the \
+    controller's log";
 
-/// Looks at the MutatingWebhookConfiguration, and whether it trusts the authority that signs for the webhook.
-pub(super) async fn webhook(wds: &Client, namespace: &str) -> Judgement {
+/// Checks the MutatingWebhookConfiguration, and that it trusts the CA that signs for the webhook.
+pub(super) async fn webhook(wds: &Client, namespace: &str) -> Judgment {
     let registered = match get::<MutatingWebhookConfiguration>(wds, WEBHOOK).await {
         Ok(registered) => registered,
-        Err(failure) => return Judgement::unasked("read MutatingWebhookConfigurations", &failure),
+        Err(failure) => return Judgment::unasked("read MutatingWebhookConfigurations", &failure),
     };
     let Some(registered) = registered else {
         let deployment = deployments::controller(wds, namespace).await;
@@ -44,7 +52,7 @@ pub(super) async fn webhook(wds: &Client, namespace: &str) -> Judgement {
     let secrets: Api<Secret> = Api::namespaced(wds.clone(), namespace);
     match found(call(secrets.get(SECRET)).await) {
         Ok(secret) => judge_bundle(&registered, secret.as_ref(), namespace),
-        Err(failure) => Judgement::unasked("compare the webhook's CA with its Secret", &failure),
+        Err(failure) => Judgment::unasked("compare the webhook's CA with its Secret", &failure),
     }
 }
 
@@ -60,12 +68,12 @@ async fn has_policy(wds: &Client) -> bool {
     policy.is_ok_and(|policy| policy.is_some())
 }
 
-fn judge_missing(is_wanted: bool, has_policy: bool) -> Judgement {
+fn judge_missing(is_wanted: bool, has_policy: bool) -> Judgment {
     if is_wanted || has_policy {
         let message = format!("MutatingWebhookConfiguration {WEBHOOK} is missing");
-        return Judgement::failed(message, CONTROLLER_MENDS);
+        return Judgment::failed(message, CONTROLLER_MENDS);
     }
-    Judgement::warning(
+    Judgment::warning(
         "the controller runs without a webhook: only Workflows with spec.suspend: true are sent, and nothing guards the hold",
         "install the chart argosy with webhook.enabled=true",
     )
@@ -75,11 +83,11 @@ fn judge_bundle(
     registered: &MutatingWebhookConfiguration,
     secret: Option<&Secret>,
     namespace: &str,
-) -> Judgement {
+) -> Judgment {
     let webhook = registered.webhooks.iter().flatten().next();
     let Some(client) = webhook.map(|webhook| &webhook.client_config) else {
         let message = format!("MutatingWebhookConfiguration {WEBHOOK} names no webhook");
-        return Judgement::failed(message, CONTROLLER_MENDS);
+        return Judgment::failed(message, CONTROLLER_MENDS);
     };
     let trusted = client
         .ca_bundle
@@ -88,37 +96,40 @@ fn judge_bundle(
         .unwrap_or_default();
     if trusted.is_empty() {
         let message = format!("MutatingWebhookConfiguration {WEBHOOK} has no CA bundle");
-        return Judgement::failed(message, CONTROLLER_MENDS);
+        return Judgment::failed(message, CONTROLLER_MENDS);
     }
     if let Some(url) = &client.url {
-        return Judgement::ok(format!(
+        return Judgment::ok(format!(
             "the webhook is registered at {url}; its certificate is in the controller's memory"
         ));
     }
     match secret.map(bundle_in) {
-        None => Judgement::failed(
+        None => Judgment::failed(
             format!("Secret {namespace}/{SECRET} with the webhook's certificate is missing"),
-            "the controller makes it by itself: see the check controller, and name its namespace with --namespace",
+            "the controller creates it: see the check controller, and set its namespace with --namespace",
         ),
-        Some(None) => Judgement::failed(
-            format!("Secret {namespace}/{SECRET} cannot be read as the webhook's certificate"),
-            format!("kubectl --namespace {namespace} delete secret {SECRET}; the controller makes another"),
+        Some(None) => Judgment::failed(
+            format!("the webhook's certificate in Secret {namespace}/{SECRET} cannot be read"),
+            format!(
+                "kubectl --namespace {namespace} delete secret {SECRET}; the controller creates another \
+                one"
+            ),
         ),
-        Some(Some(bundle)) if bundle.as_bytes() != trusted => Judgement::failed(
-            "the API server trusts another CA than the one that signs for the webhook",
+        Some(Some(bundle)) if bundle.as_bytes() != trusted => Judgment::failed(
+            "the API server trusts another CA than the one that has signed the webhook's certificate",
             CONTROLLER_MENDS,
         ),
-        Some(Some(_)) => Judgement::ok("the webhook is registered, and its CA is the one that signs"),
+        Some(Some(_)) => Judgment::ok("the webhook is registered, and the API server trusts its CA"),
     }
 }
 
-/// Asks the API server what would become of a Workflow with a claim that is not its own, which the webhook takes off. Nothing is
-/// created.
-pub(super) async fn answers(wds: &Client, namespace: &str) -> Judgement {
+/// Creates a Workflow as a dry run, with a claim that is not its own, which the webhook removes.
+/// Nothing is stored.
+pub(super) async fn answers(wds: &Client, namespace: &str) -> Judgment {
     match get::<MutatingWebhookConfiguration>(wds, WEBHOOK).await {
         Ok(Some(_)) => {}
-        Ok(None) => return Judgement::skipped("no webhook is registered"),
-        Err(failure) => return Judgement::unasked("read MutatingWebhookConfigurations", &failure),
+        Ok(None) => return Judgment::skipped("no webhook is registered"),
+        Err(failure) => return Judgment::unasked("read MutatingWebhookConfigurations", &failure),
     }
     let params = PostParams {
         dry_run: true,
@@ -128,7 +139,8 @@ pub(super) async fn answers(wds: &Client, namespace: &str) -> Judgement {
     judge_answer(call(workflows.create(&params, &probe())).await, namespace)
 }
 
-/// Suspended, so that no policy refuses it while the webhook is away.
+/// Builds the Workflow of the dry run. It is suspended, so that no policy refuses it while the
+/// webhook does not respond.
 fn probe() -> Workflow {
     let mut metadata = ObjectMeta {
         generate_name: Some("argosy-doctor-".to_owned()),
@@ -150,50 +162,70 @@ fn probe() -> Workflow {
     }
 }
 
-fn judge_answer(answer: Result<Workflow, Failure>, namespace: &str) -> Judgement {
+fn judge_answer(answer: Result<Workflow, Failure>, namespace: &str) -> Judgment {
     let away = "see the check controller; the API server's log says why it cannot reach the webhook (network policy, CA, Service)";
     match answer {
-        Ok(created) if created.annotations() == probe().annotations() => Judgement::failed(
-            "the webhook does not answer, so that a Workflow without spec.suspend is not sent, or refused",
+        Ok(created) if created.annotations() == probe().annotations() => Judgment::failed(
+            "the webhook does not answer, so a Workflow without spec.suspend: true is refused or not sent",
             away,
         ),
-        Ok(_) => Judgement::ok("the webhook answers"),
-        Err(Failure::Refused(message)) if is_refusal_of_guard(&message) => Judgement::failed(
-            "the webhook does not answer, and an admission policy refuses what it does not hold",
+        Ok(_) => Judgment::ok("the webhook answers"),
+        Err(Failure::Refused(message)) if is_refusal_of_guard(&message) => Judgment::failed(
+            "the webhook does not answer, and an admission policy refuses Workflows that are not held",
             away,
         ),
-        Err(Failure::NotFound { .. }) => Judgement::warning(
-            format!("there is no namespace {namespace} to try a Workflow in"),
-            "name the namespace of Argo with --argo-namespace",
+        Err(Failure::NotFound { .. }) => Judgment::warning(
+            format!("there is no namespace {namespace} for the test Workflow"),
+            "set the namespace of Argo with --argo-namespace",
         ),
-        Err(Failure::Unserved(_)) => Judgement::skipped("the control cluster does not serve Workflows"),
-        Err(failure) => Judgement::unasked("create a Workflow for a try (nothing would be stored)", &failure),
+        Err(Failure::Unserved(_)) => Judgment::skipped("the control cluster does not serve Workflows"),
+        Err(failure) => Judgment::unasked("create a test Workflow (a dry run, nothing is stored)", &failure),
     }
 }
 
-/// Looks at the admission policies and their bindings.
-pub(super) async fn policies(wds: &Client) -> Vec<Judgement> {
+/// Checks the admission policies and their bindings.
+pub(super) async fn policies(wds: &Client) -> Vec<Judgment> {
     let mut wrong = Vec::new();
+    let mut create_policy = None;
     let mut missing = Vec::new();
     for name in [MARKS_POLICY].into_iter().chain(OF_WEBHOOK) {
         let policy = get::<ValidatingAdmissionPolicy>(wds, name).await;
         let binding = get::<ValidatingAdmissionPolicyBinding>(wds, name).await;
         match (policy, binding) {
             (Ok(None), Ok(None)) => missing.push(name),
-            (Ok(policy), Ok(binding)) => wrong.extend(judge_policy(name, policy.as_ref(), binding.as_ref())),
+            (Ok(policy), Ok(binding)) => {
+                wrong.extend(judge_policy(
+                    name,
+                    CONTROLLER_MENDS,
+                    policy.as_ref(),
+                    binding.as_ref(),
+                ));
+                create_policy = policy.filter(|_| name == CREATE_POLICY).or(create_policy);
+            }
             (Err(failure), _) | (_, Err(failure)) => {
-                return vec![Judgement::unasked("read ValidatingAdmissionPolicies", &failure)];
+                return vec![Judgment::unasked("read ValidatingAdmissionPolicies", &failure)];
             }
         }
     }
     let is_without_webhook =
         missing == OF_WEBHOOK && matches!(get::<MutatingWebhookConfiguration>(wds, WEBHOOK).await, Ok(None));
     if !is_without_webhook {
-        wrong.extend(missing.iter().filter_map(|name| judge_policy(name, None, None)));
+        wrong.extend(
+            missing
+                .iter()
+                .filter_map(|name| judge_policy(name, CONTROLLER_MENDS, None, None)),
+        );
+    }
+    if let Some(policy) = &create_policy {
+        let all: Api<Lenient<BindingPolicy>> = Api::all(wds.clone());
+        match list(all.list(&ListParams::default())).await {
+            Ok(all) => wrong.extend(judge_selection(policy, &Guarding::of(&all))),
+            Err(failure) => wrong.push(Judgment::unasked("list BindingPolicies", &failure)),
+        }
     }
     if wrong.is_empty() {
-        wrong.push(Judgement::ok(if is_without_webhook {
-            "the admission policy that needs no webhook is in effect"
+        wrong.push(Judgment::ok(if is_without_webhook {
+            "the admission policy that does not need the webhook is in effect"
         } else {
             "all admission policies are in effect"
         }));
@@ -201,14 +233,36 @@ pub(super) async fn policies(wds: &Client) -> Vec<Judgement> {
     wrong
 }
 
+/// Checks the policy of the ITS that limits the writes of agents.
+pub(super) async fn members(its: &Client) -> Judgment {
+    let name = MEMBERS_POLICY;
+    let policy = get::<ValidatingAdmissionPolicy>(its, name).await;
+    match (policy, get::<ValidatingAdmissionPolicyBinding>(its, name).await) {
+        (Ok(policy), Ok(binding)) => {
+            let mend =
+                "upgrade the chart argosy, or delete the policy and its binding and use argosy cluster join";
+            judge_policy(name, mend, policy.as_ref(), binding.as_ref()).unwrap_or_else(|| {
+                Judgment::ok(
+                    "the admission policy that limits the writes of agents is \
+                    in effect",
+                )
+            })
+        }
+        (Err(failure), _) | (_, Err(failure)) => {
+            Judgment::unasked("read ValidatingAdmissionPolicies", &failure)
+        }
+    }
+}
+
 fn judge_policy(
     name: &str,
+    mend: &str,
     policy: Option<&ValidatingAdmissionPolicy>,
     binding: Option<&ValidatingAdmissionPolicyBinding>,
-) -> Option<Judgement> {
+) -> Option<Judgment> {
     let Some(policy) = policy else {
         let message = format!("ValidatingAdmissionPolicy {name} is missing");
-        return Some(Judgement::failed(message, CONTROLLER_MENDS));
+        return Some(Judgment::failed(message, mend));
     };
     let fails = policy
         .spec
@@ -222,9 +276,30 @@ fn judge_policy(
     });
     (!fails || !denies).then(|| {
         let message = format!(
-            "ValidatingAdmissionPolicy {name} refuses nothing: it ignores failures, or is not bound to deny"
+            "ValidatingAdmissionPolicy {name} has no effect: its failurePolicy is Ignore, or no binding with \
+            the action Deny exists"
         );
-        Judgement::failed(message, CONTROLLER_MENDS)
+        Judgment::failed(message, mend)
+    })
+}
+
+/// Returns a finding if creations that BindingPolicies select are not guarded.
+fn judge_selection(policy: &ValidatingAdmissionPolicy, wanted: &Guarding) -> Option<Judgment> {
+    let names: Vec<&str> = wanted.unguarded.iter().map(String::as_str).collect();
+    if let Some(first) = names.first() {
+        let count = names.len();
+        let message = format!(
+            "ValidatingAdmissionPolicy {CREATE_POLICY} does not guard the Workflows of {count} \
+             BindingPolicies, such as {first}: their selectors do not fit into it"
+        );
+        let mend =
+            format!("select by labels instead of long lists of names: kubectl edit bindingpolicy {first}");
+        return Some(Judgment::failed(message, mend));
+    }
+    (!guards_creations(policy, &wanted.expressions)).then(|| {
+        let message =
+            format!("ValidatingAdmissionPolicy {CREATE_POLICY} does not match the current BindingPolicies");
+        Judgment::failed(message, CONTROLLER_MENDS)
     })
 }
 
@@ -273,8 +348,8 @@ mod tests {
             judge(Err(Failure::Refused(by_guard.to_owned()))).outcome,
             Outcome::Failed
         );
-        let judgement = judge(Err(Failure::Refused("forbidden".to_owned())));
-        assert!(judgement.is_unasked, "{judgement:?}");
+        let judgment = judge(Err(Failure::Refused("forbidden".to_owned())));
+        assert!(judgment.is_unasked, "{judgment:?}");
     }
 
     #[test]
@@ -288,7 +363,7 @@ mod tests {
         };
         let good = binding("argosy-hold", "Deny");
         assert_eq!(
-            judge_policy("argosy-hold", Some(&policy("Fail")), Some(&good)),
+            judge_policy("argosy-hold", "", Some(&policy("Fail")), Some(&good)),
             None
         );
         for (policy, binding) in [
@@ -298,8 +373,37 @@ mod tests {
             (Some(&policy("Fail")), Some(&binding("argosy-hold", "Audit"))),
             (Some(&policy("Fail")), Some(&binding("other", "Deny"))),
         ] {
-            let judgement = judge_policy("argosy-hold", policy, binding).unwrap();
-            assert_eq!(judgement.outcome, Outcome::Failed);
+            let judgment = judge_policy("argosy-hold", "", policy, binding).unwrap();
+            assert_eq!(judgment.outcome, Outcome::Failed);
         }
+    }
+
+    #[test]
+    fn what_the_admission_policy_does_not_guard_is_told() {
+        let policy: BindingPolicy = serde_json::from_value(json!({
+            "metadata": { "name": "p" },
+            "spec": { "downsync": [{ "resources": ["workflows"], "objectSelectors": [{ "matchLabels": { "a": "b" } }] }] },
+        }))
+        .unwrap();
+        let registered = |expressions: &[&str]| -> ValidatingAdmissionPolicy {
+            let validations: Vec<_> = expressions
+                .iter()
+                .map(|expression| json!({ "expression": expression }))
+                .collect();
+            serde_json::from_value(json!({ "metadata": {}, "spec": { "validations": validations } })).unwrap()
+        };
+        let mut wanted = Guarding::of(&[policy]);
+        let judge = |policy, wanted: &Guarding| judge_selection(&policy, wanted).unwrap();
+        let stale = judge(registered(&["false"]), &wanted);
+        assert!(
+            stale
+                .message
+                .ends_with("does not match the current BindingPolicies"),
+            "{stale:?}"
+        );
+        wanted.unguarded.insert("long".to_owned());
+        let unguarded = judge(registered(&["false"]), &wanted);
+        assert_eq!(unguarded.outcome, Outcome::Failed);
+        assert!(unguarded.message.contains("such as long"), "{unguarded:?}");
     }
 }

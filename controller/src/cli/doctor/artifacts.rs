@@ -1,13 +1,14 @@
-//! The artifact repositories: the control cluster's, which is asked, and the others, of which their agents tell.
+//! Checks of the artifact repositories: requests to the control cluster's, and the agents' reports
+//! about the others.
 
 use argosy_api::ManagedCluster;
 use kube::Client;
 
-use super::{super::s3::verdict, finding::Judgement};
+use super::{super::s3::verdict, finding::Judgment};
 use crate::artifacts::{self, Problem, watchdog::CONTROL_CLUSTER};
 
-/// Looks at the control cluster's, without writing unless `writes` says so.
-pub(super) async fn control(wds: &Client, namespace: &str, writes: bool) -> Judgement {
+/// Checks the control cluster's repository. Writes to it only if `writes` is true.
+pub(super) async fn control(wds: &Client, namespace: &str, writes: bool) -> Judgment {
     if writes {
         let checked = artifacts::check(wds, namespace, CONTROL_CLUSTER).await;
         return judge(checked.map(|repository| format!("{repository} was written and read back")));
@@ -16,35 +17,38 @@ pub(super) async fn control(wds: &Client, namespace: &str, writes: bool) -> Judg
         let bucket = artifacts::open(wds, namespace).await?;
         bucket.look().await?;
         Ok(format!(
-            "{} answers (--write tries to write, too)",
+            "{} answers (use --write to test writing, too)",
             bucket.repository()
         ))
     };
     judge(looked.await)
 }
 
-fn judge(looked: Result<String, Problem>) -> Judgement {
+fn judge(looked: Result<String, Problem>) -> Judgment {
     match looked {
-        Ok(message) => Judgement::ok(message),
-        Err(problem @ Problem::NotConfigured(_)) => Judgement::failed(
+        Ok(message) => Judgment::ok(message),
+        Err(problem @ Problem::NotConfigured(_)) => Judgment::failed(
             problem.to_string(),
-            "configure artifactRepository in Argo's ConfigMap workflow-controller-configmap, with its Secret beside it",
+            "configure artifactRepository in Argo's ConfigMap workflow-controller-configmap, with its Secret \
+            in the same namespace",
         ),
-        Err(Problem::Unreadable(message)) => Judgement::skipped(message).unanswered(),
-        Err(problem @ Problem::Unreachable { .. }) => Judgement::failed(
+        Err(Problem::Unreadable(message)) => Judgment::skipped(message).unanswered(),
+        Err(problem @ Problem::Unreachable { .. }) => Judgment::failed(
             problem.to_string(),
-            "look at address, keys and bucket; is it reachable from here? (the controller's own look is argosy s3 check)",
+            "check the address, the keys and the bucket, and if this machine can reach it (argosy s3 check \
+            shows the reports of the agents)",
         ),
     }
 }
 
-/// Looks at what the agent and the controller say of a cluster's.
-pub(super) fn member(cluster: &ManagedCluster) -> Judgement {
+/// Checks the reports of the agent and of the controller about a cluster's repository.
+pub(super) fn member(cluster: &ManagedCluster) -> Judgment {
     match verdict(cluster) {
-        Ok(message) => Judgement::ok(message),
-        Err(message) => Judgement::failed(
+        Ok(message) => Judgment::ok(message),
+        Err(message) => Judgment::failed(
             message,
-            "give the cluster's Argo the artifactRepository of the control cluster; argosy s3 check shows both",
+            "configure the artifactRepository of the control cluster in the cluster's Argo, too; argosy s3 \
+            check shows both",
         ),
     }
 }
@@ -73,6 +77,6 @@ mod tests {
             message: "timeout".to_owned(),
         }));
         assert_eq!(away.message, "http://s3:9000/b: timeout");
-        assert!(away.mend.starts_with("look at address"), "{away:?}");
+        assert!(away.mend.starts_with("check the address"), "{away:?}");
     }
 }

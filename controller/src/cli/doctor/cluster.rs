@@ -1,6 +1,7 @@
-//! One cluster of the inventory: what its ManagedCluster, its Lease, its mailbox and its kubeconfig say.
+//! Checks of one cluster of the inventory: its ManagedCluster, its Lease, its mailbox and its
+//! kubeconfig.
 //!
-//! Not here: what the agent may do there (`rights`), and what lies in the mailbox (`works`).
+//! Not here: the rights of its agent (`rights`), and the content of the mailbox (`works`).
 
 use std::error::Error as _;
 
@@ -17,113 +18,123 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::{
     super::{get::age::human, get::clusters::claimed, version::VERSION},
-    finding::Judgement,
+    finding::Judgment,
 };
 use crate::{
     cli::cluster::is_removed,
-    client::Error,
-    kubeconfig::from_secret,
-    outcome::{call, found, list},
-    tolerant::Tolerant,
+    runtime::{
+        client::Error,
+        kubeconfig::from_secret,
+        lenient::Lenient,
+        requests::{call, found, list},
+    },
 };
 
-/// Whether the hub's administrator wants it.
-pub(super) fn accepted(cluster: &ManagedCluster) -> Judgement {
+/// Checks that the hub's administrator has accepted the cluster.
+pub(super) fn accepted(cluster: &ManagedCluster) -> Judgment {
     let name = cluster.name_any();
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Judgement::failed(
+        return Judgment::failed(
             "the ManagedCluster is being deleted",
-            format!("kubectl get managedcluster {name} -o yaml shows which finalizers it waits for"),
+            format!("kubectl get managedcluster {name} -o yaml shows the finalizers that it waits for"),
         );
     }
     if is_removed(cluster) {
-        return Judgement::failed(
-            "the cluster is being taken out of the fleet",
-            format!("argosy cluster remove {name} ends that, and says what it waits for"),
+        return Judgment::failed(
+            "the cluster is being removed from the fleet",
+            format!("argosy cluster remove {name} completes the removal, and shows what it waits for"),
         );
     }
     if cluster.spec.hub_accepts_client {
-        return Judgement::ok("the hub has accepted the cluster");
+        return Judgment::ok("the hub has accepted the cluster");
     }
-    Judgement::failed(
+    Judgment::failed(
         "the hub has not accepted the cluster",
         format!("argosy cluster accept {name}"),
     )
 }
 
-/// Whether its agent renews its Lease, as the controller has seen it.
-pub(super) async fn lease(its: &Client, cluster: &ManagedCluster) -> Judgement {
+/// Checks that its agent renews its Lease, as the controller reports it.
+pub(super) async fn lease(its: &Client, cluster: &ManagedCluster) -> Judgment {
     let api: Api<Lease> = Api::namespaced(its.clone(), &cluster.name_any());
     match found(call(api.get(names::CLUSTER_LEASE)).await) {
         Ok(lease) => judge_lease(cluster, lease.as_ref(), Timestamp::now()),
-        Err(failure) => Judgement::unasked("read the cluster's Lease", &failure),
+        Err(failure) => Judgment::unasked("read the cluster's Lease", &failure),
     }
 }
 
-fn judge_lease(cluster: &ManagedCluster, lease: Option<&Lease>, now: Timestamp) -> Judgement {
-    let mend = "look at the log of the cluster's agent (argosy-agent there, or the controller's for push), and whether it reaches the hub";
+fn judge_lease(cluster: &ManagedCluster, lease: Option<&Lease>, now: Timestamp) -> Judgment {
+    let mend = "check the log of the cluster's agent (argosy-agent there; with push, the controller's log), \
+        and if it reaches the hub";
     let spec = lease.and_then(|lease| lease.spec.as_ref());
     let Some(renewed) = spec.and_then(|spec| spec.renew_time.as_ref()) else {
-        return Judgement::failed("its agent has never renewed a Lease", mend);
+        return Judgment::failed("its agent has never renewed a Lease", mend);
     };
     let age = now.duration_since(renewed.0);
     let duration = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(60);
     let duration = SignedDuration::from_secs(i64::from(duration));
     let renewed = format!("its agent has renewed its Lease {} ago", human(age));
     match condition(cluster, types::AVAILABLE) {
-        None => Judgement::failed(
-            format!("{renewed}, but the controller has not said that it is available"),
+        None => Judgment::failed(
+            format!("{renewed}, but the controller has not reported it as available"),
             "see the check controller",
         ),
         Some(available) if available.status != "True" => {
-            Judgement::failed(format!("{}: {}", available.reason, available.message), mend)
+            Judgment::failed(format!("{}: {}", available.reason, available.message), mend)
         }
-        // The controller does not compare clocks, so that it may be right; or it is not there to age the Lease.
-        Some(_) if age > duration * 2 || age < -duration => Judgement::warning(
-            format!("the controller says that the cluster is available, but by the clock here {renewed}"),
+        // The controller does not compare clocks, so it may be right; or it does not run and cannot
+        // age the Lease.
+        Some(_) if age > duration * 2 || age < -duration => Judgment::warning(
+            format!(
+                "the controller reports the cluster as available, but by the clock of this machine \
+                {renewed}"
+            ),
             "compare the clocks of the cluster and of this machine, and see the check controller",
         ),
-        Some(_) => Judgement::ok(renewed),
+        Some(_) => Judgment::ok(renewed),
     }
 }
 
-/// Whether its agent is of our version.
-pub(super) fn agent(cluster: &ManagedCluster) -> Judgement {
+/// Checks that its agent has the version of this command.
+pub(super) fn agent(cluster: &ManagedCluster) -> Judgment {
     judge_agent(claimed(cluster, names::AGENT_VERSION_CLAIM), VERSION)
 }
 
-fn judge_agent(theirs: &str, ours: &str) -> Judgement {
+fn judge_agent(theirs: &str, ours: &str) -> Judgment {
     let mend =
         "upgrade the chart argosy-agent on the cluster; a hosted agent is upgraded with the controller";
     if theirs.is_empty() {
-        Judgement::warning("its agent does not tell its version", mend)
+        Judgment::warning("its agent does not report its version", mend)
     } else if theirs == ours {
-        Judgement::ok(format!("its agent is of version {theirs}"))
+        Judgment::ok(format!("its agent has version {theirs}"))
     } else {
-        let message = format!("its agent is of version {theirs}; this command is of version {ours}");
-        Judgement::warning(message, mend)
+        let message = format!("its agent has version {theirs}; this command has version {ours}");
+        Judgment::warning(message, mend)
     }
 }
 
-/// Whether it serves Argo's API.
-pub(super) fn argo(cluster: &ManagedCluster) -> Judgement {
+/// Checks that it serves Argo's API.
+pub(super) fn argo(cluster: &ManagedCluster) -> Judgment {
     match condition(cluster, types::ARGO_READY) {
-        None => Judgement::failed(
-            "its agent has not said whether Argo is there",
+        None => Judgment::failed(
+            "its agent has not reported if Argo is installed",
             "see the check lease",
         ),
         Some(ready) if ready.status != "True" => {
-            Judgement::failed(ready.message.clone(), "install Argo Workflows on the cluster")
+            Judgment::failed(ready.message.clone(), "install Argo Workflows on the cluster")
         }
         Some(_) => match claimed(cluster, names::ARGO_VERSION_CLAIM) {
-            "" => Judgement::ok("Argo is there; no Deployment of a usual name tells its version"),
-            version => Judgement::ok(format!("Argo is there, {version}")),
+            "" => Judgment::ok(
+                "Argo is installed; its version is unknown, because no Deployment has a \
+                usual name",
+            ),
+            version => Judgment::ok(format!("Argo is installed, {version}")),
         },
     }
 }
 
-/// Whether it has anything for pods. Of nodes that are cordoned, the agent counts the capacity only.
-pub(super) fn capacity(cluster: &ManagedCluster) -> Judgement {
+/// Checks that it has resources for pods. For cordoned nodes, the agent counts only the capacity.
+pub(super) fn capacity(cluster: &ManagedCluster) -> Judgment {
     let status = cluster.status.clone().unwrap_or_default();
     let amount = |resource: &str| {
         status
@@ -133,60 +144,62 @@ pub(super) fn capacity(cluster: &ManagedCluster) -> Judgement {
     };
     let (cpu, memory) = (amount("cpu"), amount("memory"));
     if status.capacity.is_empty() {
-        return Judgement::warning(
-            "its agent tells of no nodes",
-            "kubectl get nodes on the cluster; may the agent list them? (chart argosy-agent of this version)",
+        return Judgment::warning(
+            "its agent reports no nodes",
+            "run kubectl get nodes on the cluster, and check that the agent may list nodes (chart \
+            argosy-agent of this version)",
         );
     }
     if cpu == "0" || memory == "0" {
-        return Judgement::failed(
-            "it has no node that takes pods",
-            "kubectl get nodes on the cluster; are all cordoned?",
+        return Judgment::failed(
+            "the cluster has no node that takes pods",
+            "run kubectl get nodes on the cluster, and check if all nodes are cordoned",
         );
     }
-    Judgement::ok(format!("cpu {cpu}, memory {memory} for pods"))
+    Judgment::ok(format!("cpu {cpu}, memory {memory} for pods"))
 }
 
-/// Whether its mailbox is there.
-pub(super) async fn mailbox(its: &Client, cluster: &str) -> Judgement {
+/// Checks that its mailbox exists.
+pub(super) async fn mailbox(its: &Client, cluster: &str) -> Judgment {
     let api: Api<Namespace> = Api::all(its.clone());
     match found(call(api.get(cluster)).await) {
         Ok(namespace) => judge_mailbox(cluster, namespace.as_ref()),
-        Err(failure) => Judgement::unasked("read the mailbox namespace", &failure),
+        Err(failure) => Judgment::unasked("read the mailbox namespace", &failure),
     }
 }
 
-fn judge_mailbox(cluster: &str, namespace: Option<&Namespace>) -> Judgement {
+fn judge_mailbox(cluster: &str, namespace: Option<&Namespace>) -> Judgment {
     match namespace {
-        None => Judgement::failed(
+        None => Judgment::failed(
             format!("the mailbox namespace {cluster} is missing"),
             format!(
-                "argosy cluster join {cluster} makes it (pull), or the chart argosy, if its values list the cluster"
+                "argosy cluster join {cluster} creates it (pull), or the chart argosy, if its values list \
+                the cluster"
             ),
         ),
-        Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => Judgement::failed(
+        Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => Judgment::failed(
             format!("the mailbox namespace {cluster} is being deleted"),
             format!("kubectl get namespace {cluster} -o yaml shows what it waits for"),
         ),
-        Some(_) => Judgement::ok("its mailbox is there"),
+        Some(_) => Judgment::ok("its mailbox exists"),
     }
 }
 
-/// Of a cluster whose agent the controller hosts: whether the kubeconfig can be used. Nothing is dialled, because the cluster need
-/// not be reachable from here.
-pub(super) async fn kubeconfig(wds: &Client, namespace: &str, cluster: &str) -> Judgement {
-    let api: Api<Tolerant<Secret>> = Api::namespaced(wds.clone(), namespace);
+/// Checks the kubeconfig of a cluster whose agent the controller hosts. Opens no connection,
+/// because the cluster need not be reachable from here.
+pub(super) async fn kubeconfig(wds: &Client, namespace: &str, cluster: &str) -> Judgment {
+    let api: Api<Lenient<Secret>> = Api::namespaced(wds.clone(), namespace);
     let params = ListParams::default().labels(&format!("{}={cluster}", names::WEC_KUBECONFIG_LABEL));
     match list(api.list(&params)).await {
         Ok(all) => judge_kubeconfig(&all),
-        Err(failure) => Judgement::unasked("read the cluster's kubeconfig Secret", &failure),
+        Err(failure) => Judgment::unasked("read the cluster's kubeconfig Secret", &failure),
     }
 }
 
-fn judge_kubeconfig(secrets: &[Secret]) -> Judgement {
-    let mend = "write the Secret anew, with a kubeconfig of the cluster under the key kubeconfig";
+fn judge_kubeconfig(secrets: &[Secret]) -> Judgment {
+    let mend = "write the Secret again, with a kubeconfig of the cluster under the key kubeconfig";
     match secrets {
-        [] => Judgement::skipped("its agent runs on the cluster (pull)"),
+        [] => Judgment::skipped("its agent runs on the cluster (pull)"),
         [secret] => {
             let name = secret.name_any();
             let key = secret
@@ -194,37 +207,38 @@ fn judge_kubeconfig(secrets: &[Secret]) -> Judgement {
                 .as_ref()
                 .and_then(|data| data.get(names::KUBECONFIG_KEY));
             let Some(text) = key.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()) else {
-                return Judgement::failed(
+                return Judgment::failed(
                     format!("Secret {name} has no key {}", names::KUBECONFIG_KEY),
                     mend,
                 );
             };
             match from_secret(text, "in the Secret") {
                 Ok(known) if !known.clusters.is_empty() => {
-                    Judgement::ok(format!("Secret {name} holds a kubeconfig"))
+                    Judgment::ok(format!("Secret {name} contains a valid kubeconfig"))
                 }
-                Ok(_) => Judgement::failed(format!("the kubeconfig in Secret {name} names no cluster"), mend),
-                Err(Error::Refused { flaw, .. }) => Judgement::failed(
+                Ok(_) => Judgment::failed(format!("the kubeconfig in Secret {name} names no cluster"), mend),
+                Err(Error::Refused { flaw, .. }) => Judgment::failed(
                     format!("the kubeconfig in Secret {name} is refused: {flaw}"),
-                    "write the Secret anew; argosy-controller --trust-kubeconfig-secrets takes it as it is",
+                    "write the Secret again, without this field; argosy-controller \
+                    --trust-kubeconfig-secrets accepts it unchanged",
                 ),
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();
-                    Judgement::failed(format!("Secret {name} holds no kubeconfig: {why}"), mend)
+                    Judgment::failed(format!("Secret {name} contains no valid kubeconfig: {why}"), mend)
                 }
             }
         }
-        several => Judgement::failed(
+        several => Judgment::failed(
             format!(
-                "{} Secrets are labelled as the cluster's kubeconfig",
+                "{} Secrets are labeled as the cluster's kubeconfig",
                 several.len()
             ),
-            "leave one of them",
+            "keep only one of them",
         ),
     }
 }
 
-/// The condition of that type.
+/// Returns the condition of this type.
 fn condition<'a>(cluster: &'a ManagedCluster, type_: &str) -> Option<&'a Condition> {
     let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
     conditions.find(|known| known.type_ == type_)

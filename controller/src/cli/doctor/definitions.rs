@@ -1,5 +1,6 @@
-//! The CustomResourceDefinitions of the control cluster: there, established, and with the fields that this version writes. A field
-//! that a definition lacks is dropped by the API server without a word.
+//! Checks that the CustomResourceDefinitions of the control cluster exist, are established, and
+//! have all fields that this version writes. The API server silently drops a field that a
+//! definition lacks.
 
 use argosy_api::{crds, workflow};
 use futures::future::join_all;
@@ -7,15 +8,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use super::finding::Judgement;
-use crate::outcome::{call, found};
+use super::finding::Judgment;
+use crate::runtime::requests::{call, found};
 
-/// Who brings a definition.
+/// The source of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// Argosy, in this version.
+    /// This version of Argosy.
     Ours,
-    /// Open Cluster Management, perhaps another version of it.
+    /// Open Cluster Management, perhaps in another version.
     Ocm,
 }
 
@@ -24,14 +25,15 @@ impl Origin {
         match self {
             Self::Ours => "argosy crds | kubectl apply --server-side --force-conflicts -f -",
             Self::Ocm => {
-                "where no hub of Open Cluster Management brings it: argosy crds --ocm | kubectl apply --server-side -f -"
+                "if no hub of Open Cluster Management installs it: argosy crds --ocm | kubectl apply \
+                --server-side -f -"
             }
         }
     }
 }
 
-/// Looks at those of Argosy on the WDS and of Open Cluster Management on the ITS.
-pub(super) async fn check(wds: &Client, its: &Client) -> Vec<Judgement> {
+/// Checks Argosy's definitions on the WDS and those of Open Cluster Management on the ITS.
+pub(super) async fn check(wds: &Client, its: &Client) -> Vec<Judgment> {
     let ours = crds::kubestellar()
         .into_iter()
         .map(|wanted| (wanted, Origin::Ours, wds));
@@ -42,53 +44,53 @@ pub(super) async fn check(wds: &Client, its: &Client) -> Vec<Judgement> {
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
         match found(call(api.get(&wanted.name_any())).await) {
             Ok(there) => judge(&wanted, there.as_ref(), origin),
-            Err(failure) => Some(Judgement::unasked("read CustomResourceDefinitions", &failure)),
+            Err(failure) => Some(Judgment::unasked("read CustomResourceDefinitions", &failure)),
         }
     });
     let asked = join_all(asked).await;
     let count = asked.len();
-    // Who may not read one may read none.
+    // A user who may not read one may read none, so one such finding is enough.
     let (unasked, told): (Vec<_>, Vec<_>) = asked
         .into_iter()
         .flatten()
-        .partition(|judgement| judgement.is_unasked);
-    let wrong: Vec<Judgement> = told.into_iter().chain(unasked.into_iter().take(1)).collect();
+        .partition(|judgment| judgment.is_unasked);
+    let wrong: Vec<Judgment> = told.into_iter().chain(unasked.into_iter().take(1)).collect();
     if wrong.is_empty() {
-        let message = format!("{count} CustomResourceDefinitions are established and of this version");
-        return vec![Judgement::ok(message)];
+        let message = format!("{count} CustomResourceDefinitions are established and have this version");
+        return vec![Judgment::ok(message)];
     }
     wrong
 }
 
-/// What is wrong with a definition, if anything.
+/// Returns the problem of a definition, if any.
 fn judge(
     wanted: &CustomResourceDefinition,
     there: Option<&CustomResourceDefinition>,
     origin: Origin,
-) -> Option<Judgement> {
+) -> Option<Judgment> {
     let name = wanted.name_any();
     let Some(there) = there else {
-        return Some(Judgement::failed(
+        return Some(Judgment::failed(
             format!("{name} is not installed"),
             origin.mend(),
         ));
     };
     if !is_established(there) {
-        return Some(Judgement::failed(
+        return Some(Judgment::failed(
             format!("{name} is not established"),
-            format!("kubectl describe crd {name} says why"),
+            format!("kubectl describe crd {name} shows the reason"),
         ));
     }
     let lacking = lacking(wanted, there)?;
-    let message = format!("{name} lacks {lacking}, so it is of another version than this command");
+    let message = format!("{name} lacks {lacking}, so it has another version than this command");
     Some(match origin {
-        Origin::Ours => Judgement::failed(message, origin.mend()),
-        // An older one of theirs has fewer fields, which their own agents do without.
-        Origin::Ocm => Judgement::warning(message, "upgrade Open Cluster Management"),
+        Origin::Ours => Judgment::failed(message, origin.mend()),
+        // An older OCM definition has fewer fields; OCM's own agents do not need the others.
+        Origin::Ocm => Judgment::warning(message, "upgrade Open Cluster Management"),
     })
 }
 
-/// Whether the API server serves it.
+/// Returns true if the API server serves the definition.
 pub(super) fn is_established(definition: &CustomResourceDefinition) -> bool {
     let status = definition.status.as_ref();
     let mut conditions = status
@@ -98,7 +100,7 @@ pub(super) fn is_established(definition: &CustomResourceDefinition) -> bool {
     conditions.any(|known| known.type_ == "Established" && known.status == "True")
 }
 
-/// The first version or field that is not there.
+/// Returns the first missing version or field.
 fn lacking(wanted: &CustomResourceDefinition, there: &CustomResourceDefinition) -> Option<String> {
     let wanted = wanted.spec.versions.first()?;
     let Some(there) = there
@@ -139,16 +141,16 @@ fn lacking_field(wanted: &Value, there: &Value, path: &str) -> Option<String> {
     })
 }
 
-/// Whether Argo's Workflow is defined.
-pub(super) async fn argo(wds: &Client) -> Judgement {
+/// Checks that Argo's Workflow is defined.
+pub(super) async fn argo(wds: &Client) -> Judgment {
     let name = format!("{}.{}", workflow::PLURAL, workflow::GROUP);
     let api: Api<CustomResourceDefinition> = Api::all(wds.clone());
     let mend = "install Argo Workflows' CustomResourceDefinitions on the control cluster";
     match found(call(api.get(&name)).await) {
-        Ok(Some(there)) if is_established(&there) => Judgement::ok(format!("{name} is established")),
-        Ok(Some(_)) => Judgement::failed(format!("{name} is not established"), mend),
-        Ok(None) => Judgement::failed(format!("{name} is not installed"), mend),
-        Err(failure) => Judgement::unasked("read CustomResourceDefinitions", &failure),
+        Ok(Some(there)) if is_established(&there) => Judgment::ok(format!("{name} is established")),
+        Ok(Some(_)) => Judgment::failed(format!("{name} is not established"), mend),
+        Ok(None) => Judgment::failed(format!("{name} is not installed"), mend),
+        Err(failure) => Judgment::unasked("read CustomResourceDefinitions", &failure),
     }
 }
 
@@ -192,13 +194,13 @@ mod tests {
         let policy = &crds::kubestellar()[0];
         let clause = "/properties/spec/properties/downsync/items/properties";
         let old = established(without_field(policy, clause, "wantMultiWECReportedState"));
-        let judgement = judge(policy, Some(&old), Origin::Ours).unwrap();
-        assert_eq!(judgement.outcome, Outcome::Failed);
+        let judgment = judge(policy, Some(&old), Origin::Ours).unwrap();
+        assert_eq!(judgment.outcome, Outcome::Failed);
         assert!(
-            judgement
+            judgment
                 .message
                 .contains("the field spec.downsync.wantMultiWECReportedState"),
-            "{judgement:?}"
+            "{judgment:?}"
         );
         assert_eq!(
             judge(policy, Some(&old), Origin::Ocm).unwrap().outcome,
@@ -223,10 +225,10 @@ mod tests {
         );
         let mut other = established(policy.clone());
         other.spec.versions[0].served = false;
-        let judgement = judge(policy, Some(&other), Origin::Ours).unwrap();
+        let judgment = judge(policy, Some(&other), Origin::Ours).unwrap();
         assert!(
-            judgement.message.contains("lacks the version v1alpha1"),
-            "{judgement:?}"
+            judgment.message.contains("lacks the version v1alpha1"),
+            "{judgment:?}"
         );
     }
 }

@@ -1,37 +1,38 @@
-//! The Deployments of the control cluster: Argosy's controller, and the workflow-controller of its own Argo.
+//! Checks of the Deployments of the control cluster: Argosy's controller, and the
+//! workflow-controller of its own Argo.
 
 use argosy_api::names;
-use argosy_core::{Failure, facts::deployed_version};
+use argosy_core::{Failure, model::cluster_info::deployed_version};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt};
 
-use super::{super::version::VERSION, finding::Judgement};
-use crate::outcome::{call, found};
+use super::{super::version::VERSION, finding::Judgment};
+use crate::runtime::requests::{call, found};
 
-/// The controller's Deployment, if there is one.
+/// Returns the controller's Deployment, if there is one.
 pub(super) async fn controller(wds: &Client, namespace: &str) -> Result<Option<Deployment>, Failure> {
     let api: Api<Deployment> = Api::namespaced(wds.clone(), namespace);
     found(call(api.get(names::CONTROLLER_DEPLOYMENT)).await)
 }
 
-/// Looks at Argosy's controller.
-pub(super) async fn check_controller(wds: &Client, namespace: &str) -> Judgement {
+/// Checks Argosy's controller.
+pub(super) async fn check_controller(wds: &Client, namespace: &str) -> Judgment {
     match controller(wds, namespace).await {
         Ok(deployment) => judge_controller(deployment.as_ref(), namespace, VERSION),
-        Err(failure) => Judgement::unasked("read the controller's Deployment", &failure),
+        Err(failure) => Judgment::unasked("read the controller's Deployment", &failure),
     }
 }
 
-fn judge_controller(deployment: Option<&Deployment>, namespace: &str, ours: &str) -> Judgement {
+fn judge_controller(deployment: Option<&Deployment>, namespace: &str, ours: &str) -> Judgment {
     let name = names::CONTROLLER_DEPLOYMENT;
     let Some(deployment) = deployment else {
-        return Judgement::failed(
+        return Judgment::failed(
             format!("there is no Deployment {namespace}/{name}"),
-            "install the chart argosy, or name the controller's namespace with --namespace",
+            "install the chart argosy, or set the controller's namespace with --namespace",
         );
     };
     if ready(deployment) == 0 {
-        return Judgement::failed(
+        return Judgment::failed(
             format!("Deployment {namespace}/{name} has no ready pod"),
             format!(
                 "kubectl --namespace {namespace} describe pods; kubectl --namespace {namespace} logs deployment/{name}"
@@ -39,22 +40,25 @@ fn judge_controller(deployment: Option<&Deployment>, namespace: &str, ours: &str
         );
     }
     match deployed_version(deployment) {
-        Some(theirs) if !is_build_of(&theirs, ours) => Judgement::warning(
-            format!("the controller is ready, but of version {theirs}; this command is of version {ours}"),
-            "use the command of the controller's version, or upgrade the chart argosy",
+        Some(theirs) if !is_build_of(&theirs, ours) => Judgment::warning(
+            format!("the controller is ready, but has version {theirs}; this command has version {ours}"),
+            "use the argosy command of the controller's version, or upgrade the chart argosy",
         ),
-        Some(theirs) => Judgement::ok(format!("the controller is ready, version {theirs}")),
-        None => Judgement::ok("the controller is ready; its image does not tell its version"),
+        Some(theirs) => Judgment::ok(format!("the controller is ready, version {theirs}")),
+        None => Judgment::ok(
+            "the controller is ready; its version is unknown, because the tag of its image \
+            is not a version",
+        ),
     }
 }
 
-/// Whether a version is `ours`, or a build of it (`0.1.0-1a2b3c`).
+/// Returns true if a version is `ours`, or a build of it (`0.1.0-1a2b3c`).
 fn is_build_of(version: &str, ours: &str) -> bool {
     let version = version.trim_start_matches('v');
     version.split(['-', '+']).next() == Some(ours)
 }
 
-/// Whether the controller was told to serve a webhook.
+/// Returns true if the controller's flags enable the webhook.
 pub(super) fn wants_webhook(deployment: &Deployment) -> bool {
     let pods = deployment
         .spec
@@ -72,22 +76,23 @@ pub(super) fn wants_webhook(deployment: &Deployment) -> bool {
     })
 }
 
-/// Looks at the workflow-controller. There may be none: then the control cluster runs no Workflows itself.
-pub(super) async fn check_argo(wds: &Client, namespace: &str) -> Judgement {
+/// Checks the workflow-controller. Without one, the control cluster runs no Workflows itself.
+pub(super) async fn check_argo(wds: &Client, namespace: &str) -> Judgment {
     let api: Api<Deployment> = Api::namespaced(wds.clone(), namespace);
     for name in names::ARGO_DEPLOYMENTS {
         match found(call(api.get(name)).await) {
             Ok(Some(deployment)) => return judge_argo(&deployment, namespace),
             Ok(None) => {}
-            Err(failure) => return Judgement::unasked("read the workflow-controller's Deployment", &failure),
+            Err(failure) => return Judgment::unasked("read the workflow-controller's Deployment", &failure),
         }
     }
-    Judgement::skipped(format!(
-        "no workflow-controller is in namespace {namespace}, so that the control cluster runs no Workflows itself"
+    Judgment::skipped(format!(
+        "there is no workflow-controller in namespace {namespace}, so the control cluster itself runs no \
+        Workflows"
     ))
 }
 
-fn judge_argo(deployment: &Deployment, namespace: &str) -> Judgement {
+fn judge_argo(deployment: &Deployment, namespace: &str) -> Judgment {
     let name = deployment.name_any();
     let version = deployed_version(deployment).unwrap_or_else(|| "of unknown version".to_owned());
     let wanted = deployment
@@ -96,17 +101,17 @@ fn judge_argo(deployment: &Deployment, namespace: &str) -> Judgement {
         .and_then(|spec| spec.replicas)
         .unwrap_or(1);
     if wanted == 0 {
-        return Judgement::skipped(format!("Deployment {namespace}/{name} is scaled to 0"));
+        return Judgment::skipped(format!("Deployment {namespace}/{name} is scaled to 0"));
     }
     if ready(deployment) == 0 {
-        return Judgement::warning(
+        return Judgment::warning(
             format!(
-                "Deployment {namespace}/{name} has no ready pod; what runs on other clusters does not need it"
+                "Deployment {namespace}/{name} has no ready pod; Workflows on other clusters do not need it"
             ),
             format!("kubectl --namespace {namespace} logs deployment/{name}"),
         );
     }
-    Judgement::ok(format!("the local workflow-controller is ready, {version}"))
+    Judgment::ok(format!("the local workflow-controller is ready, {version}"))
 }
 
 fn ready(deployment: &Deployment) -> i32 {

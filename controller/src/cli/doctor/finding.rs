@@ -1,39 +1,40 @@
-//! What a check has found, how that is printed, and what all findings together come to. Pure.
+//! The finding of a check, its output, and the exit code of all findings. Pure.
 
 use argosy_core::Failure;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
-    /// The link holds.
+    /// The check passed.
     Ok,
-    /// It holds, but not as it should.
+    /// The check passed, but something is not as it should be.
     Warning,
-    /// It does not hold.
+    /// The check failed.
     Failed,
-    /// It was not looked at: it does not apply, or could not be asked.
+    /// The check was skipped: it does not apply, or got no answer.
     Skipped,
 }
 
-/// What a check says of one link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The judgment of a check.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Judgement {
-    /// How it ended.
+pub(super) struct Judgment {
+    /// Outcome of the check.
     pub(super) outcome: Outcome,
-    /// Why, in one line.
+    /// Reason, in one line.
     pub(super) message: String,
-    /// What to do, in one line; empty where nothing is to be done.
+    /// Fix, in one line; absent if there is nothing to fix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) mend: String,
-    /// Nobody answered, or not to this user.
+    /// True if there was no answer, or not for this user; otherwise absent.
     #[serde(rename = "couldNotBeAsked", skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unasked: bool,
 }
 
-impl Judgement {
+impl Judgment {
     fn new(outcome: Outcome, message: impl Into<String>, mend: impl Into<String>) -> Self {
         let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         Self {
@@ -44,36 +45,36 @@ impl Judgement {
         }
     }
 
-    /// The link holds.
+    /// The check passed.
     pub(super) fn ok(message: impl Into<String>) -> Self {
         Self::new(Outcome::Ok, message, "")
     }
 
-    /// It holds, but not as it should.
+    /// The check passed, but something is not as it should be.
     pub(super) fn warning(message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(Outcome::Warning, message, mend)
     }
 
-    /// It does not hold.
+    /// The check failed.
     pub(super) fn failed(message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(Outcome::Failed, message, mend)
     }
 
-    /// It does not apply.
+    /// The check does not apply.
     pub(super) fn skipped(message: impl Into<String>) -> Self {
         Self::new(Outcome::Skipped, message, "")
     }
 
-    /// It could not be asked.
+    /// The check got no answer.
     pub(super) fn unasked(what: &str, failure: &Failure) -> Self {
         let mend = match failure {
-            Failure::Refused(_) => "use a kubeconfig of a user who may",
-            _ => "look whether the API server is well, and try again",
+            Failure::Refused(_) => "use the kubeconfig of a user with this permission",
+            _ => "check that the API server works, and try again",
         };
         Self::new(Outcome::Skipped, format!("cannot {what}: {failure}"), mend).unanswered()
     }
 
-    /// The same, of what nobody answered.
+    /// Marks the judgment as one without an answer.
     pub(super) fn unanswered(self) -> Self {
         Self {
             is_unasked: true,
@@ -82,24 +83,24 @@ impl Judgement {
     }
 }
 
-/// A judgement, and what it is about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A judgment and its subject.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Finding {
+pub(in crate::cli) struct Finding {
     /// Name of the check.
     pub(super) check: &'static str,
-    /// Of this cluster; of the control cluster where there is none.
+    /// The checked cluster; absent for the control cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cluster: Option<String>,
-    /// What it says.
+    /// The judgment.
     #[serde(flatten)]
-    pub(super) judgement: Judgement,
+    pub(super) judgment: Judgment,
 }
 
 impl Finding {
-    /// A line, and another one with what to do.
+    /// Formats the finding as one line, and the fix as another.
     pub(super) fn lines(&self) -> String {
-        let mark = match self.judgement.outcome {
+        let mark = match self.judgment.outcome {
             Outcome::Ok => "ok",
             Outcome::Warning => "warning",
             Outcome::Failed => "failed",
@@ -109,7 +110,7 @@ impl Finding {
             Some(cluster) => format!("{cluster}/{}", self.check),
             None => self.check.to_owned(),
         };
-        let Judgement { message, mend, .. } = &self.judgement;
+        let Judgment { message, mend, .. } = &self.judgment;
         let text = format!("{mark:<8} {link:<24} {message}\n");
         if mend.is_empty() {
             text
@@ -119,12 +120,12 @@ impl Finding {
     }
 }
 
-/// The last line: how many ended how.
+/// Formats the last line: the number of findings per outcome.
 pub(super) fn summary(findings: &[Finding]) -> String {
     let count = |outcome| {
         findings
             .iter()
-            .filter(|found| found.judgement.outcome == outcome)
+            .filter(|found| found.judgment.outcome == outcome)
             .count()
     };
     format!(
@@ -136,12 +137,12 @@ pub(super) fn summary(findings: &[Finding]) -> String {
     )
 }
 
-/// 1 where something failed, else 2 where something could not be asked, else 0.
+/// Returns 1 if a check failed, else 2 if one got no answer, else 0.
 pub(super) fn exit_code(findings: &[Finding]) -> u8 {
-    let has = |test: fn(&Judgement) -> bool| findings.iter().any(|found| test(&found.judgement));
-    if has(|judgement| judgement.outcome == Outcome::Failed) {
+    let has = |test: fn(&Judgment) -> bool| findings.iter().any(|found| test(&found.judgment));
+    if has(|judgment| judgment.outcome == Outcome::Failed) {
         1
-    } else if has(|judgement| judgement.is_unasked) {
+    } else if has(|judgment| judgment.is_unasked) {
         2
     } else {
         0
@@ -154,20 +155,20 @@ mod tests {
 
     use super::*;
 
-    fn found(judgement: Judgement) -> Finding {
+    fn found(judgment: Judgment) -> Finding {
         Finding {
             check: "webhook",
             cluster: None,
-            judgement,
+            judgment,
         }
     }
 
     #[test]
     fn a_finding_is_a_line_and_what_to_do_another() {
-        let mut finding = found(Judgement::ok("registered"));
+        let mut finding = found(Judgment::ok("registered"));
         assert_eq!(finding.lines(), "ok       webhook                  registered\n");
         finding.cluster = Some("cluster1".to_owned());
-        finding.judgement = Judgement::failed("it is\n  away", "bring it back");
+        finding.judgment = Judgment::failed("it is\n  away", "bring it back");
         assert_eq!(
             finding.lines(),
             "failed   cluster1/webhook         it is away\n                                  -> bring it back\n"
@@ -178,12 +179,12 @@ mod tests {
 
     #[test]
     fn a_failure_counts_more_than_silence_and_a_warning_not_at_all() {
-        let ok = found(Judgement::ok("fine"));
-        let warning = found(Judgement::warning("odd", ""));
-        let skipped = found(Judgement::skipped("not here"));
+        let ok = found(Judgment::ok("fine"));
+        let warning = found(Judgment::warning("odd", ""));
+        let skipped = found(Judgment::skipped("not here"));
         let refused = Failure::Refused("forbidden".to_owned());
-        let unasked = found(Judgement::unasked("list Secrets", &refused));
-        let failed = found(Judgement::failed("broken", ""));
+        let unasked = found(Judgment::unasked("list Secrets", &refused));
+        let failed = found(Judgment::failed("broken", ""));
         for (findings, code) in [
             (vec![], 0),
             (vec![ok.clone(), warning.clone(), skipped.clone()], 0),
@@ -192,7 +193,7 @@ mod tests {
         ] {
             assert_eq!(exit_code(&findings), code, "{findings:?}");
         }
-        assert_eq!(unasked.judgement.message, "cannot list Secrets: forbidden");
+        assert_eq!(unasked.judgment.message, "cannot list Secrets: forbidden");
         assert_eq!(
             summary(&[ok, warning, skipped, unasked, failed]),
             "1 ok, 1 warnings, 1 failed, 2 skipped\n"

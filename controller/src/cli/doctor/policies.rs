@@ -1,4 +1,4 @@
-//! The BindingPolicies: whether the controller could use each, and whether it selects anything.
+//! Checks of the BindingPolicies: each must be usable, and select something.
 
 use argosy_api::{
     BindingPolicy,
@@ -6,37 +6,37 @@ use argosy_api::{
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
-use super::finding::Judgement;
-use crate::{outcome::list, tolerant::Tolerant};
+use super::finding::Judgment;
+use crate::runtime::{lenient::Lenient, requests::list};
 
-/// Looks at all of them.
-pub(super) async fn check(wds: &Client) -> Vec<Judgement> {
-    let api: Api<Tolerant<BindingPolicy>> = Api::all(wds.clone());
+/// Checks all BindingPolicies.
+pub(super) async fn check(wds: &Client) -> Vec<Judgment> {
+    let api: Api<Lenient<BindingPolicy>> = Api::all(wds.clone());
     match list(api.list(&ListParams::default())).await {
         Ok(all) => judge_all(&all),
-        Err(failure) => vec![Judgement::unasked("list BindingPolicies", &failure)],
+        Err(failure) => vec![Judgment::unasked("list BindingPolicies", &failure)],
     }
 }
 
-/// What is wrong with any, or that nothing is.
-fn judge_all(policies: &[BindingPolicy]) -> Vec<Judgement> {
+/// Returns the problems of all policies, or one finding that there are none.
+fn judge_all(policies: &[BindingPolicy]) -> Vec<Judgment> {
     if policies.is_empty() {
-        return vec![Judgement::warning(
-            "there is no BindingPolicy, so that nothing is sent anywhere",
-            "write one; samples/policies has examples",
+        return vec![Judgment::warning(
+            "there is no BindingPolicy, so nothing is sent",
+            "create one; samples/policies has examples",
         )];
     }
-    let mut wrong: Vec<Judgement> = policies.iter().filter_map(judge).collect();
+    let mut wrong: Vec<Judgment> = policies.iter().filter_map(judge).collect();
     if wrong.is_empty() {
         let count = policies.len();
-        wrong.push(Judgement::ok(format!(
-            "{count} BindingPolicies can be used and match clusters"
+        wrong.push(Judgment::ok(format!(
+            "{count} BindingPolicies are valid and match clusters"
         )));
     }
     wrong
 }
 
-fn judge(policy: &BindingPolicy) -> Option<Judgement> {
+fn judge(policy: &BindingPolicy) -> Option<Judgment> {
     let name = policy.name_any();
     let status = policy.status.clone().unwrap_or_default();
     if policy
@@ -44,9 +44,9 @@ fn judge(policy: &BindingPolicy) -> Option<Judgement> {
         .generation
         .is_some_and(|generation| status.observed_generation < generation)
     {
-        return Some(Judgement::failed(
-            format!("the controller has not looked at BindingPolicy {name} as it is now"),
-            "see the check controller; if it was written just now, look again",
+        return Some(Judgment::failed(
+            format!("the controller has not processed BindingPolicy {name} in its current version"),
+            "see the check controller; if the policy was changed just now, try again",
         ));
     }
     let ready = status
@@ -57,13 +57,13 @@ fn judge(policy: &BindingPolicy) -> Option<Judgement> {
     if ready.status == "True" {
         let warnings = status.warnings.join("; ");
         return (!warnings.is_empty())
-            .then(|| Judgement::warning(format!("BindingPolicy {name} works, but: {warnings}"), mend));
+            .then(|| Judgment::warning(format!("BindingPolicy {name} works, but: {warnings}"), mend));
     }
     let message = format!("BindingPolicy {name}: {}", ready.message);
     Some(if ready.reason == reason::INVALID {
-        Judgement::failed(message, mend)
+        Judgment::failed(message, mend)
     } else {
-        Judgement::warning(message, mend)
+        Judgment::warning(message, mend)
     })
 }
 
@@ -115,9 +115,9 @@ mod tests {
             (
                 ready("True", "Ready", 1, &[]),
                 Outcome::Failed,
-                "has not looked at BindingPolicy b",
+                "has not processed BindingPolicy b",
             ),
-            (json!(null), Outcome::Failed, "has not looked at BindingPolicy b"),
+            (json!(null), Outcome::Failed, "has not processed BindingPolicy b"),
         ] {
             let found = judge_all(&[policy("a", &ready("True", "Ready", 2, &[])), policy("b", &status)]);
             assert_eq!(found.len(), 1);

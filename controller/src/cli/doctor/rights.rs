@@ -1,4 +1,5 @@
-//! What an agent may do at the hub: asked of the API server itself, so that it does not matter by which roles and bindings.
+//! Checks the rights of an agent at the hub with access reviews of the API server, so independent
+//! of roles and bindings.
 
 use argosy_api::names;
 use argosy_core::Failure;
@@ -6,10 +7,10 @@ use futures::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::{Api, Client, api::PostParams};
 
-use super::finding::Judgement;
-use crate::outcome::call;
+use super::finding::Judgment;
+use crate::runtime::requests::call;
 
-/// A verb, group and resource in the mailbox.
+/// Verb, group and resource of a right.
 type Right = (&'static str, &'static str, &'static str);
 
 const WORKS: &str = "work.open-cluster-management.io";
@@ -17,7 +18,7 @@ const KUBESTELLAR: &str = "control.kubestellar.io";
 const CLUSTERS: &str = "cluster.open-cluster-management.io";
 const LEASES: &str = "coordination.k8s.io";
 
-/// Without any of these, an agent cannot do its work (the rest of its role is for what OCM's clients expect of it).
+/// Rights that every agent needs in its mailbox. The rest of its role is for OCM's clients.
 const IN_MAILBOX: [Right; 8] = [
     ("list", WORKS, "manifestworks"),
     ("watch", WORKS, "manifestworks"),
@@ -29,13 +30,13 @@ const IN_MAILBOX: [Right; 8] = [
     ("patch", LEASES, "leases"),
 ];
 
-/// The same, of its own ManagedCluster.
+/// Rights that every agent needs on its own ManagedCluster.
 const ON_CLUSTER: [Right; 2] = [
     ("get", CLUSTERS, "managedclusters"),
     ("patch", CLUSTERS, "managedclusters/status"),
 ];
 
-/// Somebody whom an API server knows.
+/// A user of an API server.
 struct Subject {
     user: String,
     groups: Vec<String>,
@@ -61,7 +62,8 @@ impl Subject {
     }
 }
 
-/// Whom an agent may be: of a cluster whose agent the controller in `namespace` hosts, that.
+/// Returns the possible users of an agent. A hosted agent uses the account of the controller in
+/// `namespace`.
 fn subjects(cluster: &str, namespace: &str, is_hosted: bool) -> Vec<Subject> {
     if is_hosted {
         return vec![Subject::account(namespace, names::CONTROLLER)];
@@ -72,14 +74,17 @@ fn subjects(cluster: &str, namespace: &str, is_hosted: bool) -> Vec<Subject> {
     ]
 }
 
-/// Whether whoever the agent may be has every right.
-pub(super) async fn check(its: &Client, cluster: &str, namespace: &str, is_hosted: bool) -> Judgement {
+/// Checks that a possible user of the agent has every right.
+pub(super) async fn check(its: &Client, cluster: &str, namespace: &str, is_hosted: bool) -> Judgment {
     let mut lacks = Vec::new();
     for subject in subjects(cluster, namespace, is_hosted) {
         match lacking(its, cluster, &subject).await {
             Ok(lacking) => lacks.push((subject.user, lacking)),
             Err(failure) => {
-                return Judgement::unasked("ask what the agent may do (SubjectAccessReview)", &failure);
+                return Judgment::unasked(
+                    "check the permissions of the agent (SubjectAccessReview)",
+                    &failure,
+                );
             }
         }
     }
@@ -132,21 +137,23 @@ async fn may(
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// The one who lacks least is the one that was meant.
-fn judge(lacks: &[(String, Vec<String>)], is_hosted: bool) -> Judgement {
+/// Judges the user with the fewest missing rights, because that is the intended one.
+fn judge(lacks: &[(String, Vec<String>)], is_hosted: bool) -> Judgment {
     match lacks.iter().min_by_key(|(_, lacking)| lacking.len()) {
         Some((user, lacking)) if lacking.is_empty() => {
-            Judgement::ok(format!("{user} may do at the hub what an agent does"))
+            Judgment::ok(format!("{user} has all permissions of an agent on the hub"))
         }
-        Some((user, lacking)) => Judgement::failed(
+        Some((user, lacking)) => Judgment::failed(
             format!("{user} may not {}", lacking.join(", ")),
             if is_hosted {
-                "list the cluster with mode push in the values of the chart argosy, which makes role and binding; of an ITS apart, there"
+                "list the cluster with mode push in the values of the chart argosy, which creates the role \
+                and its binding; on a separate ITS, they must exist there"
             } else {
-                "argosy cluster join NAME makes role and binding, or the chart argosy, if its values list the cluster; of an ITS apart, there"
+                "argosy cluster join NAME creates the role and its binding, and so does the chart argosy, if \
+                its values list the cluster; on a separate ITS, they must exist there"
             },
         ),
-        None => Judgement::skipped("nobody to ask about"),
+        None => Judgment::skipped("no user to check"),
     }
 }
 
@@ -170,7 +177,7 @@ mod tests {
             false,
         );
         assert_eq!(token.outcome, Outcome::Ok);
-        assert!(token.message.starts_with("token may do"), "{token:?}");
+        assert!(token.message.starts_with("token has all"), "{token:?}");
         let lacking = [
             lacks("certificate", &["list a", "get b"]),
             lacks("token", &["get b"]),
@@ -181,7 +188,7 @@ mod tests {
             (Outcome::Failed, "token may not get b")
         );
         assert!(none.mend.contains("cluster join"), "{none:?}");
-        // Which would make the rights of an agent that there is not.
+        // `argosy cluster join` would create the rights of an agent that does not exist.
         let hosted = judge(&lacking, true);
         assert!(!hosted.mend.contains("cluster join"), "{hosted:?}");
     }

@@ -1,5 +1,5 @@
-//! What lies in a mailbox and does not get on: a ManifestWork of which nothing was heard, that could not be applied, or that is to be
-//! deleted and is not let go.
+//! Checks for stuck ManifestWorks in a mailbox: without any report, not applied, or in deletion
+//! with a remaining finalizer.
 
 use std::time::Duration;
 
@@ -8,70 +8,61 @@ use argosy_core::Failure;
 use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
-use super::{super::get::age::human, finding::Judgement};
-use crate::{outcome::call, tolerant::Tolerant};
+use super::{super::get::age::human, finding::Judgment};
+use crate::runtime::{lenient::Lenient, requests};
 
-/// ManifestWorks of one answer: a Workflow may be a megabyte.
+/// Page size of a list: a Workflow may have a megabyte.
 const PAGE: u32 = 100;
 
-/// Those that are told one by one; the rest is counted.
+/// Maximum number of stuck ManifestWorks that are listed; the rest is counted.
 const TOLD: usize = 5;
 
-/// Looks through the mailbox for what has stuck for longer than `patience`.
-pub(super) async fn check(its: &Client, cluster: &str, patience: Duration) -> Vec<Judgement> {
+/// Checks the mailbox for ManifestWorks that have been stuck for longer than `patience`.
+pub(super) async fn check(its: &Client, cluster: &str, patience: Duration) -> Vec<Judgment> {
     match stuck(its, cluster, patience).await {
         Ok((count, stuck)) if stuck.is_empty() => {
-            vec![Judgement::ok(format!(
-                "{count} ManifestWorks, none of which has stuck"
-            ))]
+            vec![Judgment::ok(format!("{count} ManifestWorks, none is stuck"))]
         }
         Ok((_, stuck)) => tell(stuck),
-        Err(failure) => vec![Judgement::unasked("list ManifestWorks", &failure)],
+        Err(failure) => vec![Judgment::unasked("list ManifestWorks", &failure)],
     }
 }
 
-async fn stuck(its: &Client, cluster: &str, patience: Duration) -> Result<(usize, Vec<Judgement>), Failure> {
-    let api: Api<Tolerant<ManifestWork>> = Api::namespaced(its.clone(), cluster);
+async fn stuck(its: &Client, cluster: &str, patience: Duration) -> Result<(usize, Vec<Judgment>), Failure> {
+    let api: Api<Lenient<ManifestWork>> = Api::namespaced(its.clone(), cluster);
     let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
     let (mut count, mut stuck) = (0, Vec::new());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = call(api.list(&params)).await?;
-        count += page.items.len();
-        stuck.extend(
-            page.items
-                .into_iter()
-                .filter_map(|work| judge(&work.into_object(), patience, Timestamp::now())),
-        );
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),
-            None => return Ok((count, stuck)),
-        }
-    }
+    requests::each(&api, ListParams::default().limit(PAGE), |work: ManifestWork| {
+        count += 1;
+        stuck.extend(judge(&work, patience, Timestamp::now()));
+    })
+    .await?;
+    Ok((count, stuck))
 }
 
-fn tell(mut stuck: Vec<Judgement>) -> Vec<Judgement> {
+fn tell(mut stuck: Vec<Judgment>) -> Vec<Judgment> {
     let rest = stuck.len().saturating_sub(TOLD);
     stuck.truncate(TOLD);
     if rest > 0 {
-        stuck.push(Judgement::warning(
-            format!("{rest} further ManifestWorks have stuck"),
+        stuck.push(Judgment::warning(
+            format!("{rest} more ManifestWorks are stuck"),
             "",
         ));
     }
     stuck
 }
 
-/// What holds a ManifestWork up, if it has been held up for longer than `patience`.
-fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Option<Judgement> {
+/// Returns the obstacle of a ManifestWork that has been stuck for longer than `patience`.
+fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Option<Judgment> {
     let since = |time: Timestamp| Some(now.duration_since(time)).filter(|age| *age > patience);
     let name = shown(work);
     if let Some(deleted) = &work.metadata.deletion_timestamp {
         let age = human(since(deleted.0)?);
         let waits_for = work.finalizers().join(", ");
-        return Some(Judgement::failed(
-            format!("{name} is to be deleted for {age}, and waits for {waits_for}"),
-            "the cluster's agent lets go when the object is gone: see the check lease, and the agent's log",
+        return Some(Judgment::failed(
+            format!("{name} has been waiting to be deleted for {age}; it waits for {waits_for}"),
+            "the cluster's agent removes its finalizer when the object is gone: see the check lease, and the \
+            agent's log",
         ));
     }
     let status = work.status.as_ref();
@@ -81,20 +72,20 @@ fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Optio
         _ if is_withdrawn => None,
         None => {
             let age = human(since(work.creation_timestamp()?.0)?);
-            Some(Judgement::failed(
-                format!("of {name} nothing was heard for {age}"),
+            Some(Judgment::failed(
+                format!("{name}: no report for {age}"),
                 "see the check lease, and the agent's log",
             ))
         }
         Some(applied) if applied.status != "True" => {
             since(applied.last_transition_time.0)?;
-            Some(Judgement::warning(
+            Some(Judgment::warning(
                 format!(
                     "{name} cannot be applied: {}: {}",
                     applied.reason, applied.message
                 ),
                 format!(
-                    "argosy why says more; kubectl --namespace CLUSTER get manifestwork {} -o yaml",
+                    "see argosy why, and kubectl --namespace CLUSTER get manifestwork {} -o yaml",
                     work.name_any()
                 ),
             ))
@@ -103,7 +94,7 @@ fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Optio
     }
 }
 
-/// The object that it is of, where it is one of ours.
+/// Formats a ManifestWork with its original object, if it is Argosy's.
 fn shown(work: &ManifestWork) -> String {
     let annotation = |name: &str| work.annotations().get(name).map(String::as_str);
     let origin = annotation(names::ORIGIN_NAME_ANNOTATION).map(|name| {
@@ -147,7 +138,7 @@ mod tests {
             (
                 work(None, &[]),
                 Some(Outcome::Failed),
-                "(argo/hello) nothing was heard for 6m",
+                "(argo/hello): no report for 6m",
             ),
             (
                 work(None, &[("Applied", "False")]),
@@ -162,14 +153,14 @@ mod tests {
             (work(None, &[("Applied", "True")]), None, ""),
             (work(None, &[("Withdrawn", "True")]), None, ""),
         ] {
-            let judgement = judged(&work, late);
+            let judgment = judged(&work, late);
             assert_eq!(
-                judgement.as_ref().map(|judgement| judgement.outcome),
+                judgment.as_ref().map(|judgment| judgment.outcome),
                 outcome,
-                "{judgement:?}"
+                "{judgment:?}"
             );
             assert!(
-                judgement.is_none_or(|judgement| judgement.message.contains(words)),
+                judgment.is_none_or(|judgment| judgment.message.contains(words)),
                 "{words}"
             );
             assert_eq!(judged(&work, soon), None);
@@ -178,10 +169,10 @@ mod tests {
 
     #[test]
     fn of_many_that_have_stuck_some_are_told_and_the_rest_is_counted() {
-        let stuck = vec![Judgement::failed("stuck", ""); TOLD + 3];
+        let stuck = vec![Judgment::failed("stuck", ""); TOLD + 3];
         let told = tell(stuck);
         assert_eq!(told.len(), TOLD + 1);
-        assert_eq!(told[TOLD].message, "3 further ManifestWorks have stuck");
-        assert_eq!(tell(vec![Judgement::failed("stuck", "")]).len(), 1);
+        assert_eq!(told[TOLD].message, "3 more ManifestWorks are stuck");
+        assert_eq!(tell(vec![Judgment::failed("stuck", "")]).len(), 1);
     }
 }

@@ -1,8 +1,9 @@
-//! Lengths of time as kubectl shows them (`duration.HumanDuration` of k8s.io/apimachinery): the two largest units that matter.
+//! Formats durations as kubectl does (`duration.HumanDuration` of k8s.io/apimachinery): the two
+//! largest relevant units.
 
 use jiff::SignedDuration;
 
-/// `duration` in at most two units; `0s` where it is negative, because clocks differ.
+/// Formats `duration` in at most two units; a negative one as `0s`, because clocks differ.
 pub(in crate::cli) fn human(duration: SignedDuration) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;

@@ -1,28 +1,29 @@
-//! When Workflows were created on their clusters, as their agents say with the condition `Applied` of the ManifestWork. The
-//! Workflow itself does not say it.
+//! Times at which Workflows were created on their clusters, from the condition `Applied` of the
+//! ManifestWork. The Workflow itself does not contain them.
 
 use argosy_api::{ManifestWork, Workflow, conditions::manifest_work as types, names};
-use argosy_core::claim::Claim;
+use argosy_core::model::claim::Claim;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 
-use crate::{outcome::read, tolerant::Tolerant};
+use crate::runtime::{lenient::Lenient, requests::read};
 
-/// Requests under way at a time.
+/// Maximum number of concurrent requests.
 const AT_A_TIME: usize = 16;
 
-/// When each of `workflows` arrived, in their order; `None` where that is not known.
+/// Returns the arrival time of each of `workflows`, in their order; `None` if it is unknown.
 pub(super) async fn of_all(its: &Client, workflows: &[Workflow]) -> Vec<Option<Timestamp>> {
     let arrivals = workflows.iter().map(|workflow| of_one(its, workflow));
-    // One after the other they would take as long as all of them together.
+    // One after the other, the requests would take too long.
     stream::iter(arrivals).buffered(AT_A_TIME).collect().await
 }
 
-/// When `workflow` arrived. It is a column among others, so that a mailbox that may not be read is no error.
+/// Returns the arrival time of `workflow`. It is only one column, so an unreadable mailbox is no
+/// error.
 pub(super) async fn of_one(its: &Client, workflow: &Workflow) -> Option<Timestamp> {
     let claim = Claim::of(&workflow.metadata).filter(|claim| !claim.is_for_every_cluster())?;
-    let works: Api<Tolerant<ManifestWork>> = Api::namespaced(its.clone(), claim.cluster.as_str());
+    let works: Api<Lenient<ManifestWork>> = Api::namespaced(its.clone(), claim.cluster.as_str());
     let name = names::work_name(&workflow.uid()?);
     arrived(&read(works.get(&name)).await.ok()?)
 }

@@ -6,39 +6,48 @@ use anyhow::{anyhow, bail};
 use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names, workflow};
 use argosy_core::Failure;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ClustersArgs, Common, Inventory, Selection, age::human, table::Row};
-use crate::{cli::spaces::inventory, client, outcome, tolerant::Tolerant};
+use crate::{
+    cli::spaces::inventory,
+    runtime::{client, lenient::Lenient, requests},
+};
 
-/// What is told of a cluster.
-#[derive(Debug, PartialEq, Serialize)]
+/// One cluster for users who run Workflows.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+pub(in crate::cli) struct Listed {
+    /// Name of the ManagedCluster.
     name: String,
-    /// Status of the condition `ManagedClusterConditionAvailable`; empty while nothing is known.
+    /// Status of the condition `ManagedClusterConditionAvailable`; empty while it is unknown.
     reachable: String,
-    /// `pull` or `push`; empty where the Secrets that tell may not be listed.
+    /// `pull` or `push`; empty if the Secrets that decide it may not be listed.
     mode: String,
-    /// Of `ArgoReady`.
+    /// Status of the condition `ArgoReady`; empty while it is unknown.
     argo: String,
-    /// Which Argo the agent has found; empty where it could not tell.
+    /// Version of Argo that the agent has found; empty if it found none.
     argo_version: String,
-    /// Of `ArtifactRepositoryReady`.
+    /// Status of the condition `ArtifactRepositoryReady`; empty while it is unknown.
     artifacts: String,
     /// Workflows that were sent there and have not ended.
     running: u64,
+    /// Version of its API server; empty if the agent has not reported it.
     kubernetes: String,
-    /// Version of the agent.
+    /// Version of the agent; empty if it was not reported.
     agent: String,
-    /// What its nodes have for pods.
+    /// CPU of its nodes for pods, as a Kubernetes quantity: `3800m`.
     cpu: String,
+    /// Memory of its nodes for pods, as a Kubernetes quantity: `15Gi`.
     memory: String,
+    /// Creation time of the ManagedCluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     created_at: Option<Timestamp>,
-    /// What is wrong, in the words of the first condition that says so.
+    /// Message of the first condition that reports a problem.
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
 }
@@ -87,7 +96,7 @@ impl Listed {
     }
 }
 
-/// The value of a claim that a cluster makes; empty where it makes none.
+/// The value of a cluster claim; empty if there is none.
 pub(in crate::cli) fn claimed<'a>(cluster: &'a ManagedCluster, name: &str) -> &'a str {
     let claims = cluster.status.iter().flat_map(|status| &status.cluster_claims);
     let mut claims = claims.filter(|claim| claim.name == name);
@@ -147,7 +156,7 @@ impl Row for Listed {
     }
 }
 
-/// Lists, and watches if that is asked for.
+/// Lists clusters, and watches them with `--watch`.
 pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
     let told = async |cluster: ManagedCluster| {
         let (running, hosted) = (
@@ -159,16 +168,16 @@ pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> 
     list_or_watch(&args.inventory, &args.common, told).await
 }
 
-/// The same, of what `told` says of a cluster.
+/// Lists and watches clusters as rows that `told` builds.
 pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
     args: &Inventory,
     common: &Common,
     told: impl AsyncFn(ManagedCluster) -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<()> {
     let wds = client::connect_as_user(common.kubeconfig.as_deref()).await?;
-    let api: Api<Tolerant<ManagedCluster>> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
+    let api: Api<Lenient<ManagedCluster>> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
     let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
-    let list = outcome::list(api.list(&selection.list)).await;
+    let list = requests::list(api.list(&selection.list)).await;
     let list = list.map_err(|failure| {
         anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?")
     })?;
@@ -186,24 +195,25 @@ pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
     common.follow(api, selection.watch, listed, told).await
 }
 
-/// Clusters whose agent the controller hosts.
+/// Names of the clusters whose agent the controller hosts.
 pub(in crate::cli) type Hosted = BTreeSet<String>;
 
-/// Those that a kubeconfig Secret in the controller's `namespace` is for. Of the Secrets, only labels are read.
+/// Returns the clusters with a kubeconfig Secret in the controller's `namespace`. Reads only the
+/// labels of the Secrets.
 pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Result<Hosted, Failure> {
-    let api: Api<Tolerant<PartialObjectMeta<Secret>>> = Api::namespaced(wds.clone(), namespace);
+    let api: Api<Lenient<PartialObjectMeta<Secret>>> = Api::namespaced(wds.clone(), namespace);
     let params = ListParams::default().labels(names::WEC_KUBECONFIG_LABEL);
-    let secrets = outcome::list(api.list(&params)).await?;
+    let secrets = requests::list(api.list(&params)).await?;
     let named = secrets
         .iter()
         .filter_map(|secret| secret.labels().get(names::WEC_KUBECONFIG_LABEL));
     Ok(named.cloned().collect())
 }
 
-/// Workflows that were sent to a cluster and have not ended, by cluster.
+/// Counts the Workflows that were sent to a cluster and have not ended, by cluster.
 async fn count_running(wds: &Client) -> anyhow::Result<BTreeMap<String, u64>> {
-    let api: Api<Tolerant<PartialObjectMeta<Workflow>>> = Api::all(wds.clone());
-    let sent = outcome::list(api.list(&ListParams::default().labels(names::CLUSTER_LABEL))).await;
+    let api: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(wds.clone());
+    let sent = requests::list(api.list(&ListParams::default().labels(names::CLUSTER_LABEL))).await;
     let sent = sent.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
     let mut running = BTreeMap::new();
     for one in sent {

@@ -1,31 +1,31 @@
-//! Rows under headings, aligned like kubectl's.
+//! Formats rows below headings, aligned as in kubectl.
 
 use jiff::Timestamp;
 
-/// What is shown in a line.
+/// A row of a table.
 pub(in crate::cli) trait Row {
-    /// Headings, the ones of a wide table last.
+    /// Headings; those that only a wide table shows come last.
     const COLUMNS: &'static [&'static str];
-    /// How many of them are shown in a wide table only.
+    /// Number of columns that only a wide table shows.
     const WIDE: usize;
 
-    /// Kind and name, as `kubectl get -o name` prints them.
+    /// Kind and name, as printed by `kubectl get -o name`.
     fn name(&self) -> String;
 
-    /// Whether both tell of one object.
+    /// Returns true if both rows are about the same object.
     fn is_of_same(&self, other: &Self) -> bool;
 
-    /// A cell for each column, as of `now`; an empty one is shown as `-`.
+    /// Returns a cell for each column, as of `now`; an empty cell is shown as `-`.
     fn cells(&self, now: Timestamp) -> Vec<String>;
 }
 
-/// Between two columns, at least.
+/// Minimum gap between two columns.
 const GAP: usize = 3;
 
-/// Widths that hold for rows that come later, which nobody knows yet.
+/// Minimum column width of rows that are printed later by a watch.
 const AT_LEAST: usize = 8;
 
-/// Headings and rows.
+/// Formats headings and rows.
 pub(super) fn page<T: Row>(rows: &[T], wide: bool, now: Timestamp) -> String {
     let headings = shown::<T>(T::COLUMNS.iter().map(|heading| (*heading).to_owned()), wide);
     let mut lines = vec![headings];
@@ -40,7 +40,7 @@ pub(super) fn page<T: Row>(rows: &[T], wide: bool, now: Timestamp) -> String {
     lines.iter().map(|line| align(line, &widths)).collect()
 }
 
-/// One more row, under a page that was printed before.
+/// Formats one more row below a printed page.
 pub(super) fn line<T: Row>(row: &T, wide: bool, now: Timestamp) -> String {
     let widths = T::COLUMNS.iter().map(|heading| heading.len().max(AT_LEAST));
     align(&shown::<T>(row.cells(now), wide), &widths.collect::<Vec<_>>())

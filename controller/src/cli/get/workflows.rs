@@ -1,39 +1,61 @@
 //! `argosy get workflows`.
 
+use std::fmt::Debug;
+
 use anyhow::{anyhow, bail};
-use argosy_api::{Workflow, workflow};
-use argosy_core::claim::Claim;
+use argosy_api::{ManagedCluster, Workflow, names, workflow};
+use argosy_core::{Failure, model::claim::Claim};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Output, Selection, WorkflowsArgs, age::human, arrival, table::Row};
-use crate::{outcome, tolerant::Tolerant};
+use crate::runtime::{
+    lenient::{Lenient, Readable},
+    requests,
+};
 
-/// What is told of a Workflow.
-#[derive(Debug, PartialEq, Serialize)]
+/// One Workflow.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+pub(in crate::cli) struct Listed {
+    /// Its namespace.
     namespace: String,
+    /// Its name.
     name: String,
-    /// `None` where it is not sent to another cluster.
+    /// The cluster that it is claimed for; `every-cluster` if it has a run on each; absent if it is
+    /// not sent to another cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
+    /// Number of the attempt, from 1 up; absent if `cluster` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u64>,
+    /// Argo's phase; `Pending` while it waits; empty before the control cluster's Argo has seen its
+    /// own Workflow.
     phase: String,
+    /// Number of ended steps and of all steps: `2/4`.
     #[serde(skip_serializing_if = "String::is_empty")]
     progress: String,
+    /// Time of its creation on the control cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     created_at: Option<Timestamp>,
-    /// When it was created on its cluster.
+    /// Time of its creation on its cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     arrived_at: Option<Timestamp>,
+    /// Start time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     started_at: Option<Timestamp>,
+    /// End time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
     finished_at: Option<Timestamp>,
+    /// Argo's message.
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
 }
@@ -119,26 +141,31 @@ impl WorkflowsArgs {
         is_there && (self.phase.is_empty() || phases.any(|phase| phase.eq_ignore_ascii_case(&listed.phase)))
     }
 
-    /// Whether anything is printed for which ManifestWorks must be read, each with a request of its own.
+    /// Returns true if the output contains arrival times, each of which costs a request for a
+    /// ManifestWork.
     fn shows_arrivals(&self) -> bool {
         !matches!(self.common.output, Output::Text | Output::Name)
     }
 }
 
-/// Lists, and watches if that is asked for.
+/// Lists Workflows, and watches them with `--watch`.
 pub(super) async fn get(wds: Client, its: Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
-    let api: Api<Tolerant<Workflow>> = if args.all_namespaces {
-        Api::all(wds)
+    let api: Api<Lenient<Workflow>> = if args.all_namespaces {
+        Api::all(wds.clone())
     } else {
-        Api::namespaced(wds, &args.namespace)
+        Api::namespaced(wds.clone(), &args.namespace)
     };
     let selection = Selection::new(args.selector.as_deref(), args.name.as_deref());
-    let list = outcome::list(api.list(&selection.list)).await;
+    let list = requests::list(api.list(&selection.list)).await;
     let mut list = list.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
-    if let (Some(name), true) = (&args.name, list.is_empty()) {
+    let is_none_there = list.is_empty();
+    list.retain(|workflow| args.ask_for(&Listed::new(workflow, None)));
+    if list.is_empty() {
+        look_for_what_is_named(&wds, &its, args).await?;
+    }
+    if let (Some(name), true) = (&args.name, is_none_there) {
         bail!("there is no Workflow {}/{name}", args.namespace);
     }
-    list.retain(|workflow| args.ask_for(&Listed::new(workflow, None)));
     list.sort_by_key(|workflow| std::cmp::Reverse(workflow.creation_timestamp().map(|time| time.0)));
     let arrivals = if args.shows_arrivals() {
         arrival::of_all(&its, &list).await
@@ -153,7 +180,7 @@ pub(super) async fn get(wds: Client, its: Client, args: &WorkflowsArgs) -> anyho
         "no Workflows found".to_owned()
     } else {
         format!(
-            "no Workflows found in namespace {} (-n NAMESPACE, or -A for all)",
+            "no Workflows found in namespace {} (use -n NAMESPACE, or -A for all namespaces)",
             args.namespace
         )
     };
@@ -172,9 +199,29 @@ pub(super) async fn get(wds: Client, its: Client, args: &WorkflowsArgs) -> anyho
     args.common.follow(api, selection.watch, listed, told).await
 }
 
+/// Fails with the reason of an empty list if the named cluster or namespace does not exist. A lack
+/// of rights is no error: the runs of a cluster that has left the fleet may still be listed.
+async fn look_for_what_is_named(wds: &Client, its: &Client, args: &WorkflowsArgs) -> anyhow::Result<()> {
+    if let Some(cluster) = args
+        .cluster
+        .as_deref()
+        .filter(|name| *name != names::EVERY_CLUSTER)
+        && is_missing::<ManagedCluster>(Api::all(its.clone()), cluster).await
+    {
+        bail!("there is no ManagedCluster {cluster}");
+    }
+    if !args.all_namespaces && is_missing::<Namespace>(Api::all(wds.clone()), &args.namespace).await {
+        bail!("there is no namespace {}", args.namespace);
+    }
+    Ok(())
+}
+
+async fn is_missing<K: Readable + Clone + Debug>(api: Api<Lenient<K>>, name: &str) -> bool {
+    matches!(requests::read(api.get(name)).await, Err(Failure::NotFound { .. }))
+}
+
 #[cfg(test)]
 mod tests {
-    use argosy_api::names;
     use serde_json::json;
 
     use super::*;

@@ -1,5 +1,5 @@
-//! Lines with the name of their step before them, of a text that comes in pieces. Nothing is kept of a line but whether it has
-//! begun, so that a log without ends of lines costs no memory.
+//! Prefixes every line with the name of its step, in a text that arrives in pieces. The only state
+//! is whether a line has started, so a log without line breaks takes no memory.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ pub(super) struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Onto `out`.
+    /// Creates a writer to `out`.
     pub(super) fn new(out: W, prefix: String) -> Self {
         Self {
             out,
@@ -21,7 +21,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// The next piece of the text.
+    /// Writes the next piece of the text.
     pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             if !self.is_within {
@@ -33,7 +33,7 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
-    /// The end of the text. What comes next on `out` begins on a new line.
+    /// Ends the text, and the last line if it has no line break.
     pub(super) fn end(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_within) {
             self.out.write_all(b"\n")?;

@@ -1,23 +1,25 @@
-//! The steps of a run, and where the log of each is. Pure.
+//! The steps of a run, and the location of their logs. Pure.
 //!
-//! Argo keeps the log of a container as an output artifact of its node, called after the container (`main-logs`), when the node has
-//! ended and `archiveLogs` asks for it (`docs/configure-archive-logs.md`).
+//! Argo keeps the log of a container as an output artifact of its node, named after the container
+//! (`main-logs`), if `archiveLogs` is set and the node has ended
+//! (`docs/configure-archive-logs.md`).
 
 use argosy_api::{Workflow, workflow};
-use argosy_core::control::Nodes;
+use argosy_core::model::control::Nodes;
 use kube::ResourceExt;
 use serde_json::Value;
 
 /// A step that runs or ran in a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// Argo's ID of the node.
+    /// Argo's node ID.
     pub(super) id: String,
-    /// What its lines begin with: its name as `argo get` shows it, and where several are called so, its path in the Workflow.
+    /// Prefix of its lines: its name as in `argo get`, or its path in the Workflow if several steps
+    /// have the same name.
     pub(super) shown: String,
-    /// As Argo has it; empty before it begins.
+    /// Argo's phase; empty before the start.
     pub(super) phase: String,
-    /// Where the log of the wanted container is.
+    /// Location of the log of the requested container.
     pub(super) log: Option<Place>,
     /// Containers whose log was kept.
     pub(super) containers: Vec<String>,
@@ -28,17 +30,17 @@ pub(super) struct Step {
     started: String,
 }
 
-/// Where an object is.
+/// Location of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
-    /// Where it is another than the repository's.
+    /// Bucket, if it is not the repository's.
     pub(super) bucket: Option<String>,
-    /// In the bucket. Empty where the artifact is in no S3.
+    /// Key in the bucket; empty if the artifact is not in S3.
     pub(super) key: String,
 }
 
 impl Step {
-    /// Whether it will not go on.
+    /// Returns true if the step has ended.
     pub(super) fn has_ended(&self) -> bool {
         matches!(
             self.phase.as_str(),
@@ -46,7 +48,7 @@ impl Step {
         )
     }
 
-    /// Whether it never had a pod.
+    /// Returns true if the step never had a pod.
     pub(super) fn was_left_out(&self) -> bool {
         matches!(self.phase.as_str(), "Skipped" | "Omitted")
     }
@@ -58,8 +60,9 @@ impl Step {
     }
 }
 
-/// The steps of a run in the order of their starts, with the logs of `container`; `None` where Argo keeps them in a database. With a
-/// `name`, those that are called so: by the name that is shown, its path, its ID or its template.
+/// Returns the steps of a run in the order of their starts, with the logs of `container`; `None` if
+/// Argo keeps the nodes in a database. `name` selects steps by their displayed name, path, ID or
+/// template.
 pub(super) fn steps(workflow: &Workflow, container: &str, name: Option<&str>) -> Option<Vec<Step>> {
     let Some(status) = &workflow.status else {
         return Some(Vec::new());
@@ -94,7 +97,7 @@ fn step(workflow: &str, node: &Value, container: &str) -> Step {
         })
     };
     let wanted = artifacts().find(|(known, _)| known == container);
-    // A step of a Workflow without steps is the Workflow.
+    // The only step of a Workflow without steps has the Workflow's name.
     let path = full
         .strip_prefix(workflow)
         .unwrap_or(&full)
@@ -125,7 +128,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Why no log of the run was kept, as far as that can be seen from here.
+/// Returns the reason that no log of the run was kept, as far as the Workflow shows it.
 pub(super) fn why_none(workflow: &Workflow) -> String {
     let asked = workflow.spec.get("archiveLogs").and_then(Value::as_bool);
     let status = workflow.status.as_ref();
@@ -137,13 +140,14 @@ pub(super) fn why_none(workflow: &Workflow) -> String {
     let how = "set spec.archiveLogs: true in the Workflow, annotate its BindingPolicy with argosy.dev/archive-logs: \"true\", or set \
                archiveLogs: true in the artifactRepository of its cluster's Argo";
     match (asked, kept) {
-        (None, Some(false)) => format!("nothing asked Argo to keep logs; {how}"),
-        (None, None) => format!("it seems that nothing asked Argo to keep logs; {how}"),
+        (None, Some(false)) => format!("archiving of logs is not enabled; {how}"),
+        (None, None) => format!("archiving of logs seems not to be enabled; {how}"),
         _ if !workflow::is_final(workflow::phase(status)) => {
-            "Argo keeps the log of a step when the step has ended".to_owned()
+            "Argo archives the log of a step when the step has ended".to_owned()
         }
         _ => {
-            "Argo was asked to keep logs, but has kept none; the messages of the steps (argo get) may say why"
+            "archiving of logs is enabled, but Argo has archived none; the messages of the steps (argo get) \
+            may have the reason"
                 .to_owned()
         }
     }
@@ -260,11 +264,16 @@ mod tests {
         assert_eq!(off, "spec.archiveLogs of the Workflow is false");
         assert!(
             why(json!({}), by(false))
-                .starts_with("nothing asked Argo to keep logs; set spec.archiveLogs: true")
+                .starts_with("archiving of logs is not enabled; set spec.archiveLogs: true")
         );
-        assert!(why(json!({}), json!({ "phase": "Failed" })).starts_with("it seems that nothing asked"));
+        assert!(
+            why(json!({}), json!({ "phase": "Failed" })).starts_with("archiving of logs seems not to be")
+        );
         let running = why(json!({ "archiveLogs": true }), json!({ "phase": "Running" }));
-        assert_eq!(running, "Argo keeps the log of a step when the step has ended");
-        assert!(why(json!({}), by(true)).starts_with("Argo was asked to keep logs, but has kept none"));
+        assert_eq!(running, "Argo archives the log of a step when the step has ended");
+        assert!(why(json!({}), by(true)).starts_with(
+            "archiving of logs is enabled, but Argo has archived \
+            none"
+        ));
     }
 }

@@ -1,6 +1,7 @@
-//! The properties of a cluster, from files.
+//! Reads the properties of a cluster from files.
 //!
-//! Owns which documents may hold them. What a property is, and which one wins within a document, is in `argosy-transforms`.
+//! Owned here: the documents that may contain them. Not here: the meaning of a property, and the
+//! precedence within a document (`argosy-transforms`).
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use serde_json::Value;
 
 use super::{Rendered, items, kind};
 
-/// The properties in the documents, of which later ones win. What cannot be used is said in `rendered`.
+/// Collects the properties of all documents; later ones win. Errors go to `rendered`.
 pub(super) fn collect(documents: Vec<Value>, rendered: &mut Rendered) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     for document in documents.into_iter().flat_map(items) {
         let found = match kind(&document) {
-            // An empty document, as before a first `---`.
+            // An empty document, such as before the first `---`.
             _ if document.is_null() => continue,
             Some("ManagedCluster") if document.get("apiVersion").is_some() => managed_cluster(&document),
             Some("ConfigMap") if document.get("apiVersion").is_some() => config_map(document, &properties),
             Some(other) if document.get("apiVersion").is_some() => {
-                Err(format!("a {other} has no properties of a cluster"))
+                Err(format!("a {other} does not contain properties of a cluster"))
             }
             _ => plain(document, rendered),
         };
@@ -40,7 +41,7 @@ fn managed_cluster(document: &Value) -> Result<BTreeMap<String, String>, String>
     Ok(template::properties(name, labels, annotations, None, []))
 }
 
-/// The ConfigMap has the name of its cluster, which counts where nothing else has said it.
+/// Reads a ConfigMap. Its name is the name of its cluster, unless another document has set that.
 fn config_map(document: Value, known: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     let config_map: ConfigMap = serde_json::from_value(document).map_err(|error| error.to_string())?;
     let name = known
@@ -55,13 +56,13 @@ fn config_map(document: Value, known: &BTreeMap<String, String>) -> Result<BTree
 
 fn plain(document: Value, rendered: &mut Rendered) -> Result<BTreeMap<String, String>, String> {
     let properties: BTreeMap<String, String> = serde_json::from_value(document)
-        .map_err(|error| format!("a map of strings is needed; quote what is a number: {error}"))?;
+        .map_err(|error| format!("not a map of strings; quote values that look like numbers: {error}"))?;
     let (named, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = properties
         .into_iter()
         .partition(|(key, _)| template::is_property_name(key));
-    let sentences = rest
-        .keys()
-        .map(|key| format!("cluster properties: no template can name {key:?}, so it is left out"));
+    let sentences = rest.keys().map(|key| {
+        format!("cluster properties: {key:?} is not a valid name of a property, so it is left out")
+    });
     rendered.warnings.extend(sentences);
     Ok(named)
 }

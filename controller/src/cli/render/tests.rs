@@ -1,4 +1,4 @@
-//! What is printed of objects, with transforms and templates, and what is said about them.
+//! Tests of the rendered objects, with transforms and templates, and of the messages.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
-//! Which kind a user means, found as `kubectl` finds it: by plural, by singular, by short name, or by kind in lower case, with or
-//! without its group; the core group first, then the others in the order in which the API server lists them, each in the version
-//! that it prefers of those that have the kind.
+//! Resolves the kind that a user names as `kubectl` does: by plural, singular, short name, or
+//! lower-case kind, with or without its group. The core group comes first, then the others in the
+//! API server's order. Of the versions that have the kind, the one that the group prefers is used.
 
 use anyhow::{anyhow, bail};
 use argosy_api::{Workflow, workflow};
@@ -8,14 +8,14 @@ use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::{Client, core::ApiResource};
 
-use crate::outcome::call;
+use crate::runtime::requests::call;
 
 /// A kind that the control cluster serves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kind {
     /// Group, version and plural.
     pub(super) resource: ApiResource,
-    /// Whether its objects lie in namespaces.
+    /// True if its objects are namespaced.
     pub(super) is_namespaced: bool,
 }
 
@@ -27,32 +27,32 @@ impl Kind {
         }
     }
 
-    /// Whether it is Argo's Workflow.
+    /// Returns true if it is Argo's Workflow.
     pub(super) fn is_workflow(&self) -> bool {
         self.resource.group == workflow::GROUP && self.resource.plural == workflow::PLURAL
     }
 
-    /// The plural with its group, as error messages name it.
+    /// The plural with its group, for error messages.
     pub(super) fn name(&self) -> String {
         let dot = if self.resource.group.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.resource.plural, self.resource.group)
     }
 }
 
-/// The resources of one group in one version.
+/// The resources of one version of a group.
 struct Served {
     group: String,
     version: String,
     resources: Vec<APIResource>,
 }
 
-/// The kind and the name of `object`, which is `NAME` of a Workflow or `KIND/NAME`.
+/// Returns the kind and the name in `object`, which is the `NAME` of a Workflow or `KIND/NAME`.
 pub(super) async fn resolve<'a>(wds: &Client, object: &'a str) -> anyhow::Result<(Kind, &'a str)> {
     let Some((kind, name)) = object.split_once('/') else {
         return Ok((Kind::workflow(), object));
     };
     if kind.is_empty() || name.is_empty() || name.contains('/') {
-        bail!("{object} is no object; write the NAME of a Workflow, or KIND/NAME");
+        bail!("{object} is not the name of an object; use the NAME of a Workflow, or KIND/NAME");
     }
     let kind = kind.to_lowercase();
     let (wanted, group) = match kind.split_once('.') {
@@ -61,7 +61,8 @@ pub(super) async fn resolve<'a>(wds: &Client, object: &'a str) -> anyhow::Result
     };
     let groups = versions(wds, group).await?;
     let mut silent = Vec::new();
-    // A kind may be served in a version only that its group does not prefer. Most are found without asking for those.
+    // A kind may exist only in a version that its group does not prefer. Most are found without
+    // requests for these.
     for versions in [preferred(&groups), others(&groups)] {
         let served = discover(wds, versions, &mut silent).await;
         if let Some(kind) = find(&served, wanted) {
@@ -72,15 +73,12 @@ pub(super) async fn resolve<'a>(wds: &Client, object: &'a str) -> anyhow::Result
     silent.dedup();
     let mut message = format!("the control cluster serves no kind {kind}");
     if !silent.is_empty() {
-        message = format!(
-            "{message}; not asked, because they do not answer: {}",
-            silent.join(", ")
-        );
+        message = format!("{message}; these API groups do not answer: {}", silent.join(", "));
     }
     Err(anyhow!(message))
 }
 
-/// The first kind that goes by that name.
+/// Returns the first kind with that name.
 fn find(served: &[Served], wanted: &str) -> Option<Kind> {
     served.iter().find_map(|group| {
         let mut resources = group.resources.iter();
@@ -108,14 +106,14 @@ fn is_called(resource: &APIResource, wanted: &str) -> bool {
             || short_names.any(|short| short == wanted))
 }
 
-/// A group with its versions, the one that it prefers first.
+/// A group with its versions, the preferred one first.
 type Versions = (String, Vec<String>);
 
-/// The groups that the control cluster serves, or `group` alone if that is named.
+/// Returns the groups that the control cluster serves, or only `group` if it is given.
 async fn versions(wds: &Client, group: Option<&str>) -> anyhow::Result<Vec<Versions>> {
     let listed = call(wds.list_api_groups()).await;
     let listed =
-        listed.map_err(|failure| anyhow!("cannot ask the control cluster for its kinds: {failure}"))?;
+        listed.map_err(|failure| anyhow!("cannot read the kinds of the control cluster: {failure}"))?;
     let core = (String::new(), vec!["v1".to_owned()]);
     let named = listed.groups.into_iter().map(|known| {
         let preferred = known.preferred_version.map(|version| version.version);
@@ -129,7 +127,7 @@ async fn versions(wds: &Client, group: Option<&str>) -> anyhow::Result<Vec<Versi
         .collect())
 }
 
-/// Of each group the version that it prefers.
+/// Returns the preferred version of each group.
 fn preferred(groups: &[Versions]) -> Vec<(String, String)> {
     let first = groups
         .iter()
@@ -137,7 +135,7 @@ fn preferred(groups: &[Versions]) -> Vec<(String, String)> {
     first.collect()
 }
 
-/// Of each group the other versions.
+/// Returns the other versions of each group.
 fn others(groups: &[Versions]) -> Vec<(String, String)> {
     let others = groups.iter().flat_map(|(group, versions)| {
         let versions = versions.iter().skip(1);
@@ -146,8 +144,8 @@ fn others(groups: &[Versions]) -> Vec<(String, String)> {
     others.collect()
 }
 
-/// What the control cluster serves of these versions of groups. Groups that do not answer, as those of an aggregated API server
-/// that is down, are added to `silent`.
+/// Returns the resources of these versions. Groups that do not respond, such as those of an
+/// aggregated API server that is down, are added to `silent`.
 async fn discover(wds: &Client, versions: Vec<(String, String)>, silent: &mut Vec<String>) -> Vec<Served> {
     let asked = versions.into_iter().map(|(group, version)| async move {
         let answer = if group.is_empty() {
@@ -216,7 +214,7 @@ mod tests {
                 "apps",
                 vec![
                     resource("deployments/status", "", "Deployment", &[]),
-                    // As servers before 1.27 list it.
+                    // API servers before 1.27 list it without a singular name.
                     resource("deployments", "", "Deployment", &["deploy"]),
                 ],
             ),

@@ -1,6 +1,8 @@
-//! Reads what an explanation is made of: the object, all policies and clusters, and what of the object is in the mailboxes.
+//! Reads the input of an explanation: the object, all policies and clusters, and the objects in the
+//! mailboxes.
 //!
-//! Object, policies and clusters must be there; what else cannot be read is said in the explanation.
+//! It fails without the object, the policies or the clusters; other failures are listed in the
+//! explanation.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -8,7 +10,8 @@ use anyhow::{anyhow, bail};
 use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
 use argosy_core::{
     Failure,
-    why::{self, Course, Explanation, Subject},
+    explain::{self, Explanation, History, ObjectAttributes},
+    model::cron::{fires, is_cron},
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -18,16 +21,16 @@ use kube::{
 };
 
 use super::kind::Kind;
-use crate::{
-    outcome::{found, list, read},
-    tolerant::{Readable, Tolerant},
+use crate::runtime::{
+    lenient::{Lenient, Readable},
+    requests::{found, list, read},
 };
 
-/// Where everything is read.
+/// The clients of the spaces.
 pub(super) struct Reader {
     /// The control cluster.
     pub(super) wds: Client,
-    /// Where ManagedClusters and mailboxes are.
+    /// The API server of ManagedClusters and mailboxes.
     pub(super) its: Client,
 }
 
@@ -47,7 +50,7 @@ impl Reader {
             None
         };
         let policies =
-            list(Api::<Tolerant<BindingPolicy>>::all(self.wds.clone()).list(&ListParams::default())).await;
+            list(Api::<Lenient<BindingPolicy>>::all(self.wds.clone()).list(&ListParams::default())).await;
         let policies = policies.map_err(|failure| {
             unreadable(
                 "the BindingPolicies of the control cluster",
@@ -56,16 +59,17 @@ impl Reader {
             )
         })?;
         let clusters =
-            list(Api::<Tolerant<ManagedCluster>>::all(self.its.clone()).list(&ListParams::default())).await;
+            list(Api::<Lenient<ManagedCluster>>::all(self.its.clone()).list(&ListParams::default())).await;
         let clusters = clusters.map_err(|failure| {
-            let definitions = "argosy crds --ocm; another ITS is named with --its-kubeconfig";
+            let definitions = "argosy crds --ocm; use --its-kubeconfig for a separate ITS";
             unreadable("the ManagedClusters of the ITS", definitions, &failure)
         })?;
         let mut not_read = Vec::new();
         let namespace_labels = self.namespace_labels(namespace, &policies, &mut not_read).await;
         let mut course = self.course(&object.metadata, run.as_ref(), &mut not_read).await;
         course.not_read = not_read;
-        let subject = Subject {
+        course.fires_here = is_cron(&kind.resource.group, &kind.resource.plural) && fires(&object.data);
+        let subject = ObjectAttributes {
             group: &kind.resource.group,
             resource: &kind.resource.plural,
             namespace,
@@ -73,11 +77,17 @@ impl Reader {
             labels: object.labels(),
             namespace_labels: namespace_labels.as_ref(),
         };
-        Ok(why::explain(subject, run.as_ref(), &policies, &clusters, course))
+        Ok(explain::explain(
+            subject,
+            run.as_ref(),
+            &policies,
+            &clusters,
+            course,
+        ))
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {
-        let api: Api<Tolerant<DynamicObject>> = if kind.is_namespaced {
+        let api: Api<Lenient<DynamicObject>> = if kind.is_namespaced {
             Api::namespaced_with(self.wds.clone(), namespace, &kind.resource)
         } else {
             Api::all_with(self.wds.clone(), &kind.resource)
@@ -88,20 +98,20 @@ impl Reader {
         match read(api.get(name)).await {
             Ok(object) => Ok(object),
             Err(Failure::NotFound { .. }) => {
-                bail!("{which} is not there{}", self.elsewhere(kind, name).await)
+                bail!("{which} does not exist{}", self.elsewhere(kind, name).await)
             }
             Err(Failure::Unserved(_)) => bail!("the control cluster does not serve {kind_name}"),
             Err(failure) => bail!("cannot read {which}: {failure}"),
         }
     }
 
-    /// Where else an object of that name is, as the end of a sentence. A courtesy, so that it says nothing where nothing can be
-    /// found.
+    /// Lists other namespaces with an object of that name, as the end of an error message; empty if
+    /// there are none or the list fails.
     async fn elsewhere(&self, kind: &Kind, name: &str) -> String {
         if !kind.is_namespaced {
             return String::new();
         }
-        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
+        let api: Api<Lenient<PartialObjectMeta<DynamicObject>>> =
             Api::all_with(self.wds.clone(), &kind.resource);
         let Ok(found) = list(api.list(&by_name(name))).await else {
             return String::new();
@@ -114,7 +124,7 @@ impl Reader {
         format!("; there is one in {} (use --namespace)", namespaces.join(", "))
     }
 
-    /// The labels of the namespace, if any policy reads them.
+    /// Returns the labels of the namespace, if any policy needs them.
     async fn namespace_labels(
         &self,
         namespace: &str,
@@ -126,7 +136,7 @@ impl Reader {
         if namespace.is_empty() || !are_read {
             return None;
         }
-        let api: Api<Tolerant<PartialObjectMeta<Namespace>>> = Api::all(self.wds.clone());
+        let api: Api<Lenient<PartialObjectMeta<Namespace>>> = Api::all(self.wds.clone());
         match read(api.get(namespace)).await {
             Ok(found) => Some(found.metadata.labels.unwrap_or_default()),
             Err(failure) => {
@@ -136,28 +146,29 @@ impl Reader {
         }
     }
 
-    /// What has become of the object.
+    /// Reads the state of the object in the mailboxes.
     async fn course(
         &self,
         object: &ObjectMeta,
         run: Option<&Workflow>,
         not_read: &mut Vec<String>,
-    ) -> Course {
+    ) -> History {
         let name = names::work_name(object.uid.as_deref().unwrap_or_default());
         let works: Vec<ManifestWork> = self.in_mailboxes("ManifestWorks", &name, not_read).await;
         let reports: Vec<WorkStatus> = self.in_mailboxes("WorkStatuses", &name, not_read).await;
         match run {
-            Some(run) => Course::of_workflow(run, &works, &reports),
-            None => Course::of_object(object, &works, &reports),
+            Some(run) => History::of_workflow(run, &works, &reports),
+            None => History::of_object(object, &works, &reports),
         }
     }
 
-    /// The objects of that name in all mailboxes. They are named after the object's UID, so no label needs to be right.
+    /// Lists the objects of that name in all mailboxes. They are named after the object's UID, so
+    /// their labels do not matter.
     async fn in_mailboxes<K>(&self, what: &str, name: &str, not_read: &mut Vec<String>) -> Vec<K>
     where
         K: Readable + Resource<DynamicType = ()> + Clone + Debug,
     {
-        let api: Api<Tolerant<K>> = Api::all(self.its.clone());
+        let api: Api<Lenient<K>> = Api::all(self.its.clone());
         match found(list(api.list(&by_name(name))).await) {
             Ok(Some(all)) => all,
             Ok(None) => {
@@ -176,7 +187,8 @@ fn by_name(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
-/// Why `what` cannot be read; `definitions` prints the definitions that make an API server serve it.
+/// Builds the error for unreadable objects; `definitions` is the command that prints their
+/// definitions.
 fn unreadable(what: &str, definitions: &str, failure: &Failure) -> anyhow::Error {
     match failure {
         Failure::Unserved(_) => {

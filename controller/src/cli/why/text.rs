@@ -1,19 +1,24 @@
-//! An explanation as lines for people: the verdict, then policies, clusters, conditions, mailboxes.
+//! Formats an explanation as text: the verdict, then policies, clusters, conditions, mailboxes.
 
 #[cfg(test)]
 mod tests;
 
-use argosy_core::why::{
-    ClauseAnswer, ClusterAnswer, Copy, Explanation, PolicyAnswer, Reachability, ReportState, Wants, WorkState,
+use argosy_core::{
+    explain::{
+        ClauseAnswer, ClusterAnswer, DispatchedCopy, Explanation, PolicyAnswer, Reachability, ReportState,
+        Waiting, Wants, WorkState,
+    },
+    printable,
 };
 
-/// Columns of a line, unless one word is longer.
+/// Maximum line width, unless one word is longer.
 const WIDTH: usize = 110;
 
-/// Policies that do not select the object, and clusters that do not match, which are shown. The rest is counted.
+/// Maximum number of policies without the object, and of clusters without a match; the rest is
+/// counted.
 const SHOWN: usize = 10;
 
-/// The whole page.
+/// Formats the whole page.
 pub(super) fn page(explanation: &Explanation) -> String {
     let mut page = Page::default();
     let verdict = &explanation.verdict;
@@ -21,9 +26,10 @@ pub(super) fn page(explanation: &Explanation) -> String {
     for remark in &verdict.remarks {
         page.paragraph(2, "- ", remark);
     }
+    let course = &explanation.course;
+    waiting(&mut page, &course.waiting);
     policies(&mut page, &explanation.policies);
     clusters(&mut page, explanation);
-    let course = &explanation.course;
     if !course.conditions.is_empty() {
         page.heading("CONDITIONS");
         let types = course
@@ -49,6 +55,20 @@ pub(super) fn page(explanation: &Explanation) -> String {
         }
     }
     page.text
+}
+
+/// Formats the waiting steps with Argo's messages.
+fn waiting(page: &mut Page, waiting: &Waiting) {
+    if waiting.is_empty() {
+        return;
+    }
+    page.heading("STEPS THAT WAIT");
+    let steps = waiting.steps.iter();
+    let rows = steps.map(|step| (step.name.clone(), step.message.clone()));
+    page.table(&rows.collect::<Vec<_>>());
+    if waiting.others > 0 {
+        page.paragraph(2, "", &format!("… and {} more", waiting.others));
+    }
 }
 
 fn policies(page: &mut Page, policies: &[PolicyAnswer]) {
@@ -97,8 +117,8 @@ fn not_selected(policy: &PolicyAnswer, clause: &ClauseAnswer) -> String {
     let others = policy.clauses.len().saturating_sub(1);
     let more = match others {
         0 => String::new(),
-        1 => " (and the other clause no better)".to_owned(),
-        _ => format!(" (and the {others} other clauses no better)"),
+        1 => " (the other clause does not select it either)".to_owned(),
+        _ => format!(" (the {others} other clauses do not select it either)"),
     };
     format!("clause {}: {}{more}", clause.index, sentences.join("; "))
 }
@@ -127,7 +147,8 @@ fn wants(wants: &Wants) -> String {
     }
 }
 
-/// What policies that do not select the object say of clusters does not matter.
+/// Formats the clusters. Omits them if no policy selects the object, because they do not matter
+/// then.
 fn clusters(page: &mut Page, explanation: &Explanation) {
     let clusters = &explanation.clusters;
     if clusters.is_empty() || !explanation.policies.iter().any(|policy| policy.selects) {
@@ -168,13 +189,13 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
                 reason,
                 message,
             } => format!("CANNOT be reached, since {since}: {reason}: {message}"),
-            Reachability::NotKnown => "nobody has said yet whether it can be reached".to_owned(),
+            Reachability::NotKnown => "not known yet if it can be reached".to_owned(),
         });
     }
     lines
 }
 
-fn copy_lines(copy: &Copy) -> Vec<String> {
+fn copy_lines(copy: &DispatchedCopy) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(copy.work.iter().flat_map(work_lines));
     lines.extend(copy.report.as_ref().map(report_line));
@@ -187,7 +208,7 @@ fn work_lines(work: &WorkState) -> Vec<String> {
         about.push(format!("attempt {}", work.attempt));
     }
     if work.is_withdrawal_asked {
-        about.push("asked to be withdrawn".to_owned());
+        about.push("withdrawal requested".to_owned());
     }
     if work.is_deleting {
         about.push("being deleted".to_owned());
@@ -228,7 +249,8 @@ fn report_line(report: &ReportState) -> String {
     line
 }
 
-/// Lines of text, none longer than [`WIDTH`] where that can be.
+/// Lines of text, at most [`WIDTH`] wide if possible. Control characters are replaced, because the
+/// page contains text of others and a terminal would execute them.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -241,9 +263,10 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A first column as wide as its widest entry; one that is the same as above is left out.
+    /// Formats two columns. The first is as wide as its widest entry; an entry equal to the one
+    /// above is left blank.
     fn table(&mut self, rows: &[(String, String)]) {
-        // A long name must not leave the second column without room.
+        // A long name must leave room for the second column.
         let widest = rows.iter().map(|(first, _)| first.chars().count()).max();
         let width = widest.unwrap_or_default().min(WIDTH / 3);
         let mut above = "";
@@ -254,7 +277,7 @@ impl Page {
         }
     }
 
-    /// That of `all` no more than [`SHOWN`] are shown.
+    /// Adds the number of entries beyond [`SHOWN`].
     fn rest(&mut self, all: usize, verb: &str) {
         if let Some(rest) = all.checked_sub(SHOWN).filter(|rest| *rest > 0) {
             self.paragraph(
@@ -265,9 +288,10 @@ impl Page {
         }
     }
 
-    /// `begin` and `text` after `indent` spaces; further lines begin where `text` does.
+    /// Adds `begin` and `text`, indented by `indent` spaces; further lines are aligned with `text`.
     fn paragraph(&mut self, indent: usize, begin: &str, text: &str) {
-        let mut line = " ".repeat(indent) + begin;
+        let (begin, text) = (printable(begin), printable(text));
+        let mut line = " ".repeat(indent) + &begin;
         let hanging = " ".repeat(line.chars().count());
         let mut is_begun = false;
         for word in text.split_whitespace() {

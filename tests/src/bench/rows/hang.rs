@@ -1,5 +1,6 @@
-//! One of several clusters hangs (h): it accepts connections and answers nothing. The same load goes to all of them, with and
-//! without, in turn; what counts is how long the Workflows of the others take.
+//! One of several clusters hangs (h): it accepts connections and never answers. The same load goes
+//! to all clusters, alternately with and without the hang. The result is the time of the Workflows
+//! of the other clusters.
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -7,15 +8,15 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use super::Found;
 use crate::bench::{
+    fake_argo::Script,
     gauge::Reading,
     ground::{Ground, Line},
     journal::{Mark, Place, Trip},
-    kubelet,
     load::{create, names, play},
     measurement::{Measurement, Turn, WHOLE},
-    player::Script,
     progress::tell,
 };
+use crate::testenv::supervisor;
 
 const SCRIPT: Script = Script {
     statuses: 1,
@@ -23,10 +24,11 @@ const SCRIPT: Script = Script {
     ends: true,
 };
 
-/// One Workflow in this time: about a third of what the machine can do.
+/// Interval between two Workflows: about a third of the rate that the machine can handle.
 const EVERY: Duration = Duration::from_millis(120);
 
-/// Times that the cluster hangs, and does not: each comes first as often as second, because there is more on the servers each time.
+/// Number of turns with the hang, and of turns without. Each of the two comes first equally often,
+/// because the servers hold more objects each time.
 const TURNS: usize = 6;
 
 /// All turns in which the cluster hangs, or all in which it does not.
@@ -34,12 +36,12 @@ const TURNS: usize = 6;
 struct Side {
     /// Workflows of the other clusters.
     others: Vec<String>,
-    /// What all have cost.
+    /// The cost of all turns.
     reading: Reading,
     turns: Vec<Turn>,
 }
 
-/// Sends `count` each time in one lane.
+/// Sends `count` Workflows per turn in one lane.
 pub(in crate::bench) async fn measure(
     ground: &Ground,
     line: &Line,
@@ -72,7 +74,7 @@ pub(in crate::bench) async fn measure(
         let trips = ground.journal.trips_of(&side.others);
         let mut measured = Measurement::new('h', line.lane, SCRIPT, &trips, &side.reading);
         measured.turns = side.turns;
-        // Those of the cluster that hangs cost something, too.
+        // The Workflows of the hanging cluster have a cost, too.
         found.add(
             measured
                 .called(case)
@@ -83,10 +85,11 @@ pub(in crate::bench) async fn measure(
     Ok(())
 }
 
-/// Workflows that are told of.
+/// Number of slow Workflows that are listed.
 const SLOWEST: usize = 5;
 
-/// After how many seconds those were sent that took longest: what comes at once is one event, what is spread is none.
+/// The slowest Workflows, with the second at which each was sent. Times close together point to one
+/// event, spread ones do not.
 fn slowest(trips: &[Trip]) -> String {
     let begin = trips.iter().filter_map(|trip| trip.at(Mark::Asked)).min();
     let mut took: Vec<(Duration, Duration)> = trips
@@ -109,7 +112,8 @@ fn slowest(trips: &[Trip]) -> String {
     sent.collect::<Vec<_>>().join(", ")
 }
 
-/// Sends all, while the cluster hangs or not; the names of those that went to others, and what it cost.
+/// Sends all Workflows while the cluster hangs or not. Returns the names of those for the other
+/// clusters, and the cost.
 async fn turn(
     ground: &Ground,
     line: &Line,
@@ -129,16 +133,22 @@ async fn turn(
     let costs = asked.end(&begun).await?;
     proxy.recover();
     let patience = Duration::from_mins(3);
-    // Also those of the cluster that hung: they were only late.
+    // Includes the Workflows of the hanging cluster: they were only late.
     let shown = ground.journal.until(sent, "shown after all", patience, |trip| {
         trip.status_at(1, Place::Control).is_some()
     });
-    kubelet::beside(ground, line, shown).await?;
+    let ((), started) = supervisor::beside(&ground.processes(line), shown).await?;
+    if started > 0 {
+        tell(&format!(
+            "{started} processes of Argosy had ended and were started again"
+        ));
+    }
     asked.until_quiet(Duration::from_secs(30)).await?;
     Ok((elsewhere, costs))
 }
 
-/// Creates one after the other, waits for those of the other clusters, and returns their names.
+/// Creates one Workflow after the other, waits for those of the other clusters, and returns their
+/// names.
 async fn paced(ground: &Ground, line: &Line, sent: &[String]) -> Result<Vec<String>> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,51 +1,53 @@
-//! Many Workflows that go on (f): what one more costs then, compared with what it costs beside ten; and a restart of the
-//! controller at the moment that a Workflow is created.
+//! Many live Workflows (f): the cost of one more, compared with its cost beside ten, and a restart
+//! of the controller at the moment that a Workflow is created.
 
 use anyhow::Result;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::{Found, many, single::Plan};
 use crate::bench::{
+    fake_argo::{self, Script},
     gauge::Reading,
     ground::{Ground, Line},
     journal::{Mark, Place},
-    kubelet,
     load::{create, names, one},
     measurement::{Measurement, Turn},
-    player::{self, Script},
     samples::number,
     sight,
 };
+use crate::testenv::supervisor;
 
-/// What live ones report.
+/// The reports of the live Workflows.
 const LIVE: Script = Script {
     statuses: 2,
     nodes: 10,
     ends: false,
 };
-/// What one more reports.
+/// The reports of one more Workflow.
 const MORE: Script = Script {
     statuses: 1,
     nodes: 10,
     ends: true,
 };
-/// Bound when one more is measured first.
+/// Number of live Workflows in the first measurement.
 const FEW: usize = 10;
 
-/// In how many turns one more is measured, and how far they are apart: everything takes longer for some seconds after 10,000 were sent,
-/// and while an API server compares what it holds with etcd (every five to seven and a half minutes, resource by resource). That must
-/// not be most of the samples.
+/// Number of turns in which one more is measured, and the time between them. Everything is slower
+/// for some seconds after 10,000 were sent, and while an API server compares its cache with etcd
+/// (every five to seven and a half minutes, resource by resource). Such times must not affect most
+/// of the samples.
 const TURNS: usize = 10;
 const APART: Duration = Duration::from_secs(20);
 
-/// For how long nothing may be written until no Binding is to be written any more, with so many Workflows in one: they are written every
-/// five seconds at most, and more seldom by 50 ms for each Workflow. What is still to be said must not be taken for needless.
+/// The time without writes after which no write of a Binding is pending, with `bound` Workflows in
+/// one Binding. A Binding is written every five seconds at most, and 50 ms less often per Workflow.
+/// A pending write must not count as needless.
 fn bindings(bound: usize) -> Duration {
     let of_each = Duration::from_millis(50);
     Duration::from_secs(7) + of_each * u32::try_from(bound).unwrap_or(u32::MAX)
 }
 
-/// Binds `count` in one lane, and measures before and after with `samples` more.
+/// Makes `count` Workflows live in one lane, and measures before and after with `samples` more.
 pub(in crate::bench) async fn measure(
     ground: &Ground,
     line: &Line,
@@ -61,7 +63,7 @@ pub(in crate::bench) async fn measure(
     many::send(ground, line, plan(FEW), "few").await?;
     found.add(one_more(ground, line, samples, FEW).await?);
     let sending = many::send(ground, line, plan(count), "live");
-    let (mut bound, started) = kubelet::beside(ground, line, sending).await?;
+    let (mut bound, started) = supervisor::beside(&ground.processes(line), sending).await?;
     if started > 0 {
         bound.figures.insert("processes started again", number(started));
     }
@@ -71,7 +73,7 @@ pub(in crate::bench) async fn measure(
     Ok(())
 }
 
-/// One after the other, while `bound` are live; in turns.
+/// Measures one more after the other while `bound` are live, in turns.
 async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) -> Result<Measurement> {
     let names = names(&format!("f-{}-more{bound}", line.lane.name()), samples);
     let asked = ground.asked();
@@ -80,7 +82,7 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
     let numbered: Vec<_> = names.iter().enumerate().collect();
     for (turn, part) in numbered.chunks(samples.div_ceil(TURNS).max(1)).enumerate() {
         if turn > 0 {
-            // Not until something happens, but until what may happen is over.
+            // A fixed pause, because there is no event to wait for.
             sleep(APART).await;
         }
         let begun = asked.begin().await?;
@@ -105,11 +107,11 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
         .called(format!("one more, {bound} bound")))
 }
 
-/// Kills the controller, starts it again, and creates a Workflow while it is away.
+/// Kills the controller, starts it again, and creates a Workflow while it is down.
 async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measurement> {
     let name = format!("f-{}-restart", line.lane.name());
     let station = line.station(1)?;
-    let controller = &ground.stage.controller;
+    let controller = &ground.env.controller;
     let quiet = bindings(bound / line.stations.len().max(1));
     ground
         .asked()
@@ -133,14 +135,14 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
         })
         .await?;
     if let Some(wec) = ground.wecs.get(station.server) {
-        player::write(wec, &station.namespace, &name, MORE, 1).await?;
+        fake_argo::write(wec, &station.namespace, &name, MORE, 1).await?;
     }
     journal
         .until(&names, "let go", patience, |trip| {
             trip.at(Mark::LetGo).is_some() && trip.status_at(1, Place::Control).is_some()
         })
         .await?;
-    // The process is another one than before.
+    // Reads the process IDs again, because the process is a new one.
     let asked = ground.asked();
     asked.until_quiet_for(quiet, Duration::from_mins(5)).await?;
     let reading = asked.end(&begun).await?;
@@ -148,11 +150,12 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)
         .without_throughput()
         .called(format!("restart, {bound} bound"));
-    // The counters have begun anew with the process.
+    // The counters were reset with the process.
     measurement.requests.clear();
     measurement.inside.clear();
     let waited = trip.between(Mark::Asked, Mark::Applied).unwrap_or_default();
-    // Each write that changes something is seen once; what is written of others, or changes nothing, is needless.
+    // Each write that changes something is seen once. A write about other Workflows, or without a
+    // change, is needless.
     let seen = trip.changes + journal.trip(&policy).changes - said_before;
     let written: f64 = reading.served.writes.values().sum();
     let figures = &mut measurement.figures;

@@ -1,4 +1,5 @@
-//! Many Workflows at once: (b), (c), (d) and (g). One lane after the other, each with the machine for itself.
+//! Many Workflows at once: (b), (c), (d) and (g). The lanes run one after the other, each with the
+//! machine for itself.
 
 use anyhow::Result;
 use tokio::time::Duration;
@@ -22,7 +23,7 @@ pub(in crate::bench) async fn measure(ground: &Ground, plan: Plan, found: &mut F
     Ok(())
 }
 
-/// Sends `plan` in one lane; `part` tells the Workflows from others of the row.
+/// Sends `plan` in one lane. `part` distinguishes the Workflows from others of the row.
 pub(in crate::bench) async fn send(
     ground: &Ground,
     line: &Line,
@@ -35,7 +36,7 @@ pub(in crate::bench) async fn send(
     let begun = asked.begin().await?;
     many(ground, line, &prefix, &names, plan.script).await?;
     asked.until_quiet(Duration::from_mins(2)).await?;
-    // Of processes that run now: one may have been started again.
+    // Reads the running processes again: one may have been restarted.
     let reading = ground.asked().end(&begun).await?;
     let trips = ground.journal.trips_of(&names);
     Ok(Measurement::new(

@@ -1,33 +1,33 @@
-//! One Workflow at a time: (a), and (e) with statuses of many nodes. The lanes take turns, so that whatever else happens on the
-//! machine happens to all of them.
+//! One Workflow at a time: (a), and (e) with statuses of many nodes. The lanes take turns, so that
+//! disturbances of the machine affect all of them.
 
 use anyhow::Result;
 use tokio::time::Duration;
 
 use super::Found;
 use crate::bench::{
+    fake_argo::Script,
     gauge::Reading,
     ground::{Ground, Line},
     load::{names, one},
     measurement::Measurement,
-    player::Script,
 };
 
-/// How a row is sent.
+/// The size of a row.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Plan {
     /// Letter of the row.
     pub(in crate::bench) row: char,
-    /// Workflows of each lane.
+    /// Workflows per lane.
     pub(in crate::bench) count: usize,
-    /// What each of them reports.
+    /// The reports of each Workflow.
     pub(in crate::bench) script: Script,
 }
 
-/// Workflows of one lane before it is the next one's turn.
+/// Workflows of one lane before the turn of the next lane.
 const TURN: usize = 25;
 
-/// Opens connections and warms caches; is not counted.
+/// Opens connections and warms caches. This is not counted.
 pub(in crate::bench) async fn warm_up(ground: &Ground) -> Result<()> {
     let script = Script {
         statuses: 1,

@@ -1,4 +1,5 @@
-//! The archive of the control cluster: what was dispatched enters it when it has ended, as it ended.
+//! The workflow archive of the control cluster: a dispatched Workflow enters it after its end, with
+//! its final state.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// A run on a cluster and one here: both are in the archive, once, as they ended.
+/// A run on a cluster and one on the control cluster are both archived once, with their final
+/// states.
 async fn both_enter(fleet: &Fleet) -> Result<()> {
     let control = fleet.control()?;
     let dispatched = control
@@ -26,7 +28,7 @@ async fn both_enter(fleet: &Fleet) -> Result<()> {
             "{name}"
         );
         control
-            .workflow_when(name, LIMIT, "is labelled as archived", |workflow| {
+            .workflow_when(name, LIMIT, "is labeled as archived", |workflow| {
                 workflow
                     .labels()
                     .get(names::ARGO_ARCHIVING_LABEL)

@@ -1,4 +1,5 @@
-//! A cordoned cluster: what runs there goes on, what is new waits and says why, and `argosy cluster drain` ends once nothing runs there.
+//! A cordoned cluster: its runs continue, new Workflows wait and say why, and `argosy cluster
+//! drain` returns when no run is left.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ async fn a_cordoned_cluster_is_drained_and_takes_what_waits_when_it_is_open_agai
     assert_cordon_holds(PUSH).await
 }
 
-/// The cluster is open again afterwards, whatever was found.
+/// Uncordons the cluster at the end, whatever the result is.
 pub(crate) async fn assert_cordon_holds(cluster: &str) -> Result<()> {
     let fleet = Fleet::disturbing(&[cluster], &[]).await?;
     let control = fleet.control()?;
@@ -28,7 +29,8 @@ pub(crate) async fn assert_cordon_holds(cluster: &str) -> Result<()> {
     Ok(())
 }
 
-/// Drains the cluster while one Workflow waits at its gate there; returns the name of one that waits for the cluster.
+/// Drains the cluster while one Workflow waits at its gate there. Returns the name of a Workflow
+/// that waits for the cluster.
 async fn assert_drained(fleet: &Fleet, cluster: &str) -> Result<String> {
     let control = fleet.control()?;
     let running = control.gated_run(cluster, "goes-on").await?;
@@ -47,7 +49,7 @@ async fn assert_drained(fleet: &Fleet, cluster: &str) -> Result<String> {
     control
         .workflow_when(&running, LIMIT, "has ended", |run| phase(run) == "Succeeded")
         .await?;
-    // What other tests have left at a gate is asked to stop.
+    // Runs that other tests have left at a gate are stopped.
     let drained = control
         .argosy_cluster(&["drain", cluster, "--stop", "--timeout=2m"])
         .await?;

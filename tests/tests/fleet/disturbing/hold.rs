@@ -1,5 +1,5 @@
-//! The hold: whatever the control cluster's own Argo does, it neither runs a dispatched Workflow, nor counts it, nor deletes
-//! the copy of a run that goes on.
+//! The hold: the control cluster's own Argo never runs a dispatched Workflow, never counts it, and
+//! never deletes the copy of an active run.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// How many runs wait on their cluster while the control cluster's Argo restarts.
+/// The number of runs that wait on their cluster while the control cluster's Argo restarts.
 const RUNS: usize = 50;
 
 const CONFIG: [&str; 2] = ["configmap", "workflow-controller-configmap"];
@@ -51,7 +51,7 @@ async fn local_runs_go_on(control: &Cluster, runs: &[String]) -> Result<()> {
     for name in runs {
         let is_pending = |workflow: &Workflow| workflow.labels()[names::ARGO_PHASE_LABEL] == "Pending";
         control
-            .workflow_when(name, LIMIT, "is labelled Pending", is_pending)
+            .workflow_when(name, LIMIT, "is labeled Pending", is_pending)
             .await?;
     }
     restart_argo(control).await?;
@@ -110,7 +110,7 @@ async fn a_ttl_that_was_due_when_a_retry_began_does_not_delete_the_copy_of_the_r
         .argo(&["retry", &name, "-p", &pause, "-p", "code=0"])
         .await?;
 
-    // The second run ends well after the time that the first one's end had set.
+    // The second run ends well after the TTL from the end of the first one.
     let is_over = |workflow: &Workflow| phase(workflow) == "Succeeded";
     let ended = control.workflow_when(&name, LIMIT, "succeeds", is_over).await?;
     assert_eq!(ended.uid(), history.last.uid());

@@ -1,4 +1,4 @@
-//! A cluster that is cut off for longer than the grace period of a policy that asks for a rerun.
+//! A cluster that is cut off for longer than the grace period of a policy with rerun.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_mins(4);
 
-/// The label by which the policy of this test selects.
+/// The label value that the policy of this test selects.
 const SPARE: &str = "spare";
 
 async fn apply_policy(control: &Cluster) -> Result<String> {
@@ -50,7 +50,7 @@ async fn a_run_whose_cluster_is_cut_off_for_long_starts_anew_on_the_other_and_is
     let mut run = gated(PULL, "lost");
     run.labels_mut()
         .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), SPARE.to_owned());
-    // Held also where the webhook does not know the policy yet.
+    // Held even if the webhook does not know the policy yet.
     run.spec["suspend"] = json!(true);
     let created = control.create_workflow(&run).await?;
     let (name, uid) = (created.name_any(), created.uid().context("no UID")?);

@@ -1,4 +1,5 @@
-//! A changed label moves a Workflow that has not started, and only when its old cluster's agent has confirmed that.
+//! A changed label moves a Workflow that has not started, but only after the old cluster's agent
+//! has confirmed that.
 
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ async fn assert_runs_only_on_push(fleet: &Fleet, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is to be seen while the agent of the old cluster is away.
+/// The state of a moved Workflow while the agent of the old cluster is down.
 async fn waits_while_the_agent_is_away(fleet: &Fleet) -> Result<String> {
     let control = fleet.control()?;
     let name = control
@@ -80,7 +81,8 @@ async fn waits_while_the_agent_is_away(fleet: &Fleet) -> Result<String> {
     relabel(control, &name, PUSH).await?;
     let message = says(control, &name, "False", reason::MOVING).await?;
     assert!(message.contains(PULL) && message.contains(PUSH), "{message}");
-    // Long enough for the lease of the stopped agent to run out: that alone must not move it.
+    // Long enough for the Lease of the stopped agent to expire. That alone must not move the
+    // Workflow.
     let reachable = until(LIMIT, "the cluster to be told unreachable", async || {
         let workflow = control.workflow(&name).await?.context("gone")?;
         Ok(condition(&workflow, types::CLUSTER_REACHABLE).filter(|(status, _)| status == "False"))
@@ -121,7 +123,7 @@ async fn a_move_waits_for_the_old_cluster_s_agent_and_says_so_and_goes_on_when_t
 async fn a_workflow_whose_name_is_taken_on_its_cluster_moves_when_its_label_changes() -> Result<()> {
     let fleet = Fleet::using(&[PULL, PUSH]).await?;
     let (control, pull) = (fleet.control()?, fleet.cluster(PULL)?);
-    // Somebody else's Workflow, which stays suspended.
+    // A foreign Workflow, which stays suspended.
     let foreign = pull
         .create_workflow(&steps(PULL, "taken", &["echo foreign"]))
         .await?;
@@ -142,7 +144,7 @@ async fn a_workflow_whose_name_is_taken_on_its_cluster_moves_when_its_label_chan
         !left_alone.labels().contains_key(names::ORIGIN_UID_LABEL),
         "it was adopted"
     );
-    // Its own Argo fills defaults in, so the spec is not the same to the letter.
+    // The cluster's Argo fills in defaults, so the spec is not identical.
     let command = left_alone.spec.pointer("/templates/1/container/args/0");
     assert_eq!(command, Some(&json!("echo foreign")));
     assert_eq!(left_alone.spec.get("suspend"), Some(&json!(true)));

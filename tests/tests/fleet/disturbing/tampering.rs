@@ -1,4 +1,5 @@
-//! What happens when somebody deletes by hand what is not theirs: nothing runs twice, nothing stays stuck, and the end is shown.
+//! People delete objects that are not theirs: nothing runs twice, nothing is stuck, and the end is
+//! shown.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use kube::{
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// A run that waits at its gate: its name, and the name of everything in ITS and WEC that belongs to it.
+/// A run that waits at its gate. Returns its name, and the name of all objects in ITS and WEC that
+/// belong to it.
 async fn waiting(control: &Cluster, cluster: &str, name: &str) -> Result<(String, String)> {
     let name = control.gated_run(cluster, name).await?;
     let run = control.workflow(&name).await?.context("the run is gone")?;
@@ -69,7 +71,7 @@ async fn a_manifest_work_that_is_deleted_ends_its_run_which_says_so_and_is_not_m
             .workflow_when(&name, LIMIT, "is shown as ended", is_over)
             .await?;
         wec.gone(&name).await?;
-        // Whatever else could be made of it would be on the cluster before this one.
+        // Any new object of the first run would be on the cluster before this one.
         let later = control.create_workflow(&one_step(PULL, "later", "true")).await?;
         History::follow(control, &later.name_any(), LIMIT).await?;
         Ok(over)
@@ -107,7 +109,7 @@ async fn a_record_that_is_deleted_makes_nothing_run_again() -> Result<()> {
         wec.delete_workflow(&name).await?;
         wec.gone(&name).await?;
         records.delete(&work, &DeleteParams::default()).await?;
-        // The agent begins anew, and has only what is left to go by.
+        // The agent restarts, and has only the remaining objects to rely on.
         fleet.script(&["kill", PULL, "argosy-agent"]).await?;
         let later = control.create_workflow(&one_step(PULL, "later", "true")).await?;
         History::follow(control, &later.name_any(), LIMIT).await?;
@@ -125,7 +127,7 @@ async fn a_record_that_is_deleted_makes_nothing_run_again() -> Result<()> {
 async fn a_namespace_that_is_deleted_on_a_cluster_goes_and_its_runs_are_shown_as_deleted() -> Result<()> {
     let fleet = Fleet::using(&[PUSH]).await?;
     let (control, wec) = (fleet.control()?, fleet.cluster(PUSH)?);
-    // The cluster's Argo serves another namespace, so nothing has begun.
+    // The cluster's Argo serves another namespace, so nothing has started.
     let namespace = "doomed";
     for cluster in [control, wec] {
         cluster.kubectl(&["create", "namespace", namespace]).await?;

@@ -1,4 +1,4 @@
-//! Processes are killed and links are cut while workflows run: a short form of scripts/chaos.sh.
+//! Processes are killed and links are cut while Workflows run: a short form of scripts/chaos.sh.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A cordon of the cluster that pulls; that of the other one is among the tests that take no minutes.
+//! Cordons the pull cluster. The test of the push cluster is among those that do not take minutes.
 
 use anyhow::Result;
 use argosy_tests::fleet::PULL;

@@ -1,4 +1,5 @@
-//! The large sample, with 31 pods, on every cluster of a fleet: all that is asserted of the others.
+//! Runs the large sample, with 31 pods, on every cluster of a fleet, with all assertions of the
+//! other samples.
 
 use anyhow::Result;
 use argosy_tests::fleet::{CONTROL, PULL, PUSH};

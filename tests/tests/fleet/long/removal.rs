@@ -1,4 +1,5 @@
-//! A cluster gets another certificate, is taken out of the fleet with what runs there, and joins again under its name.
+//! A cluster gets a new certificate, is removed from the fleet while a run goes on there, and joins
+//! again under its name.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ async fn clusters_that_are_removed_keep_what_runs_there_and_serve_again_when_the
     let fleet = Fleet::disturbing(&[PULL, PUSH], &[]).await?;
     let control = fleet.control()?;
     let rotated = control.argosy_cluster(&["rotate", PULL, "--timeout=1m"]).await?;
-    assert!(rotated.contains("has another certificate"), "{rotated}");
+    assert!(rotated.contains("has a new certificate"), "{rotated}");
     let before = recorded(&fleet).await?;
 
     let removed = tokio::try_join!(removed(&fleet, PULL), removed(&fleet, PUSH));
@@ -35,7 +36,8 @@ async fn clusters_that_are_removed_keep_what_runs_there_and_serve_again_when_the
             "Succeeded",
             "{again}"
         );
-        // What was given up can be deleted, here and there.
+        // A Workflow that was given up can be deleted on the control cluster and on its former
+        // cluster.
         control.delete_workflow(name).await?;
         fleet.cluster(cluster)?.delete_workflow(name).await?;
     }
@@ -46,7 +48,7 @@ async fn clusters_that_are_removed_keep_what_runs_there_and_serve_again_when_the
     .await
 }
 
-/// SHA-256 of the certificates that are recorded of the cluster that pulls.
+/// SHA-256 of the recorded certificates of the pull cluster.
 async fn recorded(fleet: &Fleet) -> Result<Vec<String>> {
     let clusters: Api<ManagedCluster> = Api::all(fleet.control()?.client());
     let cluster = clusters.get(PULL).await?;
@@ -56,7 +58,7 @@ async fn recorded(fleet: &Fleet) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Removes the cluster while a Workflow runs there; returns its name.
+/// Removes the cluster while a Workflow runs there. Returns the name of the Workflow.
 async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
     let (control, wec) = (fleet.control()?, fleet.cluster(cluster)?);
     let name = control.gated_run(cluster, "given-up").await?;
@@ -70,9 +72,9 @@ async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
     let removal = async {
         let words = ["remove", cluster, "--yes", "--force", "--timeout=2m"];
         let told = control.argosy_cluster(&words).await?;
-        assert!(told.contains("is not in the fleet any more"), "{told}");
-        // The chart has registered it, and would again.
-        assert!(told.contains("was made by Helm release argosy"), "{told}");
+        assert!(told.contains("removed from the fleet"), "{told}");
+        // The chart has registered it, and would do so again.
+        assert!(told.contains("was created by Helm release argosy"), "{told}");
         let given_up = control.workflow(&name).await?.context("the copy is gone")?;
         let said = condition(&given_up, types::CLUSTER_REACHABLE);
         assert!(
@@ -84,7 +86,7 @@ async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
         let mailboxes: Api<Namespace> = Api::all(control.client());
         assert!(clusters.get_opt(cluster).await?.is_none());
         assert!(mailboxes.get_opt(cluster).await?.is_none());
-        // It goes on there, for whoever has access to the cluster.
+        // The run continues there for people with access to the cluster.
         wec.argo(&["resume", &name]).await?;
         wec.workflow_when(&name, LIMIT, "has ended there", is_over).await
     };

@@ -1,5 +1,5 @@
-//! Effects that show only after minutes: of a TTL, of a schedule, of a cluster that is cut off. Each takes its turn; those on
-//! different clusters run at the same time.
+//! Effects that appear only after minutes: of a TTL, of a schedule, of a cluster that is cut off.
+//! Tests on different clusters run at the same time.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// OCM's agent looks again at what it has applied every five minutes; that is when others run a Workflow again.
+/// OCM's agent checks its applied objects every five minutes, which is when other systems run a
+/// Workflow again.
 const TTL_LOOK: Duration = Duration::from_mins(7);
 
-/// The local Argo takes a Workflow without progress for its own failure after five minutes.
+/// After five minutes, the local Argo counts a Workflow without progress as its own failure.
 const CUT: Duration = Duration::from_mins(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +43,7 @@ async fn what_its_ttl_has_removed_is_not_run_again_within_seven_minutes() -> Res
     Ok(())
 }
 
-/// How often the containers of the control cluster's workflow-controller were restarted.
+/// Number of container restarts of the control cluster's workflow-controller.
 async fn restarts_of_argo(control: &Cluster) -> Result<i32> {
     let pods: Vec<Pod> = control.list("argo", "app=workflow-controller").await?;
     ensure!(!pods.is_empty(), "{CONTROL} has no workflow-controller");
@@ -81,7 +82,8 @@ async fn a_cluster_cut_off_for_ten_minutes_disturbs_nobody_and_does_then_what_wa
     Ok(())
 }
 
-/// A verb and a new Workflow for a cluster that nobody reaches, until `end`; returns the new one's name.
+/// Sends a verb and a new Workflow to an unreachable cluster, and waits until `end`. Returns the
+/// name of the new Workflow.
 async fn while_cut_off(fleet: &Fleet, running: &str, end: Instant) -> Result<String> {
     let control = fleet.control()?;
     let is_away = |workflow: &Workflow| {
@@ -124,16 +126,31 @@ async fn fired(cluster: &Cluster, cron: &str) -> Result<Vec<Workflow>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_is_told() -> Result<()> {
+async fn a_schedule_that_a_policy_selects_fires_here_alone_runs_there_one_at_a_time_and_keeps_as_many_as_it_is_told()
+-> Result<()> {
     let fleet = Fleet::using(&[CONTROL, PUSH]).await?;
     let (control, wec) = (fleet.control()?, fleet.cluster(PUSH)?);
     let cron = "every-minute";
     control
         .kubectl(&["delete", "cronworkflow", cron, "--ignore-not-found"])
         .await?;
+    // Like KubeStellar's samples, the policy names no kind, so it also selects a CronWorkflow.
     control
         .apply(&json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": { "name": cron },
+            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
+            "metadata": { "name": cron },
+            "spec": {
+                "clusterSelectors": [{ "matchLabels": { "name": PUSH } }],
+                "downsync": [{
+                    "objectSelectors": [{ "matchLabels": { "fleet-test": cron } }], "wantSingletonReportedState": true,
+                }],
+            },
+        }))
+        .await?;
+    control
+        .apply(&json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow",
+            "metadata": { "name": cron, "labels": { "fleet-test": cron } },
             "spec": {
                 "schedules": ["* * * * *"], "concurrencyPolicy": "Forbid", "successfulJobsHistoryLimit": 1,
                 "workflowMetadata": { "labels": { names::KUBESTELLAR_CLUSTER_LABEL: PUSH } },
@@ -152,7 +169,7 @@ async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_
         .await
     };
     let first = waiting("").await?;
-    // The next time has come and gone meanwhile.
+    // The next scheduled time has passed meanwhile.
     sleep(Duration::from_secs(75)).await;
     let names: Vec<String> = fired(control, cron)
         .await?
@@ -164,7 +181,16 @@ async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_
         [first.as_str()],
         "another one was fired while the first one ran"
     );
-    assert!(wec.workflow(&first).await?.is_some(), "it is not on {PUSH}");
+    let there: Vec<String> = fired(wec, cron)
+        .await?
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect();
+    assert_eq!(there, [first.as_str()], "its Workflows on {PUSH}");
+    let copy = wec
+        .kubectl(&["get", "cronworkflow", cron, "--ignore-not-found", "--output=name"])
+        .await?;
+    assert_eq!(copy, "", "it is on {PUSH} as well, and fires there");
 
     control.argo(&["resume", &first]).await?;
     let second = waiting(&first).await?;
@@ -173,7 +199,9 @@ async fn a_schedule_here_fires_runs_there_one_at_a_time_and_keeps_as_many_as_it_
     control.gone(&first).await?;
     wec.gone(&first).await?;
 
-    control.kubectl(&["delete", "cronworkflow", cron]).await?;
+    control
+        .kubectl(&["delete", "cronworkflow,bindingpolicy", cron])
+        .await?;
     for cluster in [control, wec] {
         until(LIMIT, "the schedule's runs to be gone", async || {
             Ok(fired(cluster, cron).await?.is_empty().then_some(()))

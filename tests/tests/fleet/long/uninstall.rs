@@ -1,5 +1,5 @@
-//! Argosy is uninstalled from the control cluster and installed again: what runs elsewhere runs on, nothing that was held starts, and what
-//! happened meanwhile is shown afterwards.
+//! Argosy is uninstalled from the control cluster and installed again. Dispatched runs continue, no
+//! held Workflow starts, and later the control cluster shows the events of the meantime.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
         fleet.script(&["remove", CONTROL]).await?;
         while_uninstalled(&fleet, &[(PULL, &pulled), (PUSH, &pushed)]).await
     };
-    // Whoever wanted to start one of the copies here would do so now, as nobody holds them any more.
+    // Nothing holds the copies on the control cluster any more, so a program that could start one
+    // would do it now.
     let both = watching(
         fleet.control()?,
         &pulled,
@@ -57,7 +58,7 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
     Ok(())
 }
 
-/// The runs are released here, and end there.
+/// The runs are released on the control cluster, and end on their clusters.
 async fn while_uninstalled(fleet: &Fleet, runs: &[(&str, &str)]) -> Result<()> {
     let control = fleet.control()?;
     for (cluster, name) in runs {

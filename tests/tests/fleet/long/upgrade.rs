@@ -1,4 +1,5 @@
-//! Every pod of Argosy is replaced by `helm upgrade` while Workflows run and more of them are created: each runs once, none is refused.
+//! `helm upgrade` replaces every pod of Argosy while Workflows run and new ones are created. Each
+//! runs once, and none is refused.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,7 +11,7 @@ use tokio::{sync::watch, time::sleep};
 
 const LIMIT: Duration = Duration::from_mins(4);
 
-/// Between two Workflows that are created meanwhile.
+/// Interval between two new Workflows.
 const PAUSE: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +62,8 @@ async fn every_workflow_runs_once_while_all_pods_of_argosy_are_replaced_by_an_up
     Ok(())
 }
 
-/// Creates Workflows for both clusters in turn until the end is told; returns where they are to run, and their names.
+/// Creates Workflows for both clusters in turn until `ended` is true. Returns their clusters and
+/// names.
 async fn create_until<'a>(
     control: &Cluster,
     ended: &watch::Receiver<bool>,

@@ -1,5 +1,5 @@
-//! Lists, event streams, logs and artifacts of dispatched runs, fetched through the control cluster's argo-server as
-//! the Argo UI does.
+//! Lists, event streams, logs and artifacts of dispatched runs, fetched through the control
+//! cluster's argo-server as the Argo UI does.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_mins(4);
-/// For how long the Argo Server's lists may be behind its event stream.
+/// The time by which the lists of argo-server may lag behind its event stream.
 const LISTED: Duration = Duration::from_secs(30);
 
-/// Creates the sample on the control cluster and waits for its end; returns its name and status there.
+/// Creates the sample on the control cluster and waits for its end. Returns its name and its status
+/// there.
 async fn run(fleet: &Fleet, cluster: &str, sample: &str) -> Result<(String, Value)> {
     let control = fleet.control()?;
     let name = control.create(&Sample::find(cluster, sample)?.file).await?;
@@ -23,8 +24,8 @@ async fn run(fleet: &Fleet, cluster: &str, sample: &str) -> Result<(String, Valu
     Ok((name, status))
 }
 
-/// Every artifact of the run, fetched as the UI does and straight from the bucket: name of node (without that of the
-/// Workflow), name of artifact, content.
+/// Every artifact of the run, fetched as the UI does and directly from the bucket: name of the node
+/// (without the name of the Workflow), name of the artifact, content.
 async fn contents(fleet: &Fleet, name: &str, status: &Value) -> Result<Vec<(String, String, Vec<u8>)>> {
     let mut found = Vec::new();
     for artifact in Artifact::all(status) {
@@ -70,7 +71,7 @@ async fn logs_and_artifacts_of_a_dispatched_dag_are_those_in_s3_and_those_of_a_r
         );
         let report = "6 words, sorted:\nanchor\nkeel\nmast\noar\nrudder\nsail\n".as_bytes();
         assert_eq!(find(dispatched, ".report", "report"), Some(report));
-        // An archive holds the time at which it was made; what it holds is compared through the report.
+        // An archive contains its creation time. Its content is compared through the report.
         let plain = |all: &[(String, String, Vec<u8>)]| -> Vec<_> {
             all.iter()
                 .filter(|(_, _, content)| !content.starts_with(b"\x1f\x8b"))
@@ -172,8 +173,9 @@ async fn assert_stream_tells_all(fleet: &Fleet, cluster: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the list by this phase has the Workflow, and the list by all other phases has not. The Argo Server lists
-/// from a store that a watch of its own fills (3.6 and later), so the event stream may be ahead of its lists.
+/// Waits until the list of this phase has the Workflow and the list of all other phases does not.
+/// argo-server lists from a store that its own watch fills (3.6 and later), so the event stream may
+/// be ahead of its lists.
 async fn until_listed(fleet: &Fleet, name: &str, phase: &str) -> Result<()> {
     let others: Vec<&str> = ["Pending", "Running", "Succeeded", "Failed", "Error"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What deleting a dispatched Workflow on the control cluster leaves behind: nothing.
+//! Deleting a dispatched Workflow on the control cluster leaves nothing behind.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Everything that Argo has, dispatched: each Workflow of tests/workflows ends on the control cluster as the same Workflow
-//! does that is created on the cluster itself.
+//! Every feature of Argo, dispatched: each Workflow of tests/workflows ends on the control cluster
+//! as it does if it is created directly on the cluster.
 
 use std::{path::Path, time::Duration};
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// How many run at the same time.
+/// Number of Workflows that run at the same time.
 const AT_ONCE: usize = 3;
 
-/// What it ends with, where that is not success.
+/// The Workflow that is expected to fail.
 const FAILS: &str = "hooks";
 
 async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
@@ -24,12 +24,12 @@ async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     Ok(())
 }
 
-/// The Workflow of the file, with what only the test can know.
+/// The Workflow of the file, completed with values that only the test knows.
 fn asked(fleet: &Fleet, sample: &Sample) -> Result<Workflow> {
     let mut workflow = sample.workflow()?;
     let value = match sample.name.as_str() {
         "http" => fleet.store.endpoint.clone(),
-        // 120 nodes of it are more than the 1 MiB that Argo lets a Workflow have.
+        // 120 nodes with this value exceed the 1 MiB that Argo permits for a Workflow.
         "compressed" => "long ".repeat(2_000),
         _ => return Ok(workflow),
     };
@@ -44,15 +44,15 @@ async fn run(cluster: &Cluster, workflow: &Workflow) -> Result<Workflow> {
     Ok(history.last)
 }
 
-/// Runs it through the control cluster, and on the cluster itself; says how they differ.
+/// Runs it through the control cluster and directly on the cluster. Returns the differences.
 async fn differences(fleet: &Fleet, sample: &Sample, member: &str) -> Result<Vec<String>> {
     let (control, cluster) = (fleet.control()?, fleet.cluster(member)?);
     let asked = asked(fleet, sample)?;
-    let mut labelled = asked.clone();
-    labelled
+    let mut labeled = asked.clone();
+    labeled
         .labels_mut()
         .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), member.to_owned());
-    let dispatched = run(control, &labelled).await?;
+    let dispatched = run(control, &labeled).await?;
     let direct = run(cluster, &asked).await?;
     let expected = if sample.name == FAILS {
         "Failed"
@@ -88,13 +88,13 @@ async fn differences(fleet: &Fleet, sample: &Sample, member: &str) -> Result<Vec
     Ok(differences)
 }
 
-/// What of a compressed status can be compared.
+/// The comparable fields of a compressed status.
 fn without_nodes(workflow: &Workflow) -> Value {
     let status = workflow.status.clone().unwrap_or_default();
     json!(["phase", "progress", "message"].map(|field| status.get(field)))
 }
 
-/// Every other Workflow, from the first or the second on, through this cluster.
+/// Runs every other Workflow, from the first or the second on, through this cluster.
 async fn assert_no_differences(member: &str, from: usize) -> Result<()> {
     let fleet = Fleet::using(&[member]).await?;
     apply(fleet.cluster(member)?, "referred.yaml").await?;

@@ -1,4 +1,5 @@
-//! Objects of other kinds than Workflow on a real fleet: they run on every cluster, and their statuses come back.
+//! Objects of other kinds than Workflow on a real fleet: they run on every cluster, and their
+//! statuses come back.
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ async fn a_deployment_runs_on_both_clusters_and_goes_with_its_policy() -> Result
     let name = "objects-web";
     let clause = json!({ "resources": ["deployments"], "objectSelectors": [{ "matchLabels": { "fleet-test": name } }] });
     control.apply(&policy(name, &[PULL, PUSH], &clause)).await?;
-    // The control cluster runs what it is given as well; no replica of it is wanted here.
+    // The control cluster runs Deployments as well, and its replicas would only waste resources
+    // here.
     let pods = json!({ "metadata": { "labels": { "app": name } }, "spec": {
         "terminationGracePeriodSeconds": 0,
         "containers": [{ "name": "main", "image": "busybox:1.36", "command": ["sleep", "3600"] }],
@@ -92,7 +94,7 @@ async fn a_workflow_finds_the_template_and_the_config_map_that_a_policy_sends_al
     control
         .apply(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels }, "data": { "word": "travelled" },
+            "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels }, "data": { "word": "traveled" },
         }))
         .await?;
     let value_from = json!({ "configMapKeyRef": { "name": name, "key": "word" } });
@@ -101,7 +103,7 @@ async fn a_workflow_finds_the_template_and_the_config_map_that_a_policy_sends_al
             "apiVersion": "argoproj.io/v1alpha1", "kind": "WorkflowTemplate",
             "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels },
             "spec": { "entrypoint": "main", "templates": [{ "name": "main", "container": {
-                "image": "busybox:1.36", "command": ["sh", "-c", "test \"$WORD\" = travelled"],
+                "image": "busybox:1.36", "command": ["sh", "-c", "test \"$WORD\" = traveled"],
                 "env": [{ "name": "WORD", "valueFrom": value_from }],
             } }] },
         }))

@@ -1,7 +1,8 @@
-//! A Workflow runs once: whatever removes it from its cluster, and whatever verb reaches the control cluster's copy.
+//! A Workflow runs once, whatever removes it from its cluster and whatever verb reaches the control
+//! cluster's copy.
 //!
-//! Absence is shown by watching for a bounded time: every Workflow and every pod of the cluster that appears meanwhile
-//! is seen, as a watch leaves none out.
+//! Absence is shown by watching for a limited time. The watch misses no Workflow and no pod that
+//! appears meanwhile.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use tokio::time::sleep;
 
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How long after the end of a run another one is looked for. What other systems get wrong here shows within 20 s on
-/// the stack that KubeStellar ships.
+/// The time after the end of a run in which a second run would be noticed. On the stack that
+/// KubeStellar ships, a second run appears within 20 s.
 const LOOK: Duration = Duration::from_secs(90);
 
 async fn assert_ttl_ends_it(cluster: &str) -> Result<()> {
@@ -107,7 +108,8 @@ async fn argo_resume_on_the_control_cluster_starts_nothing_there() -> Result<()>
         resumed.spec["suspend"], true,
         "the verb did nothing, so this shows nothing"
     );
-    // What is created after it and has run shows that the local controller has come to it as well.
+    // The end of a Workflow that was created later proves that the local controller has also
+    // processed the first one.
     let marker = control
         .create(&Sample::find(CONTROL, "hello-world")?.file)
         .await?;

@@ -1,27 +1,24 @@
-//! `argo retry` and `argo resubmit` of a run on another cluster, from the control cluster.
+//! `argo retry` and `argo resubmit` on the control cluster, for a run on another cluster.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, workflow};
-use argosy_tests::fleet::{Fleet, History, PULL, PUSH, failing};
+use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, failing};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(3);
+use crate::quiet::verbs::node;
 
-fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {
-    let nodes = workflow.status.as_ref()?.get("nodes")?.as_object()?;
-    nodes.values().find(|node| node["displayName"] == name)
-}
+const LIMIT: Duration = Duration::from_mins(3);
 
 fn phase(workflow: &Workflow) -> &str {
     workflow::phase(workflow.status.as_ref())
 }
 
-/// A run on `cluster` that has failed in its second step, as the control cluster shows it.
+/// A run on `cluster` whose second step has failed, as the control cluster shows it.
 async fn failed(cluster: &str) -> Result<(Fleet, Workflow)> {
-    let fleet = Fleet::using(&[cluster]).await?;
+    let fleet = Fleet::using(&[CONTROL, cluster]).await?;
     let control = fleet.control()?;
     let name = control
         .create_workflow(&failing(cluster, "failing"))
@@ -32,12 +29,12 @@ async fn failed(cluster: &str) -> Result<(Fleet, Workflow)> {
     Ok((fleet, history.last))
 }
 
-/// When the first step of a run ended: another time would be another pod.
+/// The end time of a run's first step. A different time would mean a new pod.
 fn end_of_first(workflow: &Workflow) -> Option<Value> {
     Some(node(workflow, "first")?["finishedAt"].clone())
 }
 
-async fn succeeds(fleet: &Fleet, name: &str) -> Result<Workflow> {
+pub(crate) async fn succeeds(fleet: &Fleet, name: &str) -> Result<Workflow> {
     let control = fleet.control()?;
     let is_over = |workflow: &Workflow| phase(workflow) == "Succeeded";
     let ended = control.workflow_when(name, LIMIT, "succeeds", is_over).await?;

@@ -1,8 +1,9 @@
-//! Every sample on every cluster of a fleet: where it runs, how its phases go, and that its status on the control
-//! cluster is that of its run.
+//! Every sample on every cluster of a fleet: the cluster that it runs on, the sequence of its
+//! phases, and the equality of its status on the control cluster and on its cluster.
 //!
-//! All samples run once, for all tests of this file, but for the large one, which is among the tests that need minutes. The control
-//! cluster's own runs are the runs "by themselves" that the others are compared with.
+//! All samples run once for all tests of this file, except the large one, which is among the tests
+//! that take minutes. The control cluster's own runs serve as the runs without Argosy that the
+//! others are compared with.
 
 use std::time::Duration;
 
@@ -16,19 +17,19 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-/// For one sample beside others; the large one has 31 pods.
+/// Timeout of one sample beside others; the large one has 31 pods.
 const LIMIT: Duration = Duration::from_mins(6);
 
-/// How many samples of a cluster run at the same time.
+/// Number of samples of a cluster that run at the same time.
 const AT_ONCE: usize = 2;
 
-/// The sample that is not among those of this file.
+/// The sample that this file leaves out.
 pub(crate) const LARGE: &str = "fan-out";
 
-/// The coin of this sample falls differently from run to run.
+/// The sample with a coin flip, whose result differs between runs.
 const RANDOM: &str = "conditional-artifacts";
 
-/// By cluster: of [`PULL`], [`PUSH`] and [`CONTROL`].
+/// The runs of [`PULL`], [`PUSH`] and [`CONTROL`].
 static RUNS: [OnceCell<Result<Vec<Run>, String>>; 3] = [const { OnceCell::const_new() }; 3];
 
 /// A sample that has ended.
@@ -37,14 +38,14 @@ pub(crate) struct Run {
     sample: Sample,
     name: String,
     history: History,
-    /// The object on the cluster that it was for.
+    /// The object on the target cluster.
     there: Workflow,
-    /// Names of the clusters that have such a Workflow, and of those that have its pods.
+    /// Names of the clusters that have this Workflow, and of those that have its pods.
     workflow_on: Vec<String>,
     pods_on: Vec<String>,
 }
 
-/// The samples of a cluster that this picks, run there.
+/// Runs the picked samples of a cluster.
 pub(crate) async fn run_those(cluster: &str, is_picked: impl Fn(&Sample) -> bool) -> Result<Vec<Run>> {
     let fleet = Fleet::using(&[CONTROL, cluster]).await?;
     let picked = samples(cluster)?.into_iter().filter(is_picked);
@@ -56,7 +57,7 @@ pub(crate) async fn run_those(cluster: &str, is_picked: impl Fn(&Sample) -> bool
     Ok(runs)
 }
 
-/// Those of the cluster that the tests of this file share.
+/// The runs of the cluster that the tests of this file share.
 async fn runs_for(cluster: &str) -> Result<&'static [Run]> {
     let [pull, push, control] = &RUNS;
     let cell = match cluster {
@@ -99,7 +100,8 @@ async fn run(fleet: &Fleet, sample: Sample) -> Result<Run> {
     })
 }
 
-/// The object on its cluster, once the control cluster shows the same: Argo writes to a Workflow after its end.
+/// The object on its cluster, after the control cluster shows the same. Argo writes to a Workflow
+/// even after its end.
 async fn settled(control: &Cluster, cluster: &Cluster, name: &str) -> Result<Workflow> {
     let mut differences = Vec::new();
     let found = until(
@@ -252,7 +254,7 @@ async fn the_final_status_tree_of_every_sample_equals_that_of_a_run_without_argo
     Ok(())
 }
 
-/// Compares with the run of the same sample among those of the control cluster.
+/// Compares the run with that of the same sample on the control cluster.
 pub(crate) async fn assert_same_tree(run: &Run, by_themselves: &[Run]) -> Result<()> {
     let dispatched = tree(&run.history.last)?;
     let other = by_themselves
@@ -273,7 +275,8 @@ pub(crate) async fn assert_same_tree(run: &Run, by_themselves: &[Run]) -> Result
     Ok(())
 }
 
-/// A run of the same Workflow, created on the cluster itself, whose coin fell on the same side. Several are tossed at once.
+/// A run of the same Workflow, created directly on the cluster, with the same result of the coin
+/// flip. Several runs are made at once.
 async fn direct_run_with_outcome(run: &Run, wanted: &Value) -> Result<Value> {
     let fleet = Fleet::using(&[&run.sample.cluster]).await?;
     let cluster = fleet.cluster(&run.sample.cluster)?;
@@ -292,7 +295,7 @@ async fn direct_run_with_outcome(run: &Run, wanted: &Value) -> Result<Value> {
     bail!("the coin of {} fell on the other side 12 times", run.sample.name)
 }
 
-/// What the coin of a run showed.
+/// The result of a run's coin flip.
 fn side(tree: &Value) -> Option<&Value> {
     let nodes = tree.get("nodes")?.as_object()?;
     let (_, coin) = nodes.iter().find(|(name, _)| name.ends_with(".flip-coin"))?;

@@ -1,6 +1,6 @@
-//! The real Argo UI on the control cluster, in a real browser: what it shows of a dispatched run.
+//! The real Argo UI on the control cluster, in a real browser, with a dispatched run.
 //!
-//! Each test leaves screenshots in the fleet's folder `screenshots`.
+//! Each test stores screenshots in the fleet's folder `screenshots`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 const LIMIT: Duration = Duration::from_mins(2);
 const PAGE: Duration = Duration::from_secs(30);
 
-/// A drawn node of the DAG; its phase is a class.
+/// A node in the drawn DAG. Its phase is a CSS class.
 const NODE: &str = ".graph svg g.node";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +57,7 @@ async fn the_dag_of_a_dispatched_run_is_drawn_while_it_runs_and_after() -> Resul
     let name = control.create(&Sample::find(PUSH, "dag-diamond")?.file).await?;
     Browser::visit(&fleet, "dag", async |browser| {
         browser.open(&format!("workflows/{NAMESPACE}/{name}")).await?;
-        // The first step has ended, a later one has not, and the page was not loaded again.
+        // The first step has ended, a later one has not, and the page was not reloaded.
         browser
             .count(&format!("{NODE}.Succeeded"), PAGE, |count| count >= 1)
             .await?;

@@ -1,5 +1,5 @@
-//! Verbs on the control cluster's copy of a run that is under way, with the real `argo` and as the UI sends them: each takes
-//! effect on the run's cluster, and nothing starts on the control cluster.
+//! Verbs on the control cluster's copy of an active run, sent by the real `argo` and as the UI
+//! does. Each takes effect on the run's cluster, and nothing starts on the control cluster.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// The node of this display name.
-fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {
+/// The node with this display name.
+pub(crate) fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {
     let nodes = workflow.status.as_ref()?.get("nodes")?.as_object()?;
     nodes.values().find(|node| node["displayName"] == name)
 }
@@ -23,15 +23,17 @@ fn is_final(workflow: &Workflow) -> bool {
     workflow::is_final(workflow::phase(workflow.status.as_ref()))
 }
 
-/// A fleet, and the name of a run on `cluster` that the control cluster shows waiting for its user.
+/// Opens the fleet. Returns it with the name of a run on `cluster` that waits for its user, as the
+/// control cluster shows.
 async fn waiting(cluster: &str, name: &str) -> Result<(Fleet, String)> {
     let fleet = Fleet::using(&[cluster]).await?;
     let name = fleet.control()?.gated_run(cluster, name).await?;
     Ok((fleet, name))
 }
 
-/// The name of a run on `cluster` that the control cluster shows waiting at two gates at the same time.
-async fn waiting_twice(fleet: &Fleet, cluster: &str) -> Result<String> {
+/// The name of a run on `cluster` that waits at two gates at the same time, as the control cluster
+/// shows.
+pub(crate) async fn waiting_twice(fleet: &Fleet, cluster: &str) -> Result<String> {
     let control = fleet.control()?;
     let name = control
         .create_workflow(&twice_gated(cluster, "gates"))
@@ -44,8 +46,8 @@ async fn waiting_twice(fleet: &Fleet, cluster: &str) -> Result<String> {
     Ok(name)
 }
 
-/// Waits for the end on the control cluster, and checks that there was no start there.
-async fn ends(fleet: &Fleet, name: &str, phase: &str) -> Result<Workflow> {
+/// Waits for the end on the control cluster, and checks that the run has not started there.
+pub(crate) async fn ends(fleet: &Fleet, name: &str, phase: &str) -> Result<Workflow> {
     let control = fleet.control()?;
     let ended = control.workflow_when(name, LIMIT, "ends", is_final).await?;
     assert_eq!(
@@ -68,7 +70,9 @@ async fn a_workflow_that_nobody_suspended_runs_on_its_cluster_only_and_is_not_sh
 -> Result<()> {
     let (fleet, name) = waiting(PULL, "plain").await?;
     let control = fleet.control()?;
-    let list = control.argo(&["list"]).await?;
+    // Argo counts before it lists, and fails if another Workflow is deleted in between.
+    let only = format!("metadata.name={name}");
+    let list = control.argo(&["list", "--field-selector", &only]).await?;
     let line = list
         .lines()
         .find(|line| line.contains(&name))
@@ -205,7 +209,8 @@ async fn the_button_of_the_ui_that_stops_ends_the_run() -> Result<()> {
     Ok(())
 }
 
-/// Suspends by `how` a run whose first step takes a while, looks that the second does not start, and resumes.
+/// Suspends a run with `how` during its slow first step, checks that the second step does not
+/// start, and resumes.
 async fn suspends(cluster: &str, how: impl AsyncFn(&Cluster, &str) -> Result<()>) -> Result<()> {
     let fleet = Fleet::using(&[cluster]).await?;
     let (control, wec) = (fleet.control()?, fleet.cluster(cluster)?);

@@ -33,7 +33,7 @@ fn a_cluster_that_is_taken_out_does_not_wait_to_be_accepted() {
     assert!(is_removed(&going));
     let judged = accepted(&going);
     assert_eq!(judged.outcome, Outcome::Failed);
-    assert!(judged.message.ends_with("out of the fleet"), "{judged:?}");
+    assert!(judged.message.ends_with("from the fleet"), "{judged:?}");
     assert!(judged.mend.contains("cluster remove one"), "{judged:?}");
 }
 
@@ -55,13 +55,13 @@ fn a_lease_is_judged_by_the_controller_and_its_age_only_doubts_that() {
             &available,
             Some("2025-12-31T23:00:00.000000Z"),
             Outcome::Warning,
-            "by the clock here",
+            "by the clock of this machine",
         ),
         (
             &available,
             Some("2026-01-01T00:05:00.000000Z"),
             Outcome::Warning,
-            "by the clock here",
+            "by the clock of this machine",
         ),
         (&available, None, Outcome::Failed, "never renewed"),
         (&lost, Some(fresh), Outcome::Failed, "R: because"),
@@ -69,13 +69,13 @@ fn a_lease_is_judged_by_the_controller_and_its_age_only_doubts_that() {
             &unknown,
             Some(fresh),
             Outcome::Failed,
-            "the controller has not said",
+            "the controller has not reported",
         ),
     ] {
         let lease = renewed.map(lease);
-        let judgement = judge_lease(cluster, lease.as_ref(), "2026-01-01T00:01:00Z".parse().unwrap());
-        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
-        assert!(judgement.message.contains(words), "{judgement:?}");
+        let judgment = judge_lease(cluster, lease.as_ref(), "2026-01-01T00:01:00Z".parse().unwrap());
+        assert_eq!(judgment.outcome, outcome, "{judgment:?}");
+        assert!(judgment.message.contains(words), "{judgment:?}");
     }
 }
 
@@ -106,8 +106,8 @@ fn argo_and_capacity_are_what_the_agent_tells() {
         (&json!({}), json!({}), Outcome::Warning),
     ] {
         let status = json!({ "conditions": [], "capacity": capacity, "allocatable": allocatable });
-        let judgement = super::capacity(&cluster(&json!({}), &status));
-        assert_eq!(judgement.outcome, outcome, "{status}");
+        let judgment = super::capacity(&cluster(&json!({}), &status));
+        assert_eq!(judgment.outcome, outcome, "{status}");
     }
 }
 
@@ -133,16 +133,16 @@ fn a_kubeconfig_is_one_secret_with_a_kubeconfig() {
     let secret = |data: Value| -> Secret {
         serde_json::from_value(json!({ "metadata": { "name": "one" }, "data": data })).unwrap()
     };
-    // `clusters: [{name: a, cluster: {server: "https://h"}}]`, `clusters: []` and `-`, in base64.
+    // Base64 of `clusters: [{name: a, cluster: {server: "https://h"}}]`, `clusters: []` and `-`.
     let good = secret(
         json!({ "kubeconfig": "Y2x1c3RlcnM6IFt7bmFtZTogYSwgY2x1c3Rlcjoge3NlcnZlcjogImh0dHBzOi8vaCJ9fV0=" }),
     );
     let empty = secret(json!({ "kubeconfig": "Y2x1c3RlcnM6IFtd" }));
-    // `users: [{name: a, user: {tokenFile: /t}}]`.
+    // Base64 of `users: [{name: a, user: {tokenFile: /t}}]`.
     let opening = secret(json!({ "kubeconfig": "dXNlcnM6IFt7bmFtZTogYSwgdXNlcjoge3Rva2VuRmlsZTogL3R9fV0=" }));
     for (secrets, outcome, words) in [
         (vec![], Outcome::Skipped, "pull"),
-        (vec![good.clone()], Outcome::Ok, "holds a kubeconfig"),
+        (vec![good.clone()], Outcome::Ok, "contains a valid kubeconfig"),
         (vec![empty], Outcome::Failed, "names no cluster"),
         (
             vec![opening],
@@ -157,12 +157,12 @@ fn a_kubeconfig_is_one_secret_with_a_kubeconfig() {
         (
             vec![secret(json!({ "kubeconfig": "LQ==" }))],
             Outcome::Failed,
-            "holds no kubeconfig",
+            "contains no valid kubeconfig",
         ),
         (vec![good.clone(), good], Outcome::Failed, "2 Secrets"),
     ] {
-        let judgement = judge_kubeconfig(&secrets);
-        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
-        assert!(judgement.message.contains(words), "{judgement:?}");
+        let judgment = judge_kubeconfig(&secrets);
+        assert_eq!(judgment.outcome, outcome, "{judgment:?}");
+        assert!(judgment.message.contains(words), "{judgment:?}");
     }
 }

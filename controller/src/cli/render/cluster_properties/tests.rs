@@ -1,4 +1,4 @@
-//! Which documents give which properties.
+//! Tests of the documents that contain properties.
 
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn what_holds_no_properties_is_an_error_and_the_rest_counts() {
     let rendered = check(documents, &[("zone", "a")]);
     assert_eq!(rendered.errors.len(), 4, "{rendered:?}");
     assert!(
-        rendered.errors[2].contains("a Secret has no properties"),
+        rendered.errors[2].contains("a Secret does not contain properties"),
         "{rendered:?}"
     );
 }

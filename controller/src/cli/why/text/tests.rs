@@ -1,7 +1,7 @@
-//! Whole pages.
+//! Tests of whole pages.
 
 use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow};
-use argosy_core::why::{Course, Subject, explain};
+use argosy_core::explain::{History, ObjectAttributes, explain};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn cluster(name: &str, available: &str) -> ManagedCluster {
     }))
 }
 
-/// The page of a claimed or unclaimed Workflow `argo/hello` with the label of `cluster1`.
+/// The page of the Workflow `argo/hello` with the label of `cluster1`, with or without a claim.
 fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> String {
     let annotations = claim.map(|claim| json!({ "argosy.dev/claim": claim }));
     let run: Workflow = read(json!({
@@ -61,11 +61,11 @@ fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> S
         "status": { "phase": "Running" }, "reported": { "attempt": 1 },
     }));
     let course = match claim {
-        Some(_) => Course::of_workflow(&run, &[work], &[report]),
-        None => Course::of_workflow(&run, &[], &[]),
+        Some(_) => History::of_workflow(&run, &[work], &[report]),
+        None => History::of_workflow(&run, &[], &[]),
     };
     let labels = run.metadata.labels.clone().unwrap();
-    let subject = Subject {
+    let subject = ObjectAttributes {
         group: "argoproj.io",
         resource: "workflows",
         namespace: "argo",
@@ -93,13 +93,13 @@ argo/hello runs on cluster1 (attempt 1): policy first, clause 0
 
 POLICIES (1 of 2 select it)
   first   clause 0 selects it: the status of its cluster comes back; status collectors a
-  second  clause 0: objectSelectors[0] wants kubestellar.io/cluster=cluster2; the object has
+  second  clause 0: objectSelectors[0] requires kubestellar.io/cluster=cluster2; the object has
           kubestellar.io/cluster=cluster1
 
 CLUSTERS (1 of 2 match)
   cluster1  matches first: clusterSelectors[0]
             can be reached, since 2026-11-21T09:00:00Z
-  cluster2  not first: clusterSelectors[0] wants name=cluster1; the cluster has name=cluster2
+  cluster2  not first: clusterSelectors[0] requires name=cluster1; the cluster has name=cluster2
 
 CONDITIONS
   Dispatched=True  Claimed: sent to cluster1, attempt 1
@@ -110,6 +110,36 @@ MAILBOXES
             WorkStatus (attempt 1): Running, written 2026-11-21T09:02:00Z
 ";
     assert_eq!(page_of(&status, Some(&claim), &policies), expected);
+}
+
+#[test]
+fn what_steps_wait_for_follows_the_verdict_and_does_nothing_to_a_terminal() {
+    let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "started": true }).to_string();
+    let waits = |name: &str, message: &str| json!({ "displayName": name, "type": "Pod", "phase": "Pending", "message": message });
+    let mut nodes: serde_json::Map<String, Value> = (0..11)
+        .map(|number| {
+            (
+                format!("hello-{number}"),
+                waits(&format!("s{number:02}"), "ErrImagePull: \u{1b}[2Jno"),
+            )
+        })
+        .collect();
+    nodes.insert(
+        "hello".to_owned(),
+        json!({ "displayName": "hello", "type": "DAG", "phase": "Running" }),
+    );
+    let hostile = json!({ "type": "Dispatched", "status": "True", "message": "Claimed: \u{9b}2J" });
+    let status = json!({ "phase": "Running", "nodes": nodes, "conditions": [hostile] });
+    let page = page_of(&status, Some(&claim), &[policy("first", "cluster1", &json!({}))]);
+    let lines: Vec<&str> = page.lines().collect();
+    assert_eq!(lines[2], "STEPS THAT WAIT");
+    assert_eq!(lines[3], "  s00  ErrImagePull: \u{fffd}[2Jno");
+    assert_eq!(lines[13], "  … and 1 more");
+    assert!(
+        page.contains("  Dispatched=True  Claimed: \u{fffd}2J\n"),
+        "{page}"
+    );
+    assert!(!page.contains(['\u{1b}', '\u{9b}']), "{page:?}");
 }
 
 #[test]
@@ -129,12 +159,12 @@ fn of_many_policies_that_do_not_select_it_the_nearest_ten_are_shown_and_the_rest
     assert_eq!(lines[1], "  - it is suspended, so it waits");
     assert_eq!(lines[3], "POLICIES (0 of 31 select it)");
     assert!(
-        lines[4].starts_with("  near   clause 0: objectSelectors[0] wants "),
+        lines[4].starts_with("  near   clause 0: objectSelectors[0] requires "),
         "{page}"
     );
     assert_eq!(
         lines[6],
-        "  far00  clause 0: apiGroup wants apps; the object is of argoproj.io"
+        "  far00  clause 0: apiGroup requires apps; the object is of argoproj.io"
     );
     assert_eq!(
         lines.last(),

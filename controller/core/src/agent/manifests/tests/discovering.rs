@@ -1,0 +1,144 @@
+//! Kinds that appear and disappear.
+
+use super::*;
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": { "group": "example.com", "names": { "kind": "Widget" } },
+    })
+}
+
+fn established() -> Value {
+    json!({ "status": { "conditions": [{ "type": "Established", "status": "True" }] } })
+}
+
+#[test]
+fn a_custom_object_waits_for_its_definition_and_says_so() {
+    let works = [
+        ("object", theirs(&[widget("x")])),
+        ("definition", theirs(&[definition()])),
+    ];
+    let mut world = World::new(&works).with_namespace();
+    world.settle("object");
+    let (status, _, message) = world.says("object", Some(0), "Applied");
+    assert_eq!(status, "False");
+    assert_eq!(message, "the cluster does not serve Widget of example.com/v1");
+    assert!(world.decide("object").requeue_at.is_some());
+    world.settle("definition");
+    // The object is applied only after the CRD is established, and then at once.
+    assert_eq!(world.decide("object").action, None);
+    let key_ = key("customresourcedefinitions", "widgets.example.com");
+    let there = world.objects[&key_].clone();
+    world.put(&key_, with(there, established()));
+    world.settle("object");
+    assert_eq!(world.says("object", Some(0), "Applied").0, "True");
+}
+
+#[test]
+fn a_kind_that_vanishes_ends_its_watch_and_is_asked_for_again() {
+    let mut world = World::new(&[("w", theirs(&[widget("x"), config_map("c", "1")]))]).with_namespace();
+    let key_ = key("customresourcedefinitions", "widgets.example.com");
+    world.put(&key_, with(definition(), established()));
+    world.settle("w");
+    let kind = key("widgets", "x").resource;
+    assert!(world.applier.kinds().any(|watched| *watched == kind));
+    world.objects.remove(&key_);
+    world.objects.remove(&key("widgets", "x"));
+    world.feed(ApplyInput::Unlisted(kind.clone(), Obstacle::Missing));
+    world.later(1);
+    world.settle("w");
+    assert_eq!(world.says("w", Some(0), "Applied").0, "False");
+    assert_eq!(world.says("w", Some(1), "Applied").0, "True");
+    world.delete_work("w");
+    world.settle("w");
+    // An API server that has just started does not serve its kinds for a moment.
+    assert!(world.works.contains_key("w"));
+    let at = world.decide("w").requeue_at.unwrap();
+    assert!(at.duration_since(world.now).as_secs() <= 30);
+    world.later(30);
+    world.settle("w");
+    assert!(world.works.is_empty());
+    assert!(world.applier.kinds().next().is_none());
+}
+
+#[test]
+fn nothing_of_a_kind_is_decided_before_it_was_listed() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    let served = world.served(&GroupVersion::parse("v1"));
+    world.feed(ApplyInput::Served(GroupVersion::parse("v1"), served));
+    assert_eq!(world.decide("w").action, None);
+    let kind = key("configmaps", "c").resource;
+    world.feed(ApplyInput::Objects(kind, Change::Reset(Vec::new())));
+    assert_eq!(
+        world.decide("w").action,
+        Some(ApplyAction::look(key("configmaps", "c")))
+    );
+}
+
+#[test]
+fn a_kind_that_may_not_be_listed_is_applied_and_said_and_read_now_and_then() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    let served = world.served(&GroupVersion::parse("v1"));
+    world.feed(ApplyInput::Served(GroupVersion::parse("v1"), served));
+    let refusal = Obstacle::Refused("configmaps is forbidden".to_owned());
+    world.feed(ApplyInput::Unlisted(key("configmaps", "c").resource, refusal));
+    world.settle("w");
+    assert_eq!(world.says("w", Some(0), "Applied").0, "True");
+    let watched = world.says("w", Some(0), "Watched");
+    assert_eq!(
+        watched,
+        (
+            "False".to_owned(),
+            "Forbidden".to_owned(),
+            "configmaps is forbidden".to_owned()
+        )
+    );
+    world.take(&key("configmaps", "c"), "a", "other");
+    world.later(120);
+    world.settle("w");
+    assert_eq!(world.objects[&key("configmaps", "c")]["data"]["a"], "1");
+    world.delete_work("w");
+    world.settle("w");
+    assert!(!world.objects.contains_key(&key("configmaps", "c")));
+}
+
+#[test]
+fn a_question_that_is_not_answered_holds_nobody_else_up() {
+    let mut world = World::new(&[("w", theirs(&[widget("x"), config_map("c", "1")]))]).with_namespace();
+    let problem = "the server is currently unable to handle the request".to_owned();
+    world.feed(ApplyInput::Undiscovered(
+        GroupVersion::parse("example.com/v1"),
+        problem.clone(),
+    ));
+    world.settle("w");
+    assert_eq!(world.says("w", Some(0), "Applied").2, problem);
+    assert_eq!(world.says("w", Some(1), "Applied").0, "True");
+}
+
+#[test]
+fn a_kind_that_is_left_and_named_again_at_once_stays_listed() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
+    // No ManifestWork names the kind, but its watch has not ended yet.
+    world.take(&key("configmaps", "c"), "a", "other");
+    world.put_work("v", theirs(&[config_map("d", "1")]));
+    world.settle("v");
+    assert_eq!(world.says("v", None, "Applied").0, "True");
+    let known = world.applier.objects[&key("configmaps", "c")].whole.data["data"]["a"].clone();
+    assert_eq!(known, "other");
+}
+
+#[test]
+fn a_kind_that_is_named_again_after_its_watch_has_ended_is_listed_anew() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
+    world.watch();
+    assert!(world.applier.objects.is_empty() && world.applier.listings.is_empty());
+    world.put_work("v", theirs(&[config_map("d", "1")]));
+    world.settle("v");
+    assert_eq!(world.says("v", None, "Applied").0, "True");
+}

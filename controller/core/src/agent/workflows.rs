@@ -1,0 +1,277 @@
+//! The agent's index of Workflows: the state of one mailbox and one WEC, and the decisions about
+//! it.
+//!
+//! There is one key per WDS object, with its ManifestWork, its object on the cluster, the record
+//! that it ran, and the WorkStatus that the hub has. Owned here: creating a run exactly once,
+//! reporting it, recording its end, and releasing it. Not here: other ManifestWorks
+//! (`agent/manifests`), and the choice of the cluster for a Workflow (`hub`).
+
+mod action;
+mod decide;
+mod facts;
+mod failing;
+mod finalize;
+mod identity;
+mod learn;
+mod observed;
+mod reaction;
+mod report;
+mod subject;
+mod unconfirmed;
+mod verbs;
+mod views;
+
+use std::collections::{BTreeSet, HashMap};
+
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, index::reconciler::InFlight,
+};
+
+pub use action::AgentAction;
+use failing::{Failing, is_of_cluster};
+pub use identity::Sought;
+pub use observed::{SeenObject, SeenRecord, SeenReported, SeenWork};
+use reaction::Unnoticed;
+use unconfirmed::Unconfirmed;
+use verbs::Refusal;
+pub(crate) use views::DIGEST_ANNOTATION;
+use views::{ManifestWorkView, ObjectView, ReportedStatus, RunRecord};
+
+/// Inputs of the agent: watch events and answers to requests.
+#[derive(Debug)]
+pub enum AgentInput {
+    /// ManifestWorks of the mailbox.
+    Work(Change<SeenWork>),
+    /// WorkStatuses of the mailbox. Their metadata is enough.
+    Told(Change<SeenReported>),
+    /// Workflows of the WEC that were created for this cluster's mailbox.
+    Object(Change<SeenObject>),
+    /// Records of the WEC.
+    Record(Change<SeenRecord>),
+    /// Availability of Argo's Workflow API in the WEC.
+    Argo(ArgoApi),
+    /// An object to write or delete does not exist.
+    ObjectGone(OriginUid),
+    /// A ManifestWork to write does not exist.
+    WorkGone(OriginUid),
+    /// A WorkStatus to delete does not exist.
+    ReportedGone(OriginUid),
+    /// A record to delete does not exist.
+    RecordGone(OriginUid),
+}
+
+impl AgentInput {
+    /// ManifestWorks of the mailbox.
+    pub fn work(change: Change<ManifestWork>) -> Self {
+        Self::Work(change.map(SeenWork::from))
+    }
+
+    /// WorkStatuses of the mailbox.
+    pub fn told(change: Change<WorkStatus>) -> Self {
+        Self::Told(change.map(SeenReported::from))
+    }
+
+    /// Workflows of the WEC that were created for this cluster's mailbox.
+    pub fn object(change: Change<Workflow>) -> Self {
+        Self::Object(change.map(SeenObject::from))
+    }
+
+    /// Records of the WEC.
+    pub fn record(change: Change<AppliedManifestWork>) -> Self {
+        Self::Record(change.map(SeenRecord::from))
+    }
+}
+
+/// Availability of Argo's Workflow API in the WEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgoApi {
+    /// The API is served, and its Workflows have been listed.
+    Served,
+    /// The API server does not serve the kind.
+    Missing,
+}
+
+/// Configuration of the agent at start.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Name of the agent's ManagedCluster.
+    pub cluster: ClusterName,
+    /// ID that distinguishes the cluster from another one of the same name
+    /// ([`argosy_api::names::CLUSTER_ID_CLAIM`]), if the agent may read it.
+    pub cluster_id: Option<String>,
+    /// Time for which a request may still be carried out after its sender gave up, see
+    /// [`crate::index::reconciler::REQUEST_LIFETIME`].
+    pub request_lifetime: SignedDuration,
+    /// The `instanceID` of the cluster's Argo, which ignores all Workflows without the label with
+    /// this ID.
+    pub argo_instance: Option<String>,
+}
+
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
+struct Synced {
+    works: bool,
+    told: bool,
+    objects: bool,
+    records: bool,
+}
+
+/// The objects of one kind. They are boxed because up to half of the slots of a hash table are
+/// empty.
+type Table<V> = HashMap<OriginUid, Box<V>>;
+
+/// The index of the Workflows of one cluster.
+#[derive(Debug)]
+pub struct RunIndex {
+    config: AgentConfig,
+    synced: Synced,
+    argo: Option<ArgoApi>,
+    works: Table<ManifestWorkView>,
+    told: Table<ReportedStatus>,
+    /// The runs.
+    objects: Table<ObjectView>,
+    /// Other objects with the labels of a run, which this agent did not create.
+    copies: HashMap<OriginUid, Vec<ObjectView>>,
+    records: Table<RunRecord>,
+    /// Objects that disappeared without a record because somebody removed the finalizer. They are
+    /// never created again.
+    vanished: HashMap<OriginUid, Sought>,
+    /// UIDs of objects that were found to be deleted before the watch reported it. Events of these
+    /// objects are out of date until then.
+    gone: HashMap<OriginUid, String>,
+    /// Objects that may exist although the index has none.
+    doubts: HashMap<OriginUid, Unconfirmed>,
+    in_flight: InFlight<OriginUid>,
+    /// Requests for a run that the cluster's API server refused.
+    refusals: HashMap<OriginUid, Refusal>,
+    /// The reason why an object could not be created: reason and message of the condition.
+    obstacles: HashMap<OriginUid, (&'static str, String)>,
+    /// Requests that the cluster's API server keeps failing.
+    failing: HashMap<OriginUid, Failing>,
+    /// The last change of each run that nobody has reacted to.
+    unnoticed: HashMap<OriginUid, Unnoticed>,
+}
+
+impl RunIndex {
+    /// An empty index.
+    pub fn new(config: AgentConfig) -> Self {
+        Self {
+            config,
+            synced: Synced::default(),
+            argo: None,
+            works: HashMap::new(),
+            told: HashMap::new(),
+            objects: HashMap::new(),
+            copies: HashMap::new(),
+            records: HashMap::new(),
+            vanished: HashMap::new(),
+            gone: HashMap::new(),
+            doubts: HashMap::new(),
+            in_flight: InFlight::new(),
+            refusals: HashMap::new(),
+            obstacles: HashMap::new(),
+            failing: HashMap::new(),
+            unnoticed: HashMap::new(),
+        }
+    }
+
+    /// True if everything has been listed once. Workflows need no list if the WEC has no Argo.
+    pub fn is_synced(&self) -> bool {
+        self.unlisted().is_empty()
+    }
+
+    /// Availability of Argo's Workflow API in the WEC, if it is known.
+    pub fn argo(&self) -> Option<ArgoApi> {
+        self.argo
+    }
+
+    /// Objects in the WEC whose ManifestWork is not in the mailbox, because the ITS was restored or
+    /// is the wrong one. They are left alone.
+    pub fn orphans(&self) -> impl Iterator<Item = &OriginUid> {
+        self.objects
+            .keys()
+            .filter(|origin| !self.works.contains_key(*origin))
+    }
+
+    fn every_key(&self) -> BTreeSet<OriginUid> {
+        let Self {
+            works,
+            objects,
+            copies,
+            records,
+            doubts,
+            ..
+        } = self;
+        works
+            .keys()
+            .chain(objects.keys())
+            .chain(copies.keys())
+            .chain(records.keys())
+            .chain(doubts.keys())
+            .cloned()
+            .collect()
+    }
+}
+
+impl Reconcile for RunIndex {
+    type Input = AgentInput;
+    type Key = OriginUid;
+    type Action = AgentAction;
+
+    fn apply(&mut self, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
+        let was_synced = self.is_synced();
+        self.inherit(&input, now);
+        let before = self.before(&input);
+        let dirty = self.learn(input);
+        self.on_reaction(before, now);
+        match (was_synced, self.is_synced()) {
+            (true, _) => dirty,
+            (false, true) => self.every_key(),
+            (false, false) => BTreeSet::new(),
+        }
+    }
+
+    fn succeeded(&mut self, key: &OriginUid, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
+        self.in_flight.answer();
+        if is_of_cluster(&input) {
+            self.failing.remove(key);
+        }
+        let dirty = self.apply(input, now);
+        self.in_flight.end(key);
+        dirty
+    }
+
+    fn failed(
+        &mut self,
+        key: &OriginUid,
+        action: &AgentAction,
+        failure: &Failure,
+        now: Timestamp,
+    ) -> BTreeSet<OriginUid> {
+        self.in_flight.end(key);
+        self.on_failing(key, action, failure, now);
+        self.on_failure(key, action, failure, now)
+    }
+
+    fn started(&mut self, key: &OriginUid) {
+        self.in_flight.begin(key);
+    }
+
+    fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
+        if self.is_synced() {
+            self.tell_failing(key, self.decide_key(key, now), now)
+        } else {
+            Decision::rest()
+        }
+    }
+
+    fn subject(&self, key: &OriginUid) -> LogFields {
+        self.subject_of(key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

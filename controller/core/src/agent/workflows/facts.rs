@@ -1,0 +1,37 @@
+//! Facts about one run, read from the index. They depend on no decision.
+
+use argosy_api::{Outcome, conditions::manifest_work as types};
+
+use super::{RunIndex, views::ManifestWorkView};
+use crate::OriginUid;
+
+impl RunIndex {
+    /// The outcome of the attempt, if there is a sign that it was created.
+    pub(super) fn outcome(&self, origin: &OriginUid, work: &ManifestWorkView) -> Option<Outcome> {
+        let record = self
+            .records
+            .get(origin)
+            .filter(|record| record.attempt >= work.attempt);
+        if let Some(record) = record {
+            return Some(record.outcome.unwrap_or(Outcome::Deleted));
+        }
+        self.was_created(origin, work).then_some(Outcome::Deleted)
+    }
+
+    /// True if there is a sign other than a record that the attempt was created.
+    pub(super) fn was_created(&self, origin: &OriginUid, work: &ManifestWorkView) -> bool {
+        let was_applied = work
+            .conditions
+            .iter()
+            .any(|known| known.type_ == types::APPLIED && known.status == "True");
+        let was_told = self
+            .told
+            .get(origin)
+            .is_some_and(|known| known.attempt >= work.attempt);
+        let vanished = self
+            .vanished
+            .get(origin)
+            .is_some_and(|vanished| vanished.attempt >= work.attempt);
+        was_applied || was_told || vanished || work.has_started
+    }
+}

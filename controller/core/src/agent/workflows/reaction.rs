@@ -1,0 +1,107 @@
+//! Detects that nobody has reacted to a change of a run, and writes the object again so that Argo
+//! processes it.
+//!
+//! Argo's workflow-controller puts each object that it has written into the store of its informer
+//! (`INFORMER_WRITE_BACK` of Argo 3). This overwrites newer versions that the watch has delivered
+//! in the meantime. A change of that time is lost to the controller until its next resync, after 20
+//! minutes. Another write of the object replaces the stale entry.
+//!
+//! Not here: the changes themselves (`verbs`). An agent that restarts has no record of the time of
+//! an earlier change and does not write again because of it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{AgentAction, AgentInput, RunIndex, verbs::note, views::ObjectView};
+use crate::{
+    Change, Decision, OriginUid,
+    model::{control::Applied, json_patch::JsonPatch},
+};
+
+/// Delays without a reaction before the first, the second and the third additional write. Argo
+/// reacts to most changes within a second. To some it does not react at all, such as the suspension
+/// of a run whose steps are still running.
+const PAUSES: [SignedDuration; 3] = [
+    SignedDuration::from_secs(5),
+    SignedDuration::from_secs(15),
+    SignedDuration::from_secs(45),
+];
+
+/// A change of a run that nobody has reacted to.
+#[derive(Debug)]
+pub(super) struct Unnoticed {
+    /// Resource version of the object with the change.
+    version: String,
+    since: Timestamp,
+}
+
+/// The state of a run before an input was processed.
+pub(super) struct Before {
+    origin: OriginUid,
+    applied: Applied,
+}
+
+impl RunIndex {
+    /// The present state of the run that `input` is about.
+    pub(super) fn before(&self, input: &AgentInput) -> Option<Before> {
+        let AgentInput::Object(Change::Apply(seen)) = input else {
+            return None;
+        };
+        let origin = seen.0.origin.as_ref()?;
+        let applied = self.objects.get(origin)?.applied.clone();
+        let origin = origin.clone();
+        Some(Before { origin, applied })
+    }
+
+    /// Stores a change of a run, and forgets one that somebody has reacted to.
+    pub(super) fn on_reaction(&mut self, before: Option<Before>, now: Timestamp) {
+        let Some(Before { origin, applied }) = before else {
+            return;
+        };
+        match self.objects.get(&origin) {
+            Some(object) if object.applied != applied => {
+                let version = object.resource_version.clone();
+                self.unnoticed.insert(origin, Unnoticed { version, since: now });
+            }
+            Some(object) if self.is_unnoticed(&origin, object) => {}
+            _ => {
+                self.unnoticed.remove(&origin);
+            }
+        }
+    }
+
+    fn is_unnoticed(&self, origin: &OriginUid, object: &ObjectView) -> bool {
+        self.unnoticed
+            .get(origin)
+            .is_some_and(|change| change.version == object.resource_version)
+    }
+
+    /// Writes the object again if nobody has reacted to its last change.
+    pub(super) fn write_again(
+        &self,
+        origin: &OriginUid,
+        object: &ObjectView,
+        now: Timestamp,
+    ) -> Decision<AgentAction> {
+        let again = object.applied.again;
+        let pause = usize::try_from(again).ok().and_then(|times| PAUSES.get(times));
+        let change = self.unnoticed.get(origin).zip(pause);
+        let is_over = object.is_final || object.deleted_at.is_some() || !self.is_unnoticed(origin, object);
+        let Some((change, pause)) = change.filter(|_| !is_over) else {
+            return Decision::rest();
+        };
+        let at = change.since.saturating_add(*pause).unwrap_or(Timestamp::MAX);
+        if now < at {
+            return Decision::requeue_at(at);
+        }
+        let done = Applied {
+            again: again + 1,
+            ..object.applied.clone()
+        };
+        AgentAction::Control {
+            key: object.key.clone(),
+            pods: Vec::new(),
+            patch: note(JsonPatch::guarded(&object.uid, &object.resource_version), &done),
+        }
+        .into()
+    }
+}

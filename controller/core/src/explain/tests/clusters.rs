@@ -1,0 +1,90 @@
+//! The clusters that match, the reasons why others do not, and their reachability.
+
+use super::*;
+
+fn answer(cluster: &ManagedCluster, selectors: &Value) -> ClusterAnswer {
+    let policy = policy("p", selectors, &json!([{ "resources": ["*"] }]));
+    ClusterAnswer::new(cluster, &[&CompiledPolicy::new(&policy)])
+}
+
+#[test]
+fn a_cluster_is_matched_by_the_first_selector_that_does() {
+    let selectors = json!([{ "matchLabels": { "name": "other" } }, { "matchLabels": { "name": "c1" } }, {}]);
+    let answer = answer(&cluster("c1", "True"), &selectors);
+    assert_eq!(answer.policies[0].selector, Some(1));
+    assert_eq!(answer.policies[0].failing, [] as [String; 0]);
+    assert!(answer.is_matched() && answer.is_matched_by("p") && !answer.is_matched_by("q"));
+}
+
+#[test]
+fn a_cluster_that_does_not_match_says_why_for_each_selector() {
+    let selectors = json!([
+        { "matchLabels": { "name": "other" } },
+        { "matchExpressions": [{ "key": "region", "operator": "In", "values": ["eu", "us"] }] },
+    ]);
+    let answer = answer(&cluster("c1", "True"), &selectors);
+    assert!(!answer.is_matched());
+    assert_eq!(
+        answer.policies[0].failing,
+        [
+            "clusterSelectors[0] requires name=other; the cluster has name=c1",
+            "clusterSelectors[1] requires region in (eu, us); the cluster has no such label",
+        ]
+    );
+}
+
+#[test]
+fn a_policy_without_cluster_selectors_matches_no_cluster_and_says_so() {
+    let answer = answer(&cluster("c1", "True"), &json!([]));
+    assert_eq!(
+        answer.policies[0].failing,
+        ["clusterSelectors is empty, which matches no cluster"]
+    );
+}
+
+#[test]
+fn a_cluster_says_since_when_it_can_or_cannot_be_reached() {
+    let since = "2026-11-21T09:00:00Z".parse().unwrap();
+    let state = |available| answer(&cluster("c1", available), &json!([{}]));
+    assert_eq!(state("True").reachability, Reachability::Reachable { since });
+    let unreachable = Reachability::Unreachable {
+        since,
+        reason: "Told".to_owned(),
+        message: "as the agent says".to_owned(),
+    };
+    for available in ["False", "Unknown"] {
+        assert_eq!(state(available).reachability, unreachable);
+        assert!(!state(available).is_reachable());
+    }
+    let mut unknown = cluster("c1", "True");
+    unknown.status = None;
+    let answer = answer(&unknown, &json!([{}]));
+    assert_eq!(answer.reachability, Reachability::NotKnown);
+    assert!(answer.is_reachable(), "as the controller takes it");
+}
+
+#[test]
+fn the_schema_of_whether_a_cluster_can_be_reached_has_what_is_printed() {
+    let schema = schemars::schema_for!(Reachability);
+    let properties = schema.get("properties").unwrap();
+    let since = "2026-11-21T09:00:00Z".parse().unwrap();
+    let unreachable = Reachability::Unreachable {
+        since,
+        reason: "Told".to_owned(),
+        message: "as the agent says".to_owned(),
+    };
+    let mut states = Vec::new();
+    let mut fields = BTreeSet::new();
+    for reachability in [
+        Reachability::Reachable { since },
+        unreachable,
+        Reachability::NotKnown,
+    ] {
+        let printed = serde_json::to_value(reachability).unwrap();
+        states.push(printed["state"].clone());
+        fields.extend(printed.as_object().unwrap().keys().cloned());
+    }
+    assert_eq!(properties["state"]["enum"], Value::Array(states));
+    let told: BTreeSet<String> = properties.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(told, fields);
+}

@@ -1,0 +1,419 @@
+//! The controller's second index: it sends objects of every kind to all clusters that their
+//! policies match.
+//!
+//! Unlike a Workflow, which one cluster runs once (`hub::workflows`), such an object is kept on
+//! each of its clusters as it is in the WDS. Owned here: the objects that each policy selects, one
+//! ManifestWork for each object and cluster, the status that comes back, the statuses of
+//! BindingPolicies, and the Bindings. Workflows are counted here and not sent. Not here: the effect
+//! of a ManifestWork on a WEC.
+
+mod action;
+mod binding;
+pub mod collect;
+mod collectors;
+mod dispatch;
+pub mod kind;
+mod learn;
+mod manifest_work;
+mod object;
+mod object_ref;
+mod observed;
+mod policy_view;
+mod status;
+pub mod status_aggregate;
+mod subject;
+mod sync_summary;
+mod watched_kinds;
+mod work;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+};
+
+use argosy_api::{
+    Binding, BindingPolicy, CombinedStatus, CustomTransform, ManagedCluster, ManifestWork, StatusCollector,
+    WorkStatus,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::core::DynamicObject;
+
+use crate::{
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
+    hub::{properties::Properties, transforms::Transforms},
+    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
+    policy::Labels,
+};
+
+pub use action::{DownsyncAction, Place, Told};
+pub use collectors::{Combining, There, says};
+use kind::{Catalog, Kind, KindName};
+use object::{ObjectView, Selection};
+pub use observed::{SeenObject, SeenReport, SeenWork};
+use policy_view::Policy;
+pub use status::status_in;
+pub use watched_kinds::{WantedKind, WantedKinds};
+use work::{ManifestWorkView, WorkStatusView};
+
+/// The subject of a decision.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DownsyncKey {
+    /// The ManifestWork of an object for a cluster.
+    Copy(OriginUid, ClusterName),
+    /// The content that is read of an object of the WDS, and the label and status that are written
+    /// to it.
+    Object(OriginUid),
+    /// A BindingPolicy's status.
+    Policy(String),
+    /// A BindingPolicy's Binding.
+    Binding(String),
+    /// A StatusCollector's status.
+    Collector(String),
+    /// The CombinedStatus of an object and of the policy with this UID.
+    Combined(OriginUid, String),
+}
+
+impl DownsyncKey {
+    /// The keys of a policy's status and of its Binding.
+    fn of_policy(name: &str) -> [Self; 2] {
+        [Self::Policy(name.to_owned()), Self::Binding(name.to_owned())]
+    }
+}
+
+impl fmt::Display for DownsyncKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copy(origin, cluster) => write!(f, "object {origin} for {cluster}"),
+            Self::Object(origin) => write!(f, "object {origin}"),
+            Self::Policy(name) => write!(f, "bindingpolicy {name}"),
+            Self::Binding(name) => write!(f, "binding {name}"),
+            Self::Collector(name) => write!(f, "statuscollector {name}"),
+            Self::Combined(origin, policy) => write!(f, "combinedstatus {origin}.{policy}"),
+        }
+    }
+}
+
+/// Inputs of the index.
+#[derive(Debug)]
+pub enum DownsyncInput {
+    /// All kinds that the WDS serves.
+    Kinds(Vec<Kind>),
+    /// Objects of a kind of the WDS.
+    Object(Arc<Kind>, Change<SeenObject>),
+    /// A kind is no longer watched, because no policy can select it or the WDS does not serve it.
+    Unwatched(KindName),
+    /// The API server refuses the watch of a kind, with this message.
+    Unreadable(KindName, String),
+    /// An object of the WDS that was to be read or changed does not exist.
+    ObjectGone(OriginUid),
+    /// An object of the WDS after the controller's own write of a status with this digest.
+    WroteStatus(Arc<Kind>, Fingerprint, Box<SeenObject>),
+    /// BindingPolicies of the WDS.
+    Policy(Change<BindingPolicy>),
+    /// CustomTransforms of the WDS.
+    Transform(Change<CustomTransform>),
+    /// Namespaces of the WDS.
+    Namespace(Change<Namespace>),
+    /// Bindings of the WDS.
+    Binding(Change<Binding>),
+    /// ManagedClusters of the ITS.
+    Cluster(Change<ManagedCluster>),
+    /// ConfigMaps of the ITS with properties of clusters.
+    Properties(Change<ConfigMap>),
+    /// ManifestWorks of this WDS in the ITS.
+    Work(Change<SeenWork>),
+    /// A ManifestWork after the controller's own write of content with this digest.
+    WroteWork(Fingerprint, Box<SeenWork>),
+    /// A ManifestWork that was to be changed or deleted does not exist.
+    WorkGone(ClusterName, OriginUid),
+    /// WorkStatuses in the ITS.
+    Report(Change<SeenReport>),
+    /// A WorkStatus that was to be read does not exist.
+    ReportGone(ClusterName, OriginUid),
+    /// WorkStatuses of Workflows in the ITS, watched while any policy has StatusCollectors for
+    /// them.
+    RunReport(Change<SeenReport>),
+    /// The watch of WorkStatuses of Workflows has ended, because no policy has StatusCollectors for
+    /// Workflows any more.
+    RunReportsUnwatched,
+    /// StatusCollectors of the WDS.
+    Collector(Change<StatusCollector>),
+    /// CombinedStatuses of the WDS.
+    Combined(Change<CombinedStatus>),
+    /// A CombinedStatus after the controller's own write, made of inputs with this digest.
+    WroteCombined(Fingerprint, Box<CombinedStatus>),
+    /// The stored CombinedStatus of this name and resource version already has the content that
+    /// inputs with this digest yield.
+    CombinedStands(String, String, Fingerprint),
+    /// A CombinedStatus that was to be changed or deleted does not exist.
+    CombinedGone(String),
+}
+
+impl DownsyncInput {
+    /// Objects of a kind of the WDS.
+    pub fn object(kind: Arc<Kind>, change: Change<DynamicObject>) -> Self {
+        Self::Object(kind, change.map(SeenObject::from))
+    }
+
+    /// An object of the WDS after the controller's own write of a status with the digest `wanted`.
+    pub fn wrote_status(kind: Arc<Kind>, wanted: Fingerprint, object: DynamicObject) -> Self {
+        Self::WroteStatus(kind, wanted, Box::new(object.into()))
+    }
+
+    /// A ManifestWork after the controller's own write of content with the digest `wanted`.
+    pub fn wrote_work(wanted: Fingerprint, work: ManifestWork) -> Self {
+        Self::WroteWork(wanted, Box::new(work.into()))
+    }
+
+    /// ManifestWorks of this WDS in the ITS.
+    pub fn work(change: Change<ManifestWork>) -> Self {
+        Self::Work(change.map(SeenWork::from))
+    }
+
+    /// WorkStatuses in the ITS.
+    pub fn report(change: Change<WorkStatus>) -> Self {
+        Self::Report(change.map(SeenReport::from))
+    }
+
+    /// WorkStatuses of Workflows in the ITS.
+    pub fn run_report(change: Change<WorkStatus>) -> Self {
+        Self::RunReport(change.map(SeenReport::from))
+    }
+}
+
+/// Configuration of the index.
+#[derive(Clone, Debug)]
+pub struct DownsyncConfig {
+    /// Name of the WDS, written on every ManifestWork.
+    pub wds_name: String,
+    /// The admission webhook and the admission policies guard the hold.
+    pub is_guarded: bool,
+}
+
+/// True for each of the kinds that are always watched, once it has been listed.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
+struct Synced {
+    policies: bool,
+    transforms: bool,
+    namespaces: bool,
+    bindings: bool,
+    clusters: bool,
+    properties: bool,
+    works: bool,
+    reports: bool,
+    collectors: bool,
+    combined: bool,
+}
+
+/// The fields of a ManagedCluster that matter for objects.
+#[derive(Debug, Default, PartialEq)]
+struct Cluster {
+    labels: Arc<Labels>,
+    annotations: Labels,
+    /// The cluster was removed from the fleet, so nothing is sent to it any more.
+    is_removed: bool,
+    /// The cluster was removed, and its agent has stopped renewing its lease.
+    is_cut_off: bool,
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct ObjectIndex {
+    config: DownsyncConfig,
+    synced: Synced,
+    /// `None` until discovery has answered.
+    catalog: Option<Catalog>,
+    /// Kinds whose objects have been listed since their watch began.
+    listed: BTreeSet<KindName>,
+    unreadable: BTreeMap<KindName, String>,
+    objects: HashMap<OriginUid, ObjectView>,
+    selections: Interner<Selection>,
+    by_kind: BTreeMap<KindName, BTreeSet<OriginUid>>,
+    policies: BTreeMap<String, Policy>,
+    /// Policies that the admission policy has no room for.
+    unguarded: BTreeSet<String>,
+    transforms: Transforms,
+    namespaces: BTreeMap<String, Arc<Labels>>,
+    clusters: BTreeMap<ClusterName, Cluster>,
+    /// Properties of clusters. Some may arrive before their ManagedCluster.
+    properties: Properties,
+    works: HashMap<OriginUid, BTreeMap<ClusterName, Box<ManifestWorkView>>>,
+    works_by_kind: BTreeMap<KindName, BTreeSet<(OriginUid, ClusterName)>>,
+    /// UID of the WDS's namespace `kube-system`, which identifies the API server.
+    space: Option<String>,
+    reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<WorkStatusView>>>,
+    /// Bytes and number of the WorkStatuses that are kept of each cluster.
+    kept: BTreeMap<ClusterName, Kept>,
+    bindings: BTreeMap<String, binding::Known>,
+    collectors: BTreeMap<String, collectors::Entry>,
+    combined: collectors::AllCombined,
+    /// The reason why a ManifestWork could not be written.
+    send_failures: BTreeMap<(OriginUid, ClusterName), String>,
+    /// The reason why an object of the WDS could not be read or written.
+    object_failures: BTreeMap<OriginUid, String>,
+    /// The templates of an object that cannot be expanded for a cluster, a sentence each.
+    template_errors: BTreeMap<(OriginUid, ClusterName), Vec<String>>,
+    in_flight: InFlight<DownsyncKey>,
+    /// The time at which all kinds that are always watched had been listed.
+    synced_at: Option<Timestamp>,
+    wanted_kinds: Arc<WantedKinds>,
+}
+
+impl ObjectIndex {
+    /// An empty index.
+    pub fn new(config: DownsyncConfig) -> Self {
+        Self {
+            config,
+            synced: Synced::default(),
+            catalog: None,
+            listed: BTreeSet::new(),
+            unreadable: BTreeMap::new(),
+            objects: HashMap::new(),
+            selections: Interner::new(),
+            by_kind: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            unguarded: BTreeSet::new(),
+            transforms: Transforms::default(),
+            namespaces: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            properties: Properties::default(),
+            works: HashMap::new(),
+            works_by_kind: BTreeMap::new(),
+            space: None,
+            reports: HashMap::new(),
+            kept: BTreeMap::new(),
+            bindings: BTreeMap::new(),
+            collectors: BTreeMap::new(),
+            combined: BTreeMap::new(),
+            send_failures: BTreeMap::new(),
+            object_failures: BTreeMap::new(),
+            template_errors: BTreeMap::new(),
+            in_flight: InFlight::new(),
+            synced_at: None,
+            wanted_kinds: Arc::default(),
+        }
+    }
+
+    /// True if all kinds that are always watched have been listed once. The lists of other kinds
+    /// are tracked one by one (`listed`).
+    pub fn is_synced(&self) -> bool {
+        self.unlisted().is_empty()
+    }
+
+    /// The objects of ManifestWorks of another WDS of this name, or of a former one that was
+    /// created anew. These ManifestWorks are left alone.
+    pub fn orphans(&self) -> impl Iterator<Item = &OriginUid> {
+        let works = self
+            .works
+            .iter()
+            .filter(|(origin, _)| !self.objects.contains_key(*origin));
+        works
+            .filter(|(_, works)| works.values().any(|work| work.space != self.space))
+            .map(|(origin, _)| origin)
+    }
+
+    /// The kinds to be watched. The `Arc` is replaced whenever they change.
+    pub fn wanted_kinds(&self) -> &Arc<WantedKinds> {
+        &self.wanted_kinds
+    }
+
+    fn every_key(&self) -> BTreeSet<DownsyncKey> {
+        let names = || self.policies.keys().cloned();
+        let copies = self
+            .works
+            .iter()
+            .flat_map(|(origin, works)| works.keys().map(|cluster| (origin.clone(), cluster.clone())));
+        let objects = self.objects.keys();
+        names()
+            .map(DownsyncKey::Policy)
+            .chain(names().map(DownsyncKey::Binding))
+            .chain(copies.map(|(origin, cluster)| DownsyncKey::Copy(origin, cluster)))
+            .chain(objects.flat_map(|origin| self.keys_of(origin)))
+            .chain(self.collectors.keys().cloned().map(DownsyncKey::Collector))
+            .chain(
+                self.combined
+                    .keys()
+                    .filter_map(|name| collectors::combined_key(name)),
+            )
+            .collect()
+    }
+}
+
+impl Reconcile for ObjectIndex {
+    type Input = DownsyncInput;
+    type Key = DownsyncKey;
+    type Action = DownsyncAction;
+
+    fn apply(&mut self, input: DownsyncInput, now: Timestamp) -> BTreeSet<DownsyncKey> {
+        let was_synced = self.is_synced();
+        let dirty = self.learn(input);
+        match (was_synced, self.is_synced()) {
+            (true, _) => self.with_templates_checked(dirty),
+            (false, true) => {
+                self.synced_at = Some(now);
+                self.renew_wanted_kinds();
+                self.seek_every();
+                let dirty = self.every_key();
+                self.with_templates_checked(dirty)
+            }
+            (false, false) => BTreeSet::new(),
+        }
+    }
+
+    fn succeeded(
+        &mut self,
+        key: &DownsyncKey,
+        input: DownsyncInput,
+        now: Timestamp,
+    ) -> BTreeSet<DownsyncKey> {
+        self.in_flight.answer();
+        let mut dirty = self.apply(input, now);
+        self.in_flight.end(key);
+        if let DownsyncKey::Object(origin) = key
+            && self.object_failures.remove(origin).is_some()
+        {
+            let object = self.objects.get(origin);
+            dirty.extend(object.into_iter().flat_map(ObjectView::policy_keys));
+        }
+        dirty
+    }
+
+    fn failed(
+        &mut self,
+        key: &DownsyncKey,
+        action: &DownsyncAction,
+        failure: &Failure,
+        _: Timestamp,
+    ) -> BTreeSet<DownsyncKey> {
+        self.in_flight.end(key);
+        self.on_failure(key, action, failure)
+    }
+
+    fn started(&mut self, key: &DownsyncKey) {
+        self.in_flight.begin(key);
+    }
+
+    fn decide(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
+        if !self.is_synced() {
+            return Decision::rest();
+        }
+        match key {
+            DownsyncKey::Copy(origin, cluster) => self.decide_copy(origin, cluster).into(),
+            DownsyncKey::Object(origin) => self.decide_object(origin).into(),
+            DownsyncKey::Policy(name) => self.decide_policy(name, now),
+            DownsyncKey::Binding(name) => self.decide_binding(name, now),
+            DownsyncKey::Collector(name) => self.decide_collector(name).into(),
+            DownsyncKey::Combined(origin, policy) => self.decide_combined(origin, policy).into(),
+        }
+    }
+
+    fn subject(&self, key: &DownsyncKey) -> LogFields {
+        self.subject_of(key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

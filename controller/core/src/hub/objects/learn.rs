@@ -1,0 +1,84 @@
+//! The inputs of the index: one method for each kind of input, each returning the affected keys.
+
+mod collectors;
+pub(super) mod leftovers;
+mod mailbox;
+mod objects;
+mod policies;
+
+use std::collections::BTreeSet;
+
+use super::{DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex, ObjectView};
+use crate::{Failure, OriginUid, index::reconciler::is_newer};
+
+type Dirty = BTreeSet<DownsyncKey>;
+
+impl ObjectIndex {
+    pub(super) fn learn(&mut self, input: DownsyncInput) -> Dirty {
+        match input {
+            DownsyncInput::Kinds(kinds) => self.on_kinds(kinds),
+            DownsyncInput::Object(kind, change) => self.on_objects(&kind, change),
+            DownsyncInput::Unwatched(kind) => self.unwatch(&kind),
+            DownsyncInput::Unreadable(kind, message) => self.on_unreadable(kind, message),
+            DownsyncInput::ObjectGone(origin) => self.miss_object(&origin),
+            DownsyncInput::WroteStatus(kind, wanted, object) => self.on_written(&kind, wanted, *object),
+            DownsyncInput::Policy(change) => self.on_policies(change),
+            DownsyncInput::Transform(change) => self.on_transforms(change),
+            DownsyncInput::Namespace(change) => self.on_namespaces(change),
+            DownsyncInput::Binding(change) => self.on_bindings(change),
+            DownsyncInput::Cluster(change) => self.on_clusters(change),
+            DownsyncInput::Properties(change) => self.on_properties(change),
+            DownsyncInput::Work(change) => self.on_works(change),
+            DownsyncInput::WroteWork(wanted, work) => self.on_written_work(wanted, *work),
+            DownsyncInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
+            DownsyncInput::Report(change) => self.on_reports(change),
+            DownsyncInput::ReportGone(cluster, origin) => self.miss_report(&origin, &cluster),
+            DownsyncInput::RunReport(change) => self.on_run_reports(change),
+            DownsyncInput::RunReportsUnwatched => self.forget_run_reports(),
+            DownsyncInput::Collector(change) => self.on_collectors(change),
+            DownsyncInput::Combined(change) => self.on_combined(change),
+            DownsyncInput::WroteCombined(made_of, status) => self.on_written_combined(made_of, *status),
+            DownsyncInput::CombinedStands(name, version, made_of) => {
+                self.on_standing(&name, &version, made_of)
+            }
+            DownsyncInput::CombinedGone(name) => self.delete_combined(&name),
+        }
+    }
+
+    pub(super) fn on_failure(
+        &mut self,
+        key: &DownsyncKey,
+        action: &DownsyncAction,
+        failure: &Failure,
+    ) -> Dirty {
+        let mut dirty = Dirty::from([key.clone()]);
+        if let (DownsyncKey::Object(origin), Failure::Refused(message)) = (key, failure) {
+            if self.is_leaving(origin) {
+                dirty.extend(self.abandon(origin));
+                return dirty;
+            }
+            self.object_failures.insert(origin.clone(), message.clone());
+            let object = self.objects.get(origin);
+            dirty.extend(object.into_iter().flat_map(ObjectView::policy_keys));
+        }
+        if let (
+            DownsyncKey::Copy(origin, cluster),
+            DownsyncAction::CreateWork { .. } | DownsyncAction::ChangeWork { .. },
+        ) = (key, action)
+        {
+            dirty.extend(self.on_send_failure(origin, cluster, failure));
+        }
+        dirty
+    }
+
+    /// The keys of the copies of these objects, both existing and wanted ones.
+    fn copies_of(&self, origins: impl IntoIterator<Item = OriginUid>) -> Dirty {
+        let keys = origins.into_iter().flat_map(|origin| self.keys_of(&origin));
+        keys.filter(|key| matches!(key, DownsyncKey::Copy(..))).collect()
+    }
+}
+
+/// True if the known version is newer than the incoming one.
+fn is_old(incoming: Option<&str>, known: Option<&str>) -> bool {
+    known.is_some_and(|known| !is_newer(incoming, known))
+}

@@ -1,0 +1,246 @@
+//! A BindingPolicy: its rules, its errors, its objects and clusters, and its status.
+
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+
+use argosy_api::{
+    BindingPolicy, BindingPolicyStatus,
+    conditions::{binding_policy as types, condition, reason, set_condition},
+};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
+use crate::{
+    ClusterName, Decision, OriginUid,
+    index::store::versioned,
+    model::cron,
+    policy::{Modulation, ObjectAttributes, Rules},
+};
+
+versioned!(Policy);
+
+/// A BindingPolicy.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) generation: i64,
+    pub(super) rules: Arc<Rules>,
+    /// True if CronWorkflows are sent, too.
+    pub(super) sends_crons: bool,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+    status: Option<BindingPolicyStatus>,
+    /// The clusters that its selectors match.
+    pub(super) clusters: BTreeSet<ClusterName>,
+    /// The objects that it selects, Workflows among them.
+    pub(super) selected: BTreeSet<OriginUid>,
+    /// The times of the last checks of its status and of its Binding. Each check visits all
+    /// selected objects.
+    pub(super) status_at: Cell<Option<Timestamp>>,
+    pub(super) binding_at: Cell<Option<Timestamp>>,
+}
+
+/// The warning about a policy that was written for KubeStellar before 0.26.
+const LEGACY: &str = "spec.wantSingletonReportedState applies to every clause; use spec.downsync[].wantSingletonReportedState instead";
+
+/// The message about a policy that the admission policy has no room for.
+const UNGUARDED: &str = "the selectors of the BindingPolicies do not fit into the admission policy argosy-create: while the webhook does not \
+                         answer, a Workflow that this policy selects can be created without spec.suspend: true, and then runs on \
+                         the control cluster; select by labels instead of long lists of names";
+
+/// The time that the objects of a kind may take to be listed before numbers are reported without
+/// them.
+const LISTING: SignedDuration = SignedDuration::from_secs(10);
+
+/// Minimum time between two checks of a status. While many objects arrive, its numbers change with
+/// each.
+const STATUS_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
+impl Policy {
+    /// Compiles a policy. Parts that cannot be used are left out and reported in its status.
+    pub(super) fn compile(policy: BindingPolicy) -> Self {
+        let mut problems = Vec::new();
+        // KubeStellar 0.26 moved the field to the clauses.
+        let is_legacy = policy.spec.want_singleton_reported_state.is_some();
+        let warnings = is_legacy.then(|| LEGACY.to_owned()).into_iter().collect();
+        let rules = Arc::new(Rules::compile(&policy, &mut problems));
+        let sends_crons = cron::asked(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
+            problems.push(problem);
+            false
+        });
+        Self {
+            sends_crons,
+            uid: policy.metadata.uid.unwrap_or_default(),
+            resource_version: policy.metadata.resource_version.unwrap_or_default(),
+            generation: policy.metadata.generation.unwrap_or_default(),
+            rules,
+            problems,
+            warnings,
+            status: policy.status,
+            clusters: BTreeSet::new(),
+            selected: BTreeSet::new(),
+            status_at: Cell::new(None),
+            binding_at: Cell::new(None),
+        }
+    }
+
+    /// The wishes of the policy for the object, or `None` if it does not select the object. It
+    /// selects CronWorkflows only if it sends them.
+    pub(super) fn select(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
+        let stays = !self.sends_crons && cron::is_cron(subject.group, subject.resource);
+        self.rules.select(subject).filter(|_| !stays)
+    }
+
+    /// True if `other` is a version of the same policy with the same selection.
+    pub(super) fn selects_as(&self, other: &Self) -> bool {
+        let spec = |policy: &Self| (policy.generation, policy.sends_crons);
+        self.uid == other.uid && spec(self) == spec(other)
+    }
+
+    /// Becomes a newer version of itself with the same specification, so its clusters and objects
+    /// stay.
+    pub(super) fn renew(&mut self, newer: Self) {
+        let mut former = std::mem::replace(self, newer);
+        self.clusters = std::mem::take(&mut former.clusters);
+        self.succeed(former);
+    }
+
+    /// Takes over the objects of `former`, which has the same name, until they are tested anew.
+    /// Returns the rules of `former`.
+    pub(super) fn succeed(&mut self, former: Self) -> Arc<Rules> {
+        if former.uid == self.uid {
+            self.status_at = former.status_at;
+            self.binding_at = former.binding_at;
+        }
+        self.selected = former.selected;
+        former.rules
+    }
+
+    /// The status that the policy should have, or `None` if it has that one.
+    fn wanted_status(&self, summary: &SyncSummary, now: Timestamp) -> Option<BindingPolicyStatus> {
+        let known = self.status.clone().unwrap_or_default();
+        let mut errors = self.problems.clone();
+        errors.extend(summary.errors.iter().cloned());
+        let warnings = self.warnings.iter().chain(&summary.warnings).cloned().collect();
+        let mut wanted = BindingPolicyStatus {
+            observed_generation: self.generation,
+            clusters: i64::try_from(self.clusters.len()).unwrap_or(i64::MAX),
+            objects: i64::try_from(self.selected.len()).unwrap_or(i64::MAX),
+            applied: (summary.copies > 0).then(|| format!("{}/{}", summary.applied, summary.copies)),
+            conditions: known.conditions.clone(),
+            errors,
+            warnings,
+        };
+        let (ready, why, message) = self.readiness(summary);
+        set_condition(
+            &mut wanted.conditions,
+            condition(types::READY, ready, why, &message, now),
+        );
+        match summary.synced() {
+            Some((synced, why, message)) => {
+                let synced = condition(types::SYNCED, synced, why, &message, now);
+                set_condition(&mut wanted.conditions, synced);
+            }
+            None => wanted.conditions.retain(|known| known.type_ != types::SYNCED),
+        }
+        match &summary.missing_collectors {
+            Some(missing) => {
+                let (available, why, message) = collectors_available(missing);
+                let available = condition(types::COLLECTORS_AVAILABLE, available, why, &message, now);
+                set_condition(&mut wanted.conditions, available);
+            }
+            None => wanted
+                .conditions
+                .retain(|known| known.type_ != types::COLLECTORS_AVAILABLE),
+        }
+        if summary.is_unguarded {
+            let guarded = condition(types::GUARDED, false, reason::SELECTION_TOO_LONG, UNGUARDED, now);
+            set_condition(&mut wanted.conditions, guarded);
+        } else {
+            wanted.conditions.retain(|known| known.type_ != types::GUARDED);
+        }
+        (self.status.as_ref() != Some(&wanted)).then_some(wanted)
+    }
+
+    fn readiness(&self, summary: &SyncSummary) -> (bool, &'static str, String) {
+        if !self.problems.is_empty() {
+            return (false, reason::INVALID, self.problems.join("; "));
+        }
+        if self.clusters.is_empty() {
+            let hint = if self.rules.has_no_cluster_selector() {
+                "spec.clusterSelectors is empty, which selects no cluster"
+            } else {
+                "spec.clusterSelectors match no ManagedCluster; compare them with `kubectl get managedclusters --show-labels`"
+            };
+            return (false, reason::NO_CLUSTER, hint.to_owned());
+        }
+        if self.rules.has_no_clause() {
+            let hint = "spec.downsync has no clause, so nothing is selected";
+            return (false, reason::NOTHING_SELECTED, hint.to_owned());
+        }
+        if summary.is_unserved {
+            return (false, reason::NOT_SERVED, summary.warnings.join("; "));
+        }
+        if self.selected.is_empty() {
+            let message = "no object matches spec.downsync at present";
+            return (true, reason::NOTHING_SELECTED, message.to_owned());
+        }
+        let message = "objects and clusters are selected";
+        (true, reason::READY, message.to_owned())
+    }
+}
+
+/// Status, reason and message of the condition about StatusCollectors, as KubeStellar writes them.
+fn collectors_available(missing: &BTreeSet<String>) -> (bool, &'static str, String) {
+    if missing.is_empty() {
+        return (
+            true,
+            "ReconcileSuccess",
+            "All StatusCollector(s) are available".to_owned(),
+        );
+    }
+    let names: Vec<&str> = missing.iter().map(String::as_str).collect();
+    let message = format!("Missing StatusCollector(s) [{}]", names.join(", "));
+    (false, "ReconcileError", message)
+}
+
+impl ObjectIndex {
+    pub(super) fn decide_policy(&self, name: &str, now: Timestamp) -> Decision<DownsyncAction> {
+        let Some(policy) = self.policies.get(name) else {
+            return Decision::rest();
+        };
+        if let Some(later) = self.counts_later(policy, now) {
+            return Decision::requeue_at(later);
+        }
+        if let Some(next) = pause(policy.status_at.get(), STATUS_PAUSE).filter(|next| *next > now) {
+            return Decision::requeue_at(next);
+        }
+        policy.status_at.set(Some(now));
+        let status = policy.wanted_status(&self.summary(name, policy), now);
+        status
+            .map(|status| DownsyncAction::PolicyStatus {
+                name: name.to_owned(),
+                status,
+            })
+            .into()
+    }
+
+    /// The time until which no numbers are reported, because kinds that the policy may select are
+    /// still being listed. Listing does not take long, and a kind that cannot be listed does not
+    /// delay the numbers forever.
+    pub(super) fn counts_later(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
+        let given_up = pause(self.synced_at, LISTING)?;
+        let selectable = self
+            .wanted_kinds
+            .iter()
+            .filter(|(kind, _)| policy.rules.may_select(&kind.group, &kind.resource));
+        let mut unknown =
+            selectable.filter(|(kind, _)| !self.listed.contains(kind) && !self.unreadable.contains_key(kind));
+        (now < given_up && (self.catalog.is_none() || unknown.next().is_some())).then_some(given_up)
+    }
+}
+
+/// The earliest time of the check after the one at `last`.
+pub(super) fn pause(last: Option<Timestamp>, pause: SignedDuration) -> Option<Timestamp> {
+    last.map(|last| last.saturating_add(pause).unwrap_or(Timestamp::MAX))
+}

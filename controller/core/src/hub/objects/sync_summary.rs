@@ -1,0 +1,209 @@
+//! The numbers in a policy's status: the copies that are on their clusters, those that are not, and
+//! the reasons.
+//!
+//! The copies are counted anew for each check of the status, which is at most once a second per
+//! policy.
+
+use std::collections::BTreeSet;
+
+use argosy_api::conditions::reason;
+
+use super::{
+    ObjectIndex, ObjectView, Policy,
+    kind::{KindName, stays},
+};
+use crate::{
+    ClusterName, OriginUid,
+    index::text::shortened,
+    model::cron::{self, FIRES_HERE, is_cron},
+};
+
+/// Maximum number of sentences about one subject in a status; more are only counted.
+const MOST: usize = 10;
+
+/// The counted copies of a policy.
+#[derive(Debug, Default)]
+pub(super) struct SyncSummary {
+    /// The sum of objects times clusters, without Workflows.
+    pub(super) copies: usize,
+    /// Copies that their agents have applied.
+    pub(super) applied: usize,
+    failing: usize,
+    /// Errors: at most [`MOST`] sentences about copies and one that counts the rest, then those
+    /// about misused statuses and unreadable kinds.
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// The StatusCollectors that the policy names and that are missing or unusable; `None` if it
+    /// names none.
+    pub(super) missing_collectors: Option<BTreeSet<String>>,
+    /// The admission policy has no room for the policy's selection.
+    pub(super) is_unguarded: bool,
+    /// The policy names kinds, and no API serves any of them.
+    pub(super) is_unserved: bool,
+}
+
+impl SyncSummary {
+    fn fail(&mut self, sentence: impl FnOnce() -> String) {
+        self.failing += 1;
+        if self.errors.len() < MOST {
+            self.errors.push(sentence());
+        }
+    }
+
+    /// The condition `Synced` with reason and message: true if all copies are on their clusters.
+    /// `None` if there are no copies.
+    pub(super) fn synced(&self) -> Option<(bool, &'static str, String)> {
+        let Self {
+            copies,
+            applied,
+            failing,
+            errors,
+            ..
+        } = self;
+        if *copies == 0 {
+            return None;
+        }
+        Some(match errors.first().filter(|_| *failing > 0) {
+            Some(first) => {
+                let message = format!("{failing} of {copies} cannot be applied: {first}");
+                (false, reason::FAILING, message)
+            }
+            None if applied == copies => (
+                true,
+                reason::APPLIED,
+                format!("all {copies} are on their clusters"),
+            ),
+            None => (false, reason::APPLYING, "on the way to their clusters".to_owned()),
+        })
+    }
+}
+
+/// A sentence that no API serves a kind, with the kind that may be meant.
+fn unserved(kind: &KindName, near: Option<&KindName>) -> String {
+    let meant = near
+        .map(|near| format!("; did you mean {near}?"))
+        .unwrap_or_default();
+    // The name is shortened, because the policy's author may have written any text.
+    format!(
+        "no API serves {}{meant}",
+        shortened(&kind.to_string(), LONGEST_NAME)
+    )
+}
+
+/// Maximum length in bytes of an unserved kind in a sentence.
+const LONGEST_NAME: usize = 100;
+
+impl ObjectIndex {
+    pub(super) fn summary(&self, name: &str, policy: &Policy) -> SyncSummary {
+        let mut summary = SyncSummary::default();
+        for origin in &policy.selected {
+            let Some(object) = self.objects.get(origin) else {
+                continue;
+            };
+            if object.kind.is_run() {
+                continue;
+            }
+            if let Some(failure) = self.object_failures.get(origin) {
+                summary.fail(|| {
+                    format!(
+                        "{} cannot be read or written on the control cluster: {failure}",
+                        object.title()
+                    )
+                });
+            }
+            for cluster in &policy.clusters {
+                summary.copies += 1;
+                self.count(&mut summary, origin, object, cluster);
+            }
+        }
+        let unsaid = summary.failing.saturating_sub(summary.errors.len());
+        if unsaid > 0 {
+            summary.errors.push(format!("and {unsaid} more"));
+        }
+        summary.errors.extend(self.misuse(name, policy));
+        summary.warnings = self.useless_kinds(policy);
+        summary.is_unserved = self.is_unserved(policy);
+        self.say_unreadable(policy, &mut summary);
+        summary.missing_collectors = self.missing_collectors(policy);
+        summary.is_unguarded = self.unguarded.contains(name);
+        summary
+    }
+
+    fn count(
+        &self,
+        summary: &mut SyncSummary,
+        origin: &OriginUid,
+        object: &ObjectView,
+        cluster: &ClusterName,
+    ) {
+        let address = (origin.clone(), cluster.clone());
+        if let Some(flaw) = &object.flaw {
+            return summary.fail(|| format!("{cluster}: {} is not sent: {flaw}", object.title()));
+        }
+        if object.fires_here {
+            return summary.fail(|| format!("{cluster}: {} is not sent: {FIRES_HERE}", object.title()));
+        }
+        if let Some(errors) = self.template_errors.get(&address) {
+            return summary.fail(|| format!("{cluster}: {}: {}", object.title(), errors.join("; ")));
+        }
+        if let Some(failure) = self.send_failures.get(&address) {
+            return summary.fail(|| format!("{cluster}: {}: {failure}", object.title()));
+        }
+        let work = self.works.get(origin).and_then(|works| works.get(cluster));
+        match work.and_then(|work| work.applied.as_ref()) {
+            Some(Ok(())) => summary.applied += 1,
+            Some(Err(failure)) => summary.fail(|| format!("{cluster}: {}: {failure}", object.title())),
+            None => {}
+        }
+    }
+
+    /// Warnings about the kinds that a policy names one by one.
+    pub(super) fn useless_kinds(&self, policy: &Policy) -> Vec<String> {
+        let named = policy.rules.named_kinds();
+        let useless = named.filter_map(|(group, resource)| {
+            let kind = KindName::new(group.unwrap_or_default(), resource);
+            if group.is_some() && stays(&kind.group, &kind.resource) {
+                Some(format!(
+                    "{kind} are never sent, because they describe one cluster"
+                ))
+            } else if is_cron(&kind.group, &kind.resource) && !policy.sends_crons {
+                Some(format!("{kind}: {}", cron::stays()))
+            } else {
+                let catalog = self.catalog.as_ref()?;
+                let is_unserved = !catalog.serves(group, resource);
+                is_unserved.then(|| unserved(&kind, catalog.near(group, resource)))
+            }
+        });
+        useless.take(MOST).collect()
+    }
+
+    /// True if a policy can select nothing, because it consists of named kinds and no API serves
+    /// any of them.
+    fn is_unserved(&self, policy: &Policy) -> bool {
+        let Some(catalog) = &self.catalog else {
+            return false;
+        };
+        let mut named = policy.rules.named_kinds();
+        policy.rules.names_kinds_only() && !named.any(|(group, resource)| catalog.serves(group, resource))
+    }
+
+    /// Reports the kinds that may not be read. This is an error if the policy names the kind, and
+    /// otherwise only a warning, because a policy for all kinds selects many that nobody means.
+    fn say_unreadable(&self, policy: &Policy, summary: &mut SyncSummary) {
+        let selectable = self.unreadable.iter();
+        let (named, others): (Vec<_>, Vec<_>) = selectable
+            .filter(|(kind, _)| policy.rules.may_select(&kind.group, &kind.resource))
+            .partition(|(kind, _)| policy.rules.names_resource(&kind.resource));
+        let sentences = named.iter().take(MOST);
+        summary
+            .errors
+            .extend(sentences.map(|(kind, message)| format!("{kind} cannot be watched: {message}")));
+        if let Some((first, _)) = others.first() {
+            let count = others.len();
+            summary.warnings.push(format!(
+                "the controller may not read {count} kinds, such as {first}, so no object of these kinds is selected; name the \
+                 kinds that the policy needs, or see objects.rules of the chart"
+            ));
+        }
+    }
+}

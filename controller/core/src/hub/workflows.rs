@@ -1,0 +1,400 @@
+//! The controller's index of Workflows: the state of the WDS and the ITS that concerns Workflows,
+//! and the decisions about them.
+//!
+//! The index has one owner and changes only through the methods of [`Reconcile`]. A decision joins
+//! a Workflow with the policies that select it, the clusters that they match, its ManifestWorks and
+//! its WorkStatuses. Each of these is a lookup by key.
+//!
+//! Not here: objects of other kinds and the status of policies (`hub/objects`), and the work that
+//! the agent does for a ManifestWork on its WEC (`agent`).
+
+mod action;
+mod artifacts;
+mod blocked;
+mod case;
+mod claim;
+mod cluster;
+mod cluster_removal;
+mod conditions;
+mod counts;
+mod decide;
+mod dispatch;
+mod event_records;
+mod facts;
+mod fan_out;
+mod finalize;
+mod hand_back;
+mod keeping;
+mod learn;
+mod leftovers;
+pub(crate) mod locations;
+mod manifest_work;
+mod mirror;
+mod mirrored_status;
+mod observed;
+mod place;
+mod placement;
+mod policy;
+mod report_validation;
+mod rerun;
+mod reschedule;
+mod subject;
+mod taints;
+mod templates;
+mod unanswered;
+mod unconfirmed;
+mod verbs;
+mod view;
+mod work;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use argosy_api::{BindingPolicy, CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Namespace},
+};
+use kube::core::Selector;
+use litemap::LiteMap;
+use serde_json::Value;
+
+use crate::{
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, WorkflowKey,
+    hub::{admission::Admission, properties::Properties, transforms::Transforms},
+    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
+    model::{json_patch::JsonPatch, template_refs::TemplateKey},
+    policy::Placement,
+};
+
+pub use action::{HubAction, Purpose};
+pub(crate) use blocked::{Blocked, will_be_claimed};
+pub(crate) use cluster::is_cordon;
+use cluster::{Cluster, LeaseObservation};
+use counts::WorkflowCounts;
+pub use counts::{CensusChange, ClusterState};
+pub use decide::{RuleList, rules};
+pub use event_records::EventRecord;
+pub use observed::{SeenReport, SeenWork, SeenWorkflow};
+use policy::Policy;
+pub(crate) use report_validation::is_node;
+use view::WorkflowView;
+pub use work::{Ignored, taken};
+use work::{ManifestWorkView, WorkStatusView};
+
+/// The subject of a decision of the controller.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HubKey {
+    /// A Workflow of the WDS, with the objects that were created for it.
+    Workflow(WorkflowKey),
+    /// A CustomTransform's status.
+    Transform(String),
+    /// A ManagedCluster's availability.
+    Cluster(ClusterName),
+}
+
+impl std::fmt::Display for HubKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workflow(key) => write!(f, "workflow {key}"),
+            Self::Transform(name) => write!(f, "customtransform {name}"),
+            Self::Cluster(name) => write!(f, "managedcluster {name}"),
+        }
+    }
+}
+
+/// An input of the index: a watch event, or the answer to a request.
+#[derive(Debug)]
+pub enum HubInput {
+    /// Workflows of the WDS.
+    Workflow(Change<SeenWorkflow>),
+    /// BindingPolicies of the WDS.
+    Policy(Change<BindingPolicy>),
+    /// CustomTransforms of the WDS.
+    Transform(Change<CustomTransform>),
+    /// Namespaces of the WDS.
+    Namespace(Change<Namespace>),
+    /// ManagedClusters of the ITS.
+    Cluster(Change<ManagedCluster>),
+    /// The clusters' Leases in the ITS.
+    Lease(Change<Lease>),
+    /// ManifestWorks of this WDS in the ITS.
+    Work(Change<SeenWork>),
+    /// WorkStatuses in the ITS.
+    Report(Change<SeenReport>),
+    /// ConfigMaps of the ITS with properties of clusters. Only Workflows with templates wait for
+    /// them.
+    Properties(Change<ConfigMap>),
+    /// The configuration of the WDS's own workflow-controller. Nothing waits for it: until it
+    /// arrives, the defaults apply.
+    LocalArgo(LocalArgo),
+    /// The answer to our own patch of a Workflow of the WDS.
+    Wrote {
+        /// The status that the patch sets, if it sets one.
+        wanted: Option<Fingerprint>,
+        /// The Workflow in the answer.
+        object: Box<SeenWorkflow>,
+    },
+    /// A ManifestWork that was to be deleted does not exist.
+    WorkGone(ClusterName, OriginUid),
+    /// A Workflow that was to be read or deleted does not exist.
+    RunGone(WorkflowKey, OriginUid),
+    /// The Lease of a Workflow's cluster, read for this Workflow.
+    LeaseRead {
+        /// The Workflow.
+        key: WorkflowKey,
+        /// The resource version of its withdrawn ManifestWork before the read.
+        work: String,
+        /// The Lease.
+        lease: Box<Lease>,
+    },
+    /// A WorkStatus that was to be read does not exist.
+    ReportGone(ClusterName, OriginUid),
+    /// The specification of a template that a Workflow refers to, read for this Workflow; `None` if
+    /// there is no template that may be read.
+    TemplateRead(WorkflowKey, TemplateKey, Option<Value>),
+}
+
+impl HubInput {
+    /// The answer to our own patch of a Workflow of the WDS.
+    pub fn wrote(patch: &JsonPatch, object: Workflow) -> Self {
+        Self::Wrote {
+            wanted: patch.value_at("/status").map(Fingerprint::of),
+            object: Box::new(object.into()),
+        }
+    }
+
+    /// Workflows of the WDS.
+    pub fn workflow(change: Change<Workflow>) -> Self {
+        Self::Workflow(change.map(SeenWorkflow::from))
+    }
+
+    /// ManifestWorks of this WDS in the ITS.
+    pub fn work(change: Change<ManifestWork>) -> Self {
+        Self::Work(change.map(SeenWork::from))
+    }
+
+    /// WorkStatuses in the ITS.
+    pub fn report(change: Change<WorkStatus>) -> Self {
+        Self::Report(change.map(SeenReport::whole))
+    }
+}
+
+/// The part of the configuration of the WDS's own workflow-controller that the controller uses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalArgo {
+    /// The namespace of its configuration. Argo also looks up artifact repositories there.
+    pub namespace: String,
+    /// The artifact repository of Workflows that name none.
+    pub repository: Option<Value>,
+    /// It limits the number of Workflows that run at a time, and counts them by their phase label.
+    pub limits_parallelism: bool,
+    /// Selector of the Workflows that go to its archive, if it has one: Argo labels them for
+    /// archiving by their own labels (`archiveLabelSelector`).
+    pub archives: Option<Selector>,
+}
+
+/// Settings that the controller gets at startup.
+#[derive(Clone, Debug)]
+pub struct HubConfig {
+    /// Name of the WDS, written on every ManifestWork.
+    pub wds_name: String,
+    /// The admission webhook and the admission policies guard the hold, so `spec.suspend` is not
+    /// needed for it.
+    pub is_guarded: bool,
+    /// The time after which a request that its sender gave up can no longer take effect; see
+    /// [`crate::index::reconciler::REQUEST_LIFETIME`].
+    pub request_lifetime: SignedDuration,
+    /// Budget in bytes for the reports of one cluster.
+    pub report_budget: usize,
+    /// Budget in bytes for the content of all Workflows.
+    pub workflow_budget: usize,
+}
+
+/// The kinds whose first list has arrived. No decision is made before all have arrived, because an
+/// object that is not listed yet looks like one that is gone.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
+struct Synced {
+    workflows: bool,
+    policies: bool,
+    transforms: bool,
+    namespaces: bool,
+    clusters: bool,
+    leases: bool,
+    works: bool,
+    reports: bool,
+}
+
+/// Values per cluster. Almost every Workflow has one cluster, so a sorted vector is used: a B-tree
+/// node would reserve eleven slots.
+type ByCluster<V> = LiteMap<ClusterName, Box<V>>;
+
+/// The index.
+#[derive(Debug)]
+pub struct WorkflowIndex {
+    config: HubConfig,
+    synced: Synced,
+    workflows: HashMap<WorkflowKey, Box<WorkflowView>>,
+    by_uid: HashMap<OriginUid, WorkflowKey>,
+    policies: BTreeMap<String, Policy>,
+    /// The input of placement, shared with the webhook.
+    admission: Arc<Admission>,
+    transforms: Transforms,
+    local_argo: LocalArgo,
+    /// Properties of clusters; `None` until they are listed.
+    properties: Option<Properties>,
+    clusters: BTreeMap<ClusterName, Cluster>,
+    /// Leases by cluster; a Lease may arrive before its ManagedCluster.
+    leases: BTreeMap<ClusterName, LeaseObservation>,
+    /// ManifestWorks by origin, then cluster.
+    works: HashMap<OriginUid, ByCluster<ManifestWorkView>>,
+    /// WorkStatuses by origin, then cluster.
+    reports: HashMap<OriginUid, ByCluster<WorkStatusView>>,
+    /// Memory use of the WorkStatuses of each cluster.
+    kept: BTreeMap<ClusterName, Kept>,
+    /// Bytes of the Workflows' content in memory.
+    workflow_bytes: usize,
+    in_flight: InFlight<HubKey>,
+    /// Events that the shell has not taken yet.
+    events: Vec<EventRecord>,
+    counts: WorkflowCounts,
+    /// Number of ignored reports since they were last taken.
+    ignored: BTreeMap<(ClusterName, Ignored), u64>,
+    /// The runs of Workflows that run on every cluster, by the UID of that Workflow and the
+    /// namespace of the runs. Owner references do not cross namespaces, so an object in another
+    /// namespace that claims to be a run is a copy.
+    runs: HashMap<(OriginUid, Arc<str>), BTreeMap<ClusterName, WorkflowKey>>,
+    /// Claimed Workflows by cluster, except ended ones that are not being deleted: the Workflows
+    /// that a change of the cluster concerns.
+    claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
+    placements: Interner<Placement>,
+    /// Until this time, requests of the previous controller process may still take effect.
+    inherited_until: Option<Timestamp>,
+    /// The Workflows that each policy selects, by the policy's name: those that a change of the
+    /// policy's clusters concerns.
+    selected: BTreeMap<Arc<str>, BTreeSet<WorkflowKey>>,
+}
+
+impl WorkflowIndex {
+    /// An empty index.
+    pub fn new(config: HubConfig) -> Self {
+        Self {
+            config,
+            synced: Synced::default(),
+            workflows: HashMap::new(),
+            by_uid: HashMap::new(),
+            policies: BTreeMap::new(),
+            admission: Arc::default(),
+            transforms: Transforms::default(),
+            local_argo: LocalArgo::default(),
+            properties: None,
+            clusters: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            works: HashMap::new(),
+            reports: HashMap::new(),
+            kept: BTreeMap::new(),
+            workflow_bytes: 0,
+            in_flight: InFlight::new(),
+            events: Vec::new(),
+            counts: WorkflowCounts::default(),
+            ignored: BTreeMap::new(),
+            runs: HashMap::new(),
+            claimed: BTreeMap::new(),
+            placements: Interner::new(),
+            inherited_until: None,
+            selected: BTreeMap::new(),
+        }
+    }
+
+    /// True if the first list of every kind has arrived.
+    pub fn is_synced(&self) -> bool {
+        self.unlisted().is_empty()
+    }
+
+    /// ManifestWorks whose WDS object is unknown: it was deleted despite its finalizer, or the WDS
+    /// was restored from a backup. The controller does not delete them; it counts and reports them.
+    pub fn orphans(&self) -> impl Iterator<Item = (&OriginUid, &ClusterName)> {
+        self.works
+            .iter()
+            .filter(|(uid, _)| !self.by_uid.contains_key(*uid))
+            .flat_map(|(uid, works)| works.keys().map(move |cluster| (uid, cluster)))
+    }
+
+    /// The number of reports that were ignored since the last call, by the cluster that wrote them.
+    pub fn take_ignored(&mut self) -> BTreeMap<(ClusterName, Ignored), u64> {
+        std::mem::take(&mut self.ignored)
+    }
+
+    /// The snapshot that the admission webhook uses. A change of policies or clusters replaces it.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    fn every_key(&self) -> BTreeSet<HubKey> {
+        let workflows = self.workflows.keys().cloned().map(HubKey::Workflow);
+        let transforms = self.transforms.names().cloned().map(HubKey::Transform);
+        let clusters = self.clusters.keys().cloned().map(HubKey::Cluster);
+        workflows.chain(transforms).chain(clusters).collect()
+    }
+}
+
+impl Reconcile for WorkflowIndex {
+    type Input = HubInput;
+    type Key = HubKey;
+    type Action = HubAction;
+
+    fn apply(&mut self, mut input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
+        let was_synced = self.is_synced();
+        self.inherit(&mut input, now);
+        let dirty = self.learn(input, now);
+        match (was_synced, self.is_synced()) {
+            (true, _) => dirty,
+            (false, true) => self.every_key(),
+            (false, false) => BTreeSet::new(),
+        }
+    }
+
+    fn succeeded(&mut self, key: &HubKey, input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
+        self.in_flight.answer();
+        let dirty = self.apply(input, now);
+        self.in_flight.end(key);
+        dirty
+    }
+
+    fn failed(
+        &mut self,
+        key: &HubKey,
+        action: &HubAction,
+        failure: &Failure,
+        now: Timestamp,
+    ) -> BTreeSet<HubKey> {
+        self.in_flight.end(key);
+        self.on_failure(key, action, failure, now)
+    }
+
+    fn started(&mut self, key: &HubKey) {
+        self.in_flight.begin(key);
+    }
+
+    fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
+        if !self.is_synced() {
+            return Decision::rest();
+        }
+        match key {
+            HubKey::Workflow(key) => self.decide_workflow(key, now),
+            HubKey::Transform(name) => self.decide_transform(name).into(),
+            HubKey::Cluster(name) => self.decide_cluster(name, now),
+        }
+    }
+
+    fn subject(&self, key: &HubKey) -> LogFields {
+        self.subject_of(key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Argosy's conditions of a claimed Workflow, the fields of a status whose last report is lost, and
+//! the way in which conditions are written beside Argo's.
+//!
+//! Not here: which conditions a Workflow without a claim gets (`place`), those about requests
+//! (`verbs`), and the sum of runs (`fan_out/summary`).
+
+use argosy_api::conditions::{WorkflowCondition, reason, workflow as types};
+use serde_json::{Map, Value, json};
+
+use super::{
+    WorkflowIndex,
+    view::{WorkflowView, is_ours},
+};
+use crate::model::{claim::Claim, hold::dispatched, json_patch::JsonPatch};
+
+/// The phase of a run that never continues, because its object is gone.
+pub(super) const ERROR: &str = "Error";
+
+/// Message for a run on a cluster that was removed from the fleet.
+const GIVEN_UP: &str = "the cluster was removed from the fleet; a run that has begun there may continue, but is no longer reported";
+
+/// Status fields of a run whose last report is lost.
+pub(super) type Lost = Map<String, Value>;
+
+impl WorkflowIndex {
+    /// Argosy's conditions of a claimed Workflow.
+    pub(super) fn conditions(
+        &self,
+        view: &WorkflowView,
+        claim: &Claim,
+        ended: bool,
+    ) -> Vec<WorkflowCondition> {
+        let mut conditions = Vec::new();
+        if !ended {
+            conditions.extend(self.reachability(view, claim));
+            conditions.extend(self.suspended(view, claim));
+        }
+        conditions.extend(
+            self.overtaken(view, claim)
+                .or_else(|| self.not_carried_out(view, claim)),
+        );
+        conditions.extend(self.invalid(view, claim).or_else(|| self.incomplete(view, claim)));
+        let work = self
+            .works
+            .get(&view.uid)
+            .and_then(|works| works.get(&claim.cluster));
+        let obstacle = work
+            .filter(|work| work.attempt == claim.attempt)
+            .and_then(|work| {
+                let unanswered = work.unanswered.as_ref().filter(|_| !work.is_started);
+                unanswered.or(work.obstacle.as_ref())
+            });
+        let unexpandable = || {
+            let key = self.by_uid.get(&view.uid).filter(|_| work.is_none())?;
+            self.unexpandable(key, view, claim)
+        };
+        conditions.push(if ended {
+            dispatched(claim)
+        } else if let Some(failure) = &view.send_failure {
+            let message = of_cluster(claim, &failure.message);
+            WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &message)
+        } else if self.is_leaving(view, claim)
+            && obstacle.is_none_or(|(why, _)| why.as_str() != reason::OTHER_CLUSTER)
+        {
+            let mut message = self.moving(view, claim);
+            if let Some((why, said)) = obstacle {
+                message = format!("{message}; {}: {why}: {said}", claim.cluster);
+            }
+            WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &message)
+        } else if let Some(flaw) = view.flaw.as_ref().filter(|_| work.is_none()) {
+            WorkflowCondition::new(types::DISPATCHED, false, reason::UNREADABLE, flaw)
+        } else if let Some(message) = unexpandable() {
+            let message = format!("{}: {message}", claim.cluster);
+            WorkflowCondition::new(types::DISPATCHED, false, reason::TEMPLATE_INVALID, &message)
+        } else if let Some((why, message)) = obstacle {
+            WorkflowCondition::new(types::DISPATCHED, false, why, &of_cluster(claim, message))
+        } else {
+            dispatched(claim)
+        });
+        conditions
+    }
+
+    /// The condition for a run of which only the end could be shown, because the ITS had lost its
+    /// last report.
+    fn incomplete(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
+        let says_so = view.status.conditions().iter().any(|known| {
+            known
+                .get("type")
+                .is_some_and(|type_| type_ == types::STATUS_COMPLETE)
+        });
+        let is_remembered = self.report(view, claim)?.is_remembered;
+        (is_remembered && (says_so || !view.is_final())).then(|| {
+            let message =
+                "the last report was lost and the object no longer exists; only the final phase is known";
+            WorkflowCondition::new(types::STATUS_COMPLETE, false, reason::REPORT_LOST, message)
+        })
+    }
+
+    /// The condition while the report of the cluster cannot be shown. An unreadable report has no
+    /// attempt number.
+    fn invalid(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
+        let report = self.reports.get(&view.uid)?.get(&claim.cluster)?;
+        let flaw = report
+            .flaw
+            .as_ref()
+            .filter(|_| [0, claim.attempt].contains(&report.attempt))?;
+        let message = format!("the report of {} is not shown: {flaw}", claim.cluster);
+        Some(WorkflowCondition::new(
+            types::STATUS_COMPLETE,
+            false,
+            reason::REPORT_INVALID,
+            &message,
+        ))
+    }
+
+    fn moving(&self, view: &WorkflowView, claim: &Claim) -> String {
+        let onward = match view.placement.choice(self.fleet()) {
+            Some(cluster) => format!("then it is sent to {}", Claim::new(&cluster, 0).destination()),
+            None if claim.lost.is_some() => "then it waits for a cluster that accepts it".to_owned(),
+            None => "then its claim is removed".to_owned(),
+        };
+        format!(
+            "waits until {} confirms that it never started there; {onward}",
+            claim.cluster
+        )
+    }
+
+    /// Text about the rerun, appended to the message that the cluster is unreachable.
+    fn if_lost(&self, view: &WorkflowView, claim: &Claim) -> Option<String> {
+        let grace = claim.lost_after?;
+        view.placement.lost_after?;
+        if view.placement.successor(&claim.cluster, self.fleet()).is_none() {
+            return Some("; no other cluster accepts it at present".to_owned());
+        }
+        let (_, successor) = self.rerun(view, claim)?;
+        let grace = grace.as_secs();
+        Some(format!(
+            "; it is started again on {successor} if this lasts for {grace} s"
+        ))
+    }
+
+    fn reachability(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
+        let (why, message) = match self.clusters.get(&claim.cluster) {
+            // This also applies if a new cluster has that name by now.
+            _ if claim.is_given_up => (reason::CLUSTER_REMOVED, GIVEN_UP),
+            Some(cluster) => cluster.unreachable()?,
+            None => (
+                reason::CLUSTER_GONE,
+                "its ManagedCluster is no longer in the inventory",
+            ),
+        };
+        let onward = self.if_lost(view, claim).unwrap_or_default();
+        let message = format!("{}: {message}{onward}", claim.cluster);
+        Some(WorkflowCondition::new(
+            types::CLUSTER_REACHABLE,
+            false,
+            why,
+            &message,
+        ))
+    }
+
+    /// The status fields of a run whose object is gone and whose last report never came or was
+    /// lost.
+    pub(super) fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
+        let report = self.report(view, claim);
+        if let Some(report) = report.filter(|report| report.is_remembered) {
+            return report.status.as_ref()?.read();
+        }
+        let has_ended = report.is_some_and(|report| report.outcome.is_some());
+        let work = self
+            .work(view, &claim.cluster)
+            .filter(|work| work.attempt == claim.attempt && !has_ended)?;
+        let message = format!("deleted on {} before it had ended", claim.cluster);
+        let lost = json!({ "phase": ERROR, "message": message, "finishedAt": work.lost_at?.to_string() });
+        lost.as_object().cloned()
+    }
+}
+
+/// The message with the name of the claimed cluster, because lists do not show the cluster anywhere
+/// else.
+fn of_cluster(claim: &Claim, message: &str) -> String {
+    if message.contains(claim.cluster.as_str()) {
+        message.to_owned()
+    } else {
+        format!("{}: {message}", claim.cluster)
+    }
+}
+
+/// Sets our conditions beside Argo's, and the message that explains why the Workflow waits, unless
+/// both are stored already. If it does not wait, a stored message is removed only if it is such an
+/// explanation.
+pub(super) fn with_conditions(
+    patch: JsonPatch,
+    view: &WorkflowView,
+    ours: &[WorkflowCondition],
+    first_phase: Option<&str>,
+    why_waiting: Option<&str>,
+) -> JsonPatch {
+    let (known, others): (Vec<_>, Vec<_>) = view.status.conditions().into_iter().partition(is_ours);
+    let ours: Vec<Value> = ours.iter().map(|condition| json!(condition)).collect();
+    let phase = first_phase.filter(|_| view.status.phase.is_empty());
+    let (said, says) = (view.status.why_waiting.as_deref(), why_waiting);
+    if known == ours && phase.is_none() && said == says {
+        return patch;
+    }
+    let conditions = Value::Array(others.into_iter().chain(ours).collect());
+    let mut fields = vec![("conditions", conditions)];
+    fields.extend(phase.map(|phase| ("phase", json!(phase))));
+    fields.extend(says.filter(|_| said != says).map(|why| ("message", json!(why))));
+    if !view.status.is_object {
+        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+        return patch.set("/status", Value::Object(fields.collect()));
+    }
+    let patch = fields.into_iter().fold(patch, |patch, (name, value)| {
+        patch.set(&format!("/status/{name}"), value)
+    });
+    if said.is_some() && says.is_none() {
+        patch.remove("/status/message")
+    } else {
+        patch
+    }
+}

@@ -1,0 +1,82 @@
+//! Updates of the index from BindingPolicies, CustomTransforms and the configuration of the WDS's
+//! own Argo.
+
+use std::sync::Arc;
+
+use argosy_api::{BindingPolicy, CustomTransform};
+use kube::ResourceExt;
+
+use super::Dirty;
+use crate::{
+    Change,
+    hub::workflows::{HubKey, LocalArgo, Policy, WorkflowIndex},
+    index::store::Delta,
+    policy::PolicyChanges,
+};
+
+impl WorkflowIndex {
+    pub(super) fn on_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
+        let delta = Delta::of(
+            change,
+            |policy: &BindingPolicy| Some(policy.name_any()),
+            &self.policies,
+            &mut self.in_flight,
+            |_, _| None,
+        );
+        self.synced.policies |= delta.is_list;
+        let mut changes = PolicyChanges::new();
+        for name in &delta.gone {
+            if self.policies.remove(name).is_some() {
+                changes.insert(name.as_str().into(), None);
+            }
+        }
+        for (name, object) in delta.live {
+            let known = self.policies.get(&name);
+            let policy = Policy::compile(object);
+            let differs = |known: &Policy| {
+                known.generation != policy.generation
+                    || known.uid != policy.uid
+                    || known.rules.wants_logs != policy.rules.wants_logs
+                    || known.rules.lost_after != policy.rules.lost_after
+                    || known.rules.is_everywhere != policy.rules.is_everywhere
+            };
+            if known.is_none_or(differs) {
+                changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));
+            }
+            self.policies.insert(name, policy);
+        }
+        if changes.is_empty() {
+            return Dirty::new();
+        }
+        self.on_rules(&changes)
+    }
+
+    pub(super) fn on_local_argo(&mut self, config: LocalArgo) -> Dirty {
+        if self.local_argo == config {
+            return Dirty::new();
+        }
+        self.local_argo = config;
+        let claimed = self.claimed.values().flatten().cloned();
+        claimed.map(HubKey::Workflow).collect()
+    }
+
+    pub(super) fn on_transforms(&mut self, change: Change<CustomTransform>) -> Dirty {
+        let delta = Delta::of(
+            change,
+            |transform: &CustomTransform| Some(transform.name_any()),
+            &self.transforms,
+            &mut self.in_flight,
+            |name: &String, _| Some(HubKey::Transform(name.clone())),
+        );
+        self.synced.transforms |= delta.is_list;
+        let transforms = &mut self.transforms;
+        let mut touched: Vec<String> = Vec::new();
+        for name in &delta.gone {
+            touched.extend(transforms.delete(name).names);
+        }
+        for (_, transform) in delta.live {
+            touched.extend(transforms.apply(transform).names);
+        }
+        touched.into_iter().map(HubKey::Transform).collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! The placement of every Workflow in the index, updated when the Workflow, a policy or a cluster
+//! changes.
+//!
+//! Each change updates only the Workflows that it concerns. If the labels of a cluster change, the
+//! cluster is compared with every policy. Then the Workflows of the policies that newly match it,
+//! or no longer match it, are updated. If a cluster is cordoned or becomes unreachable, the
+//! Workflows of the policies that match it are reconciled. A policy is compared with the Workflows
+//! that it may select by their labels.
+//!
+//! Not here: the comparison itself (`policy`).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::{HubKey, WorkflowIndex, view::WorkflowView};
+use crate::{
+    ClusterName, WorkflowKey,
+    policy::{ClusterChanges, Fleet, Index, Labels, Placement, PolicyChanges, Table},
+};
+
+type Dirty = BTreeSet<HubKey>;
+
+impl WorkflowIndex {
+    pub(super) fn table(&self) -> &Table {
+        self.admission.table()
+    }
+
+    /// The table, for changes. A snapshot that is shared already, for example with the webhook, is
+    /// not changed.
+    pub(super) fn table_mut(&mut self) -> &mut Table {
+        Arc::make_mut(&mut self.admission).table_mut()
+    }
+
+    /// The current state of the clusters.
+    pub(super) fn fleet(&self) -> &Fleet {
+        self.table().fleet()
+    }
+
+    /// Sets the placement of `view`; `before` is its previous version.
+    pub(super) fn place(
+        &mut self,
+        key: &WorkflowKey,
+        view: &mut WorkflowView,
+        before: Option<&WorkflowView>,
+    ) {
+        let known = before.filter(|before| before.labels == view.labels);
+        view.placement = if let Some(known) = known {
+            Arc::clone(&known.placement)
+        } else {
+            let placement = self.table().place(key, &view.labels.to_map());
+            self.placements.share(placement)
+        };
+        self.reselect(key, before, Some(&view.placement));
+    }
+
+    /// Updates the index of the policies that select a Workflow, from its version `before` to its
+    /// placement `after`, which is `None` if it is gone.
+    pub(super) fn reselect(
+        &mut self,
+        key: &WorkflowKey,
+        before: Option<&WorkflowView>,
+        after: Option<&Placement>,
+    ) {
+        let names = |placement: Option<&Placement>| -> BTreeSet<Arc<str>> {
+            let placement = placement.into_iter();
+            placement.flat_map(Placement::policies).cloned().collect()
+        };
+        let before = before.map(|before| before.placement.as_ref());
+        if before == after {
+            return;
+        }
+        let (before, after) = (names(before), names(after));
+        for name in before.difference(&after) {
+            if let Some(keys) = self.selected.get_mut(name) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.selected.remove(name);
+                }
+            }
+        }
+        for name in after.difference(&before) {
+            let keys = self.selected.entry(Arc::clone(name)).or_default();
+            keys.insert(key.clone());
+        }
+    }
+
+    /// Stores changed policies, and returns the Workflows whose placement differs.
+    pub(super) fn on_rules(&mut self, changes: &PolicyChanges) -> Dirty {
+        self.table_mut().set_policies(changes);
+        let rules = changes.iter();
+        let index = Index::new(rules.filter_map(|(name, rules)| Some((name, rules.as_deref()?))));
+        let is_concerned = |view: &WorkflowView| {
+            view.placement.policies().any(|name| changes.contains_key(name))
+                || index.has_candidates(view.labels.iter())
+        };
+        let workflows = self.workflows.iter();
+        let concerned: Vec<WorkflowKey> = workflows
+            .filter(|(_, view)| is_concerned(view))
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.place_anew(concerned)
+    }
+
+    /// Stores the labels of namespaces, `None` for one that is gone, and returns the Workflows
+    /// whose placement differs.
+    pub(super) fn on_namespace_labels(&mut self, changes: Vec<(String, Option<Arc<Labels>>)>) -> Dirty {
+        let mut touched = BTreeSet::new();
+        for (name, labels) in changes {
+            // The comparison avoids a copy of the table if nothing changes.
+            if self.table().namespace(&name) != labels.as_ref() {
+                self.table_mut().set_namespace(&name, labels);
+                touched.insert(name);
+            }
+        }
+        if touched.is_empty() || !self.table().reads_namespaces() {
+            return Dirty::new();
+        }
+        let keys = self.workflows.keys();
+        let inside = keys.filter(|key| touched.contains(&*key.namespace));
+        let inside = inside.cloned().collect();
+        self.place_anew(inside)
+    }
+
+    fn place_anew(&mut self, keys: Vec<WorkflowKey>) -> Dirty {
+        let mut dirty = Dirty::new();
+        for key in keys {
+            let Some(mut view) = self.workflows.remove(&key) else {
+                continue;
+            };
+            let placement = self.table().place(&key, &view.labels.to_map());
+            if placement != *view.placement {
+                self.reselect(&key, Some(&view), Some(&placement));
+                view.placement = self.placements.share(placement);
+                dirty.insert(HubKey::Workflow(key.clone()));
+            }
+            self.workflows.insert(key, view);
+        }
+        dirty
+    }
+
+    /// Stores the labels of the clusters of the fleet, and returns the Workflows of the policies
+    /// that now match other clusters.
+    pub(super) fn on_labels(&mut self, changes: ClusterChanges) -> Dirty {
+        let policies = self.table_mut().set_clusters(changes);
+        let selected = policies.iter().filter_map(|name| self.selected.get(name));
+        let keys: BTreeSet<WorkflowKey> = selected.flatten().cloned().collect();
+        // Many Workflows have the same placement, because the same policies select them.
+        let mut renewed: HashMap<Arc<Placement>, Arc<Placement>> = HashMap::new();
+        for key in &keys {
+            let Some(known) = self.workflows.get(key).map(|view| Arc::clone(&view.placement)) else {
+                continue;
+            };
+            let placement = if let Some(renewed) = renewed.get(&known) {
+                Arc::clone(renewed)
+            } else {
+                let placement = self.table().renewed(&known);
+                let placement = self.placements.share(placement);
+                renewed.insert(known, Arc::clone(&placement));
+                placement
+            };
+            if let Some(view) = self.workflows.get_mut(key) {
+                view.placement = placement;
+            }
+        }
+        keys.into_iter().map(HubKey::Workflow).collect()
+    }
+
+    /// Stores the reachability and the cordon of a cluster, and returns the Workflows whose choice
+    /// of a cluster depends on them.
+    pub(super) fn on_standing(
+        &mut self,
+        name: &ClusterName,
+        is_unreachable: bool,
+        is_cordoned: bool,
+    ) -> Dirty {
+        let fleet = self.fleet();
+        let is_recordoned = fleet.is_cordoned(name) != is_cordoned;
+        if fleet.can_reach(name) != is_unreachable && !is_recordoned {
+            return Dirty::new();
+        }
+        self.table_mut().set_standing(name, is_unreachable, is_cordoned);
+        let is_concerned = |key: &&WorkflowKey| {
+            let view = self.workflows.get(*key);
+            view.is_some_and(|view| {
+                let placement = &view.placement;
+                (is_recordoned || placement.lost_after.is_some()) && placement.matches(name)
+            })
+        };
+        let policies = self.table().matching(name);
+        let selected = policies.filter_map(|policy| self.selected.get(policy)).flatten();
+        let concerned = selected.filter(is_concerned).cloned();
+        concerned.map(HubKey::Workflow).collect()
+    }
+}

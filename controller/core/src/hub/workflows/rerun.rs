@@ -1,0 +1,125 @@
+//! Rerun of a claimed Workflow on another cluster after its own cluster is lost, if a policy asks
+//! for it.
+//!
+//! There are three steps. Their order ensures that the lost cluster starts nothing after the last
+//! one ([`Fence`](crate::model::rerun::Fence)): the controller asks the agent to withdraw the
+//! attempt, then reads the Lease, then claims the next attempt for another cluster.
+//!
+//! The grace period starts when the lease expires. This process ages the lease by its own clock,
+//! from the last change that it saw, so a restart starts the period again. The old ManifestWork is
+//! then deleted. It stays in the lost cluster's mailbox until the agent is back and has deleted its
+//! object, which it does before anything else.
+
+use argosy_api::names;
+use jiff::Timestamp;
+
+use super::{
+    HubAction, WorkflowIndex,
+    action::Purpose,
+    case::{Case, Next},
+    claim::{claiming, without_suspend},
+    leftovers::withdraw,
+    view::WorkflowView,
+    work::ManifestWorkView,
+};
+use crate::{
+    ClusterName, WorkflowKey,
+    model::{claim::Claim, json_patch::annotation_path},
+};
+
+/// A Workflow whose cluster is lost, with its withdrawn ManifestWork.
+#[derive(Clone, Copy)]
+struct Loss<'a> {
+    key: &'a WorkflowKey,
+    view: &'a WorkflowView,
+    claim: &'a Claim,
+    work: &'a ManifestWorkView,
+    /// The time at which the grace period is over.
+    due: Timestamp,
+}
+
+/// The next step of a rerun.
+pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
+    let Case {
+        index,
+        key,
+        view,
+        now,
+    } = *case;
+    let Some((due, successor)) = index.rerun(view, claim) else {
+        return Next::PASS;
+    };
+    if now < due {
+        return Next::Pass {
+            requeue_at: Some(due),
+        };
+    }
+    let work = index.work(view, &claim.cluster);
+    match work.filter(|work| work.attempt <= claim.attempt) {
+        // A ManifestWork has to be in the mailbox to be withdrawn, so one that is on its way, or was
+        // deleted by hand, is waited for.
+        None => Next::PASS,
+        Some(work) if !work.is_deleting && work.withdraw != Some(work.attempt) => {
+            Next::Act(withdraw(view, &claim.cluster, work))
+        }
+        Some(work) => Next::Act(index.move_on(
+            &Loss {
+                key,
+                view,
+                claim,
+                work,
+                due,
+            },
+            &successor,
+        )),
+    }
+}
+
+impl WorkflowIndex {
+    fn move_on(&self, loss: &Loss<'_>, successor: &ClusterName) -> HubAction {
+        let Loss {
+            key,
+            view,
+            claim,
+            work,
+            due,
+        } = *loss;
+        // A read from before the deadline, or from before the withdrawal that is there now, may have
+        // missed a later renewal that the watch has not delivered yet.
+        let is_unrenewed = match self.leases.get(&claim.cluster) {
+            Some(observation) => view.lease_read.as_ref().is_some_and(|read| {
+                due <= read.at && read.work == work.resource_version && observation.was_renewed(&read.renewed)
+            }),
+            // The Lease of a cluster that has left the fleet was removed together with the agent's
+            // permissions.
+            None => self.is_cut_off(&claim.cluster),
+        };
+        if !is_unrenewed {
+            return HubAction::ReadLease {
+                cluster: claim.cluster.clone(),
+                work: work.resource_version.clone(),
+            };
+        }
+        let next = Claim {
+            wants_status: claim.wants_status || view.placement.wants_status,
+            is_guarded: self.config.is_guarded,
+            lost_after: view.placement.lost_after,
+            lost: Some(claim.cluster.clone()),
+            ..Claim::new(successor, view.last_attempt + 1)
+        };
+        let mut patch = claiming(view, &next);
+        // The verbs refer to steps of the lost run, so they mean nothing to the new one.
+        if view.annotations.get(names::VERBS_ANNOTATION).is_some() {
+            patch = patch.remove(&annotation_path(names::VERBS_ANNOTATION));
+        }
+        // If the old claim was guarded, `spec.suspend` is a verb and stays.
+        if next.is_guarded && !claim.is_guarded {
+            patch = without_suspend(patch, view);
+        }
+        HubAction::PatchWorkflow {
+            key: key.clone(),
+            patch,
+            purpose: Purpose::Rerun,
+        }
+    }
+}

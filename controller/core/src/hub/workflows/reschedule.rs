@@ -1,0 +1,60 @@
+//! Withdrawal of Workflows that have not started and whose placement no longer includes their
+//! claimed cluster.
+//!
+//! Nothing may start elsewhere before the old cluster's agent has promised never to create the
+//! attempt, because the deletion of a ManifestWork alone does not prove that it was never created.
+//! So the controller annotates the ManifestWork, and the agent answers with a condition. Only then
+//! the controller writes a new claim with the next attempt. If the cluster is unreachable, this
+//! waits. A Workflow that has started stays (pinned).
+
+use argosy_api::conditions::reason;
+
+use super::{
+    HubAction, WorkflowIndex,
+    case::{Case, Next},
+    leftovers::withdraw,
+    view::WorkflowView,
+};
+use crate::{WorkflowKey, model::claim::Claim};
+
+/// The next step of a Workflow that leaves its cluster. Its status is shown while it waits.
+pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
+    let Case { index, key, view, .. } = *case;
+    if !index.is_leaving(view, claim) {
+        return Next::PASS;
+    }
+    let step = index.decide_move(key, view, claim);
+    let step = step.map(|step| index.unless_untold(key, view, claim, step));
+    Next::act_or_rest(step.or_else(|| index.mirror(key, view, claim)))
+}
+
+impl WorkflowIndex {
+    /// The next request; `None` while the agent's answer or a cluster is awaited.
+    fn decide_move(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
+        let Some(work) = self.work(view, &claim.cluster) else {
+            let no_mailbox = view
+                .send_failure
+                .as_ref()
+                .is_some_and(|failure| failure.reason == reason::MAILBOX_MISSING);
+            // The mailbox took its ManifestWorks with it when it was removed, and their removal
+            // waited for the agent.
+            if no_mailbox || self.is_misborn(view) {
+                return self.reclaim(key, view);
+            }
+            return Some(HubAction::CreateWork {
+                cluster: claim.cluster.clone(),
+                work: Box::new(self.manifest_work(key, view, claim, true)),
+            });
+        };
+        if work.attempt < claim.attempt {
+            return self.clear(view, Some(claim), &claim.cluster, work);
+        }
+        if work.is_withdrawn && work.withdraw == Some(claim.attempt) {
+            return self.reclaim(key, view);
+        }
+        if work.is_deleting || work.withdraw == Some(work.attempt) {
+            return None;
+        }
+        Some(withdraw(view, &claim.cluster, work))
+    }
+}

@@ -1,0 +1,198 @@
+//! Memory limits of the index: objects that were shed are read again when they are needed.
+
+use super::*;
+use crate::{
+    Intake,
+    hub::workflows::{SeenReport, SeenWorkflow},
+};
+
+fn running() -> Value {
+    json!({ "phase": "Running", "message": "m" })
+}
+
+/// The index reads the report from the ITS, because it needs the content.
+#[track_caller]
+fn read_report(fleet: &mut Fleet, there: &Value) {
+    let Some(HubAction::ReadReport { cluster, origin }) = fleet.decide() else {
+        panic!("the report is to be read, not {:#?}", fleet.decide());
+    };
+    assert_eq!((cluster.as_str(), origin.as_str()), ("cluster1", "u1"));
+    fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+}
+
+#[track_caller]
+fn is_shown(fleet: &Fleet) {
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/status").unwrap()["message"], "m");
+}
+
+#[test]
+fn of_a_report_about_nobody_only_the_address_is_kept_until_its_workflow_is_claimed_for_it() {
+    let mut fleet = Fleet::new();
+    let there = fleet.next(report("cluster1", 1, running()));
+    fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+    let kept: Vec<usize> = fleet.hub.kept.values().map(|kept| kept.bytes).collect();
+    assert_eq!(kept, [0]);
+    fleet.workflow(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
+}
+
+#[test]
+fn a_report_of_another_attempt_or_cluster_is_read_when_the_claim_comes() {
+    let mut fleet = Fleet::of(claimed("cluster2", 1));
+    let there = fleet.next(report("cluster1", 2, running()));
+    fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+    fleet.workflow(claimed("cluster1", 2));
+    fleet.work(started("cluster1", 2));
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
+}
+
+#[test]
+fn a_report_that_is_gone_when_it_is_read_is_forgotten() {
+    let mut fleet = Fleet::new();
+    fleet.report(report("cluster1", 1, running()));
+    fleet.workflow(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    assert!(matches!(fleet.decide(), Some(HubAction::ReadReport { .. })));
+    fleet.learn(HubInput::ReportGone("cluster1".into(), "u1".into()));
+    assert!(!matches!(fleet.decide(), Some(HubAction::ReadReport { .. })));
+    assert!(fleet.hub.kept.is_empty());
+}
+
+#[test]
+fn before_workflows_are_listed_reports_are_kept_and_then_those_that_nobody_waits_for_are_not() {
+    let mut fleet = Fleet::new();
+    fleet.hub.synced.workflows = false;
+    fleet.report(report("cluster1", 1, running()));
+    let mut other = report("cluster1", 1, running());
+    other["metadata"]["labels"]["argosy.dev/origin-uid"] = json!("u2");
+    other["metadata"]["name"] = json!("argosy-u2");
+    fleet.report(other);
+    let bytes = |fleet: &Fleet| fleet.hub.kept.values().map(|kept| kept.bytes).sum::<usize>();
+    let both = bytes(&fleet);
+    let workflow = fleet.next(claimed("cluster1", 1));
+    fleet.learn(HubInput::workflow(Change::Reset(vec![read(workflow)])));
+    fleet.work(started("cluster1", 1));
+    assert_eq!(bytes(&fleet), both / 2);
+    is_shown(&fleet);
+}
+
+#[test]
+fn one_cluster_keeps_no_more_than_its_budget_and_takes_nothing_from_another() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.hub.config.report_budget = 100;
+    fleet.work(started("cluster1", 1));
+    let there = fleet.next(report("cluster1", 1, running()));
+    fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+    is_shown(&fleet);
+    let another = |name: &str, cluster: &str| {
+        let mut object = claimed(cluster, 1).to_string();
+        object = object
+            .replace("u1", name)
+            .replace("\"w\"", &format!("\"{name}\""));
+        serde_json::from_str::<Value>(&object).unwrap()
+    };
+    let long = json!({ "phase": "Running", "message": "x".repeat(90) });
+    for (uid, cluster) in [("u2", "cluster2"), ("u3", "cluster1")] {
+        fleet.workflow(another(uid, cluster));
+        let mut told = report(cluster, 1, long.clone());
+        told["metadata"]["labels"]["argosy.dev/origin-uid"] = json!(uid);
+        told["metadata"]["name"] = json!(format!("argosy-{uid}"));
+        fleet.report(told);
+        if cluster == "cluster2" {
+            is_shown(&fleet);
+        }
+    }
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
+}
+
+#[test]
+fn what_had_no_room_on_its_way_takes_nothing_from_what_is_known() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let there = fleet.next(report("cluster1", 1, running()));
+    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
+    let full = Intake::default();
+    let _ticket = full.admit(&"cluster1".into(), crate::REPORT_BUDGET);
+    fleet.learn(HubInput::Report(Change::Reset(vec![seen().by(&full).unwrap()])));
+    is_shown(&fleet);
+    let mut late = Fleet::of(claimed("cluster1", 1));
+    late.work(started("cluster1", 1));
+    late.learn(HubInput::Report(Change::Reset(vec![seen().by(&full).unwrap()])));
+    read_report(&mut late, &there);
+    is_shown(&late);
+}
+
+#[test]
+fn nodes_that_are_packed_are_looked_at_only_when_the_report_is_read_by_itself() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let mut status = running();
+    // It cannot be unpacked, so it is removed from the shown status.
+    status["compressedNodes"] = json!("no base64");
+    let there = fleet.next(report("cluster1", 1, status));
+    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    assert_eq!(seen().view.size(), 0);
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
+    let patch = fleet.patch(Purpose::Mirror);
+    assert_eq!(patch.value_at("/status").unwrap().get("compressedNodes"), None);
+    // The watch delivers the same version again.
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
+    is_shown(&fleet);
+}
+
+/// The index reads the Workflow from the WDS, because it needs the content.
+#[track_caller]
+fn read_workflow(fleet: &mut Fleet, there: &Value) {
+    let Some(HubAction::ReadWorkflow { uid, .. }) = fleet.decide() else {
+        panic!("the Workflow is to be read, not {:#?}", fleet.decide());
+    };
+    assert_eq!(uid.as_str(), "u1");
+    fleet.learn(HubInput::workflow(Change::Apply(Box::new(read(there.clone())))));
+}
+
+#[test]
+fn of_workflows_so_much_is_kept_and_the_rest_is_read_before_it_is_sent() {
+    let mut fleet = Fleet::new();
+    fleet.hub.config.workflow_budget = 100;
+    let there = fleet.next(claimed("cluster1", 1));
+    fleet.learn(HubInput::workflow(Change::Apply(Box::new(read(there.clone())))));
+    let mut another = claimed("cluster1", 1).to_string().replace("u1", "u2");
+    another = another.replace("\"w\"", "\"w2\"");
+    let mut another: Value = serde_json::from_str(&another).unwrap();
+    another["spec"]["x"] = json!("x".repeat(100));
+    fleet.workflow(another);
+    let kept: Vec<bool> = fleet
+        .hub
+        .workflows
+        .values()
+        .map(|view| view.spec.is_some())
+        .collect();
+    assert_eq!(kept.iter().filter(|is_kept| **is_kept).count(), 1);
+    read_workflow(&mut fleet, &there);
+    let (_, work) = fleet.created();
+    assert_eq!(
+        work.spec.workload.manifests[0]["spec"]["entrypoint"],
+        there["spec"]["entrypoint"]
+    );
+    let sum: usize = fleet.hub.workflows.values().map(|view| view.size()).sum();
+    assert_eq!(fleet.hub.workflow_bytes, sum);
+}
+
+#[test]
+fn a_workflow_that_had_no_room_on_its_way_is_read_before_it_is_sent() {
+    let mut fleet = Fleet::new();
+    let there = fleet.next(claimed("cluster1", 1));
+    let seen = SeenWorkflow::from(read::<Workflow>(there.clone()));
+    let full = Intake::new(0);
+    fleet.learn(HubInput::Workflow(Change::Reset(vec![seen.by(&full)])));
+    read_workflow(&mut fleet, &there);
+    assert!(matches!(fleet.decide(), Some(HubAction::CreateWork { .. })));
+}

@@ -1,0 +1,108 @@
+//! The templates of its cluster that a Workflow refers to.
+//!
+//! Argo looks them up when it begins a run, and fails the run if one is missing. The agent
+//! therefore checks them before it creates the object. Not here: the request to the cluster.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde_json::Value;
+
+/// A WorkflowTemplate of the Workflow's namespace, or a ClusterWorkflowTemplate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TemplateKey {
+    /// True for a ClusterWorkflowTemplate.
+    pub is_cluster_scoped: bool,
+    /// The name of the template.
+    pub name: String,
+}
+
+impl fmt::Display for TemplateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_cluster_scoped {
+            "ClusterWorkflowTemplate"
+        } else {
+            "WorkflowTemplate"
+        };
+        write!(f, "{kind} {}", self.name)
+    }
+}
+
+/// The templates that `spec` refers to by `workflowTemplateRef` and `templateRef`, at any depth.
+/// Names that Argo computes during the run are left out.
+pub fn referred(spec: &Value) -> BTreeSet<TemplateKey> {
+    let mut found = BTreeSet::new();
+    walk(spec, &mut found);
+    found
+}
+
+/// The template of the whole Workflow (`workflowTemplateRef`), if there is one.
+pub fn whole(spec: &Value) -> Option<TemplateKey> {
+    key(spec.get("workflowTemplateRef")?)
+}
+
+fn walk(value: &Value, found: &mut BTreeSet<TemplateKey>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if matches!(name.as_str(), "workflowTemplateRef" | "templateRef") {
+                    found.extend(key(field));
+                } else {
+                    walk(field, found);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+        _ => {}
+    }
+}
+
+fn key(reference: &Value) -> Option<TemplateKey> {
+    let name = reference.get("name")?.as_str()?;
+    (!name.is_empty() && !name.contains("{{")).then(|| TemplateKey {
+        is_cluster_scoped: reference.get("clusterScope").and_then(Value::as_bool) == Some(true),
+        name: name.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn names(spec: &Value) -> Vec<String> {
+        referred(spec).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn references_of_workflow_steps_tasks_and_hooks_are_found() {
+        let spec = json!({
+            "workflowTemplateRef": { "name": "whole" },
+            "hooks": { "exit": { "templateRef": { "name": "hook", "template": "t" } } },
+            "templates": [
+                { "steps": [[{ "templateRef": { "name": "step", "template": "t", "clusterScope": true } }]] },
+                { "dag": { "tasks": [{ "templateRef": { "name": "task", "template": "t" } }] } },
+            ],
+        });
+        assert_eq!(
+            names(&spec),
+            [
+                "WorkflowTemplate hook",
+                "WorkflowTemplate task",
+                "WorkflowTemplate whole",
+                "ClusterWorkflowTemplate step"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_refers_to_nothing_that_is_known_asks_for_nothing() {
+        for spec in [
+            json!({ "templates": [{ "name": "templateRef", "container": { "image": "busybox" } }] }),
+            json!({ "templates": [{ "templateRef": { "name": "{{inputs.parameters.name}}" } }] }),
+            json!({ "workflowTemplateRef": null }),
+            json!(null),
+        ] {
+            assert_eq!(names(&spec), Vec::<String>::new(), "{spec}");
+        }
+    }
+}

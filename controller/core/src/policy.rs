@@ -1,0 +1,231 @@
+//! Placement: the clusters that a Workflow may be sent to, and the policies that select it.
+//!
+//! Owned here: the rules of all policies and the clusters that each policy matches, as one
+//! immutable table that the index and the admission webhook share. A placement refers to the
+//! policies that select the Workflow. The clusters that a policy matches are stored once per
+//! policy, so a change of a cluster costs nothing for Workflows that it does not concern. Not here:
+//! the actions that follow from a placement (`hub`, `admission`).
+
+mod admission_cel;
+mod clause;
+mod label_index;
+mod required_labels;
+mod rules;
+mod selection;
+mod selectors;
+mod snapshot;
+
+use std::{
+    collections::BTreeSet,
+    hash::{Hash, Hasher},
+    iter,
+    sync::Arc,
+};
+
+use argosy_api::names;
+use jiff::SignedDuration;
+
+use crate::ClusterName;
+
+pub(crate) use clause::{Clause, Labels, Modulation, Names};
+pub use clause::{ObjectAttributes, Test};
+pub(crate) use label_index::Index;
+pub(crate) use rules::Rules;
+pub(crate) use selection::{Selection, unguarded};
+pub(crate) use selectors::Selectors;
+pub(crate) use snapshot::{ClusterChanges, PolicyChanges, Table};
+
+/// The clusters that one policy matches, and its settings for all Workflows that it selects. The
+/// table has one value per policy and replaces it only if it differs, so comparing addresses is
+/// enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Matched {
+    /// The policy.
+    pub(crate) name: Arc<str>,
+    clusters: BTreeSet<ClusterName>,
+    wants_logs: bool,
+    is_everywhere: bool,
+    lost_after: Option<SignedDuration>,
+}
+
+/// The changing state of clusters. It is read at the time at which a cluster is chosen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fleet {
+    unreachable: BTreeSet<ClusterName>,
+    /// Clusters that take no new Workflows.
+    cordoned: BTreeSet<ClusterName>,
+}
+
+/// The reason why a Workflow has no cluster to be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unplaced {
+    /// No policy that selects it matches a cluster.
+    NoCluster,
+    /// All matched clusters are cordoned.
+    Cordoned,
+    /// Reruns are requested, and no matched cluster is reachable.
+    Unreachable,
+    /// Several clusters match.
+    Ambiguous,
+}
+
+/// The clusters that a Workflow may be sent to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Placement {
+    /// The policies that select the Workflow, in order of their names.
+    by: Box<[Arc<Matched>]>,
+    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run.
+    only: Option<ClusterName>,
+    /// True if any of the policies wants the Workflow's status back.
+    pub(crate) wants_status: bool,
+    /// True if any of the policies wants the logs of the Workflow's steps kept in the artifact
+    /// repository.
+    pub(crate) wants_logs: bool,
+    /// True if any of the policies requests a run on every cluster.
+    is_everywhere: bool,
+    /// The time after the expiry of its lease at which a cluster counts as lost. Set if any of the
+    /// policies requests a rerun, and none requests a run on every cluster.
+    pub(crate) lost_after: Option<SignedDuration>,
+}
+
+impl Fleet {
+    /// Returns true unless the cluster is known to be unreachable.
+    pub(crate) fn can_reach(&self, cluster: &ClusterName) -> bool {
+        !self.unreachable.contains(cluster)
+    }
+
+    /// Returns true if the cluster takes no new Workflows.
+    pub(crate) fn is_cordoned(&self, cluster: &ClusterName) -> bool {
+        self.cordoned.contains(cluster)
+    }
+}
+
+impl Placement {
+    fn new(by: Vec<Arc<Matched>>, wants_status: bool, only: Option<ClusterName>) -> Self {
+        let is_everywhere = only.is_none() && by.iter().any(|policy| policy.is_everywhere);
+        let lost_after = by.iter().filter_map(|policy| policy.lost_after).max();
+        Self {
+            wants_status,
+            wants_logs: by.iter().any(|policy| policy.wants_logs),
+            is_everywhere,
+            lost_after: lost_after.filter(|_| only.is_none() && !is_everywhere),
+            only: only.filter(|_| !by.is_empty()),
+            by: by.into(),
+        }
+    }
+
+    /// The names of the policies that select the Workflow.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by.iter().map(|policy| &policy.name)
+    }
+
+    /// Returns true if any policy selects the Workflow.
+    pub(crate) fn is_selected(&self) -> bool {
+        !self.by.is_empty()
+    }
+
+    /// The clusters that any of the policies matches, in order.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let sets = self.by.iter().map(|policy| policy.clusters.iter().peekable());
+        let mut sets: Vec<_> = sets.collect();
+        let union = iter::from_fn(move || {
+            let next = sets.iter_mut().filter_map(|set| set.peek().copied()).min()?;
+            for set in &mut sets {
+                set.next_if_eq(&next);
+            }
+            Some(next)
+        });
+        union.filter(|cluster| self.is_meant(cluster))
+    }
+
+    /// Returns true if any of the policies requests a run on every cluster.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.is_everywhere
+    }
+
+    /// Returns true if any of the policies matches `cluster`.
+    pub(crate) fn matches(&self, cluster: &ClusterName) -> bool {
+        self.is_meant(cluster) && self.by.iter().any(|policy| policy.clusters.contains(cluster))
+    }
+
+    fn is_meant(&self, cluster: &ClusterName) -> bool {
+        self.only.as_ref().is_none_or(|only| only == cluster)
+    }
+
+    /// The matched clusters that are not cordoned.
+    pub(crate) fn open<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a ClusterName> {
+        self.clusters().filter(|cluster| !fleet.is_cordoned(cluster))
+    }
+
+    /// The cluster to send the Workflow to, or the reason why there is none. It is the only cluster
+    /// that is not cordoned. If reruns are requested, it is the first reachable one of these, by
+    /// name. If a run on every cluster is requested, it is the value that stands for every cluster,
+    /// even for a single cluster: the effect of a policy must not depend on the number of clusters
+    /// that it matches.
+    pub(crate) fn choose(&self, fleet: &Fleet) -> Result<ClusterName, Unplaced> {
+        let mut open = self.open(fleet);
+        let Some(first) = open.next() else {
+            let is_matched = self.clusters().next().is_some();
+            return Err(if is_matched {
+                Unplaced::Cordoned
+            } else {
+                Unplaced::NoCluster
+            });
+        };
+        if self.is_everywhere {
+            return Ok(names::EVERY_CLUSTER.into());
+        }
+        if self.lost_after.is_some() {
+            let reachable = self.reachable(fleet).next();
+            return reachable.cloned().ok_or(Unplaced::Unreachable);
+        }
+        match open.next() {
+            None => Ok(first.clone()),
+            Some(_) => Err(Unplaced::Ambiguous),
+        }
+    }
+
+    /// The chosen cluster, for decisions that do not depend on the reason why there is none.
+    pub(crate) fn choice(&self, fleet: &Fleet) -> Option<ClusterName> {
+        self.choose(fleet).ok()
+    }
+
+    /// The cluster for a rerun after `lost` is lost.
+    pub(crate) fn successor(&self, lost: &ClusterName, fleet: &Fleet) -> Option<ClusterName> {
+        self.lost_after?;
+        self.reachable(fleet).find(|cluster| *cluster != lost).cloned()
+    }
+
+    fn reachable<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a ClusterName> {
+        self.open(fleet).filter(|cluster| fleet.can_reach(cluster))
+    }
+
+    /// All parts in which placements may differ.
+    fn parts(&self) -> (impl Iterator<Item = *const Matched>, Option<&ClusterName>, bool) {
+        (
+            self.by.iter().map(Arc::as_ptr),
+            self.only.as_ref(),
+            self.wants_status,
+        )
+    }
+}
+
+impl PartialEq for Placement {
+    fn eq(&self, other: &Self) -> bool {
+        let ((by, only, wants_status), (others, ..)) = (self.parts(), other.parts());
+        (only, wants_status) == (other.only.as_ref(), other.wants_status) && by.eq(others)
+    }
+}
+
+impl Eq for Placement {}
+
+impl Hash for Placement {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (by, only, wants_status) = self.parts();
+        by.for_each(|policy| policy.hash(state));
+        (only, wants_status).hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The inputs of placement besides the Workflow: policies with the clusters that they match,
+//! cluster state, and namespaces.
+//!
+//! A copy of the table costs a few references. A change copies the parts that it modifies, so that
+//! the holder of an older copy keeps that unchanged. Not here: the Workflows, and the choice of
+//! those that a change concerns (`hub::workflows::placement`).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+};
+
+use argosy_api::{names, workflow};
+
+use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selection};
+use crate::{ClusterName, WorkflowKey};
+
+/// Changed policies with their rules; `None` for a deleted policy.
+pub(crate) type PolicyChanges = BTreeMap<Arc<str>, Option<Arc<Rules>>>;
+
+/// Changed clusters with their labels; `None` for a cluster that has left the fleet.
+pub(crate) type ClusterChanges = BTreeMap<ClusterName, Option<Arc<Labels>>>;
+
+/// The inputs of placement besides the Workflow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    policies: Arc<BTreeMap<Arc<str>, Policy>>,
+    /// Computed lazily, like `selection`.
+    index: Arc<OnceLock<Index>>,
+    /// Computed by its first reader: with a thousand policies it takes longer than one turn of the
+    /// event loop may.
+    selection: Arc<OnceLock<Selection>>,
+    /// Labels of the clusters of the fleet.
+    clusters: Arc<BTreeMap<ClusterName, Arc<Labels>>>,
+    fleet: Arc<Fleet>,
+    /// Labels of the namespaces.
+    namespaces: Arc<BTreeMap<String, Arc<Labels>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Policy {
+    rules: Arc<Rules>,
+    matched: Arc<Matched>,
+}
+
+impl Table {
+    /// A table of these policies and clusters.
+    pub(crate) fn of(
+        policies: impl Iterator<Item = (String, Arc<Rules>)>,
+        clusters: impl Iterator<Item = (ClusterName, Arc<Labels>)>,
+    ) -> Self {
+        let mut table = Self::default();
+        table.set_clusters(clusters.map(|(name, labels)| (name, Some(labels))).collect());
+        let policies = policies.map(|(name, rules)| (name.as_str().into(), Some(rules)));
+        table.set_policies(&policies.collect());
+        table
+    }
+
+    /// The CEL for all that the policies select, which is sent to an API server.
+    pub(crate) fn selection(&self) -> &Selection {
+        self.selection
+            .get_or_init(|| Selection::of(self.rules().map(|(name, rules)| (name.as_ref(), rules))))
+    }
+
+    /// The current state of the clusters.
+    pub(crate) fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// Returns true if any policy reads the labels of namespaces.
+    pub(crate) fn reads_namespaces(&self) -> bool {
+        self.policies
+            .values()
+            .any(|policy| policy.rules.reads_namespaces())
+    }
+
+    /// The policies that match `cluster`.
+    pub(crate) fn matching(&self, cluster: &ClusterName) -> impl Iterator<Item = &Arc<str>> {
+        let matching = self.policies.iter();
+        matching
+            .filter(|(_, policy)| policy.matched.clusters.contains(cluster))
+            .map(|(name, _)| name)
+    }
+
+    /// Updates policies. Each changed policy is compared with every cluster once.
+    pub(crate) fn set_policies(&mut self, changes: &PolicyChanges) {
+        let policies = Arc::make_mut(&mut self.policies);
+        for (name, rules) in changes {
+            let Some(rules) = rules else {
+                policies.remove(name);
+                continue;
+            };
+            let clusters = self.clusters.iter();
+            let matched = Matched {
+                name: Arc::clone(name),
+                clusters: clusters
+                    .filter(|(_, labels)| rules.selects_cluster(labels))
+                    .map(|(cluster, _)| cluster.clone())
+                    .collect(),
+                wants_logs: rules.wants_logs,
+                is_everywhere: rules.is_everywhere,
+                lost_after: rules.lost_after,
+            };
+            let known = policies.get(name).map(|known| Arc::clone(&known.matched));
+            let policy = Policy {
+                rules: Arc::clone(rules),
+                matched: known
+                    .filter(|known| **known == matched)
+                    .unwrap_or_else(|| Arc::new(matched)),
+            };
+            policies.insert(Arc::clone(name), policy);
+        }
+        self.index = Arc::default();
+        self.selection = Arc::default();
+    }
+
+    /// Returns true if any policy selects Workflows by this label.
+    pub(crate) fn selects_by(&self, key: &str) -> bool {
+        self.index().selects_by(key)
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(self.rules()))
+    }
+
+    fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
+        let policies = self.policies.iter();
+        policies.map(|(name, policy)| (name, policy.rules.as_ref()))
+    }
+
+    /// Updates the labels of clusters, compares them with each policy, and returns the policies
+    /// whose matched clusters have changed.
+    pub(crate) fn set_clusters(&mut self, mut changes: ClusterChanges) -> BTreeSet<Arc<str>> {
+        changes.retain(|name, labels| {
+            if name.as_str() == names::EVERY_CLUSTER {
+                *labels = None;
+            }
+            self.clusters.get(name) != labels.as_ref()
+        });
+        if changes.is_empty() {
+            return BTreeSet::new();
+        }
+        let clusters = Arc::make_mut(&mut self.clusters);
+        for (name, labels) in &changes {
+            match labels {
+                Some(labels) => clusters.insert(name.clone(), Arc::clone(labels)),
+                None => clusters.remove(name),
+            };
+        }
+        let renewed: Vec<Matched> = self
+            .policies
+            .values()
+            .filter_map(|policy| policy.renewed(&changes))
+            .collect();
+        let names = renewed.iter().map(|matched| Arc::clone(&matched.name)).collect();
+        if !renewed.is_empty() {
+            let policies = Arc::make_mut(&mut self.policies);
+            for matched in renewed {
+                if let Some(policy) = policies.get_mut(&matched.name) {
+                    policy.matched = Arc::new(matched);
+                }
+            }
+        }
+        names
+    }
+
+    /// Updates the reachability of a cluster and its cordon.
+    pub(crate) fn set_standing(&mut self, name: &ClusterName, is_unreachable: bool, is_cordoned: bool) {
+        let fleet = Arc::make_mut(&mut self.fleet);
+        put(&mut fleet.unreachable, name, is_unreachable);
+        put(&mut fleet.cordoned, name, is_cordoned);
+    }
+
+    /// The labels of a namespace, if it is known.
+    pub(crate) fn namespace(&self, name: &str) -> Option<&Arc<Labels>> {
+        self.namespaces.get(name)
+    }
+
+    /// Updates the labels of a namespace; `None` if it was deleted.
+    pub(crate) fn set_namespace(&mut self, name: &str, labels: Option<Arc<Labels>>) {
+        let namespaces = Arc::make_mut(&mut self.namespaces);
+        match labels {
+            Some(labels) => namespaces.insert(name.to_owned(), labels),
+            None => namespaces.remove(name),
+        };
+    }
+
+    /// The known namespaces.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &String> {
+        self.namespaces.keys()
+    }
+
+    /// The placement of a Workflow with these labels.
+    pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
+        let subject = ObjectAttributes {
+            group: workflow::GROUP,
+            resource: workflow::PLURAL,
+            namespace: &key.namespace,
+            name: &key.name,
+            labels,
+            namespace_labels: self.namespaces.get(&*key.namespace).map(Arc::as_ref),
+        };
+        let (mut by, mut wants_status) = (Vec::new(), false);
+        let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let candidates = self.index().candidates(pairs);
+        for policy in candidates.into_iter().filter_map(|name| self.policies.get(name)) {
+            if let Some(wanted) = policy.rules.select(&subject) {
+                by.push(Arc::clone(&policy.matched));
+                // Only one cluster runs the Workflow, so an aggregate of statuses is the status of
+                // that run.
+                wants_status |= wanted.singleton || wanted.multi;
+            }
+        }
+        let only = labels.get(names::RUN_ON_LABEL);
+        Placement::new(by, wants_status, only.map(|only| only.as_str().into()))
+    }
+
+    /// The placement with the clusters that its policies match now.
+    pub(crate) fn renewed(&self, placement: &Placement) -> Placement {
+        let by = placement.by.iter().filter_map(|known| {
+            let policy = self.policies.get(&known.name)?;
+            Some(Arc::clone(&policy.matched))
+        });
+        Placement::new(by.collect(), placement.wants_status, placement.only.clone())
+    }
+}
+
+impl Policy {
+    /// The clusters that the policy matches after `changes`, if they differ.
+    fn renewed(&self, changes: &ClusterChanges) -> Option<Matched> {
+        let is_matched = |labels: &Option<Arc<Labels>>| {
+            let labels = labels.as_ref();
+            labels.is_some_and(|labels| self.rules.selects_cluster(labels))
+        };
+        let known = &self.matched.clusters;
+        let changes = changes.iter().map(|(name, labels)| (name, is_matched(labels)));
+        let differing: Vec<_> = changes
+            .filter(|(name, is_matched)| known.contains(*name) != *is_matched)
+            .collect();
+        if differing.is_empty() {
+            return None;
+        }
+        let mut matched = Matched::clone(&self.matched);
+        for (name, is_matched) in differing {
+            put(&mut matched.clusters, name, is_matched);
+        }
+        Some(matched)
+    }
+}
+
+fn put(set: &mut BTreeSet<ClusterName>, name: &ClusterName, is_in: bool) {
+    if is_in {
+        set.insert(name.clone());
+    } else {
+        set.remove(name);
+    }
+}

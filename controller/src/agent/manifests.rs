@@ -1,0 +1,128 @@
+//! The agent's loop for objects of any kind, and the watches of its index.
+//!
+//! Not here: Workflows that run once; they have their own index.
+
+mod execute;
+mod kinds;
+mod review;
+
+use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
+use argosy_core::agent::manifests::{ApplierConfig, ApplyInput, ManifestIndex};
+use kube::{Api, core::PartialObjectMeta};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{Member, OBJECTS, QUEUE, with_metadata};
+use kinds::Wanted;
+
+use crate::runtime::{
+    admin::Readiness,
+    engine,
+    lenient::Lenient,
+    supervise::{OrphanLog, supervise},
+    watch::{follow, follow_seen, selecting, selecting_in_mailbox},
+    x509::hexadecimal,
+};
+
+/// Name of the loop.
+const ENGINE: &str = "agent_objects";
+
+/// Runs the loop until `stop`.
+pub(super) async fn run(member: &Member, readiness: Readiness, stop: CancellationToken) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    let hub_hash = hub_hash(&member.hub);
+    watch_mailbox(member, &sender, &mut tasks);
+    let (wanted, kinds) = watch::channel(Wanted::default());
+    tasks.spawn(kinds::follow(member.wec.clone(), member.cluster.clone(), kinds, sender).in_current_span());
+    let index = ManifestIndex::new(ApplierConfig {
+        cluster: member.cluster.clone(),
+        hub_hash: hub_hash.clone(),
+        argo_instance: member.argo_instance.clone(),
+    });
+    let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
+    readiness.tell(OBJECTS, index.unlisted());
+    let observe = move |index: &mut ManifestIndex| {
+        wanted.send_if_modified(|known| {
+            let is_same = known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.singles());
+            if !is_same {
+                known.kinds = index.kinds().cloned().collect();
+                known.objects = index.singles().cloned().collect();
+            }
+            !is_same
+        });
+        readiness.tell(OBJECTS, index.unlisted());
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "records without their ManifestWork",
+        );
+    };
+    let executor = execute::Executor::new(member, hub_hash);
+    let reactions = member.metrics.reactions(ENGINE);
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, tasks).await;
+}
+
+/// The hash by which OCM's agents identify a hub in their records.
+fn hub_hash(address: &str) -> String {
+    hexadecimal(address.as_bytes())
+}
+
+fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut JoinSet<()>) {
+    let mailbox = member.cluster.as_str();
+    // ManifestWorks of Workflows belong to the other index.
+    let not_of_runs = format!("!{}", names::ORIGIN_UID_LABEL);
+    let works: Api<Lenient<ManifestWork>> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(
+        follow(
+            works,
+            selecting_in_mailbox(&not_of_runs),
+            sender.clone(),
+            ApplyInput::Work,
+            |_| None,
+        )
+        .in_current_span(),
+    );
+    let told: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
+    tasks.spawn(
+        follow_seen(
+            told,
+            selecting_in_mailbox(names::OBJECT_UID_LABEL),
+            sender.clone(),
+            |told: Lenient<_>| with_metadata(told.into_object()),
+            ApplyInput::Told,
+        )
+        .in_current_span(),
+    );
+    let own = format!("{}={},{not_of_runs}", names::CLUSTER_LABEL, member.cluster);
+    let records: Api<Lenient<AppliedManifestWork>> = Api::all(member.wec.clone());
+    tasks.spawn(
+        follow(
+            records,
+            selecting(&own),
+            sender.clone(),
+            ApplyInput::Record,
+            |_| None,
+        )
+        .in_current_span(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_is_named_as_ocm_names_it() {
+        // printf %s https://127.0.0.1:6443 | sha256sum
+        assert_eq!(
+            hub_hash("https://127.0.0.1:6443"),
+            "6c5003f4dd1691967bd3047645092380ef15affc718a40bf6cc43496f96e552a"
+        );
+    }
+}

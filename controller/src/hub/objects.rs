@@ -1,0 +1,132 @@
+//! The controller's second engine: objects of every kind, which go to all clusters that their
+//! policies match.
+
+mod combined;
+mod execute;
+mod watched_kinds;
+
+use std::{fmt::Debug, sync::Arc};
+
+use argosy_api::{ManifestWork, WorkStatus, names};
+use argosy_core::{
+    Change, Intake,
+    hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, SeenReport, SeenWork},
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    hub::workflows::Spaces,
+    runtime::{
+        admin::Readiness,
+        engine,
+        lenient::{Lenient, Readable},
+        supervise::{OrphanLog, supervise},
+        watch::{Seen, follow, follow_seen, selecting},
+    },
+};
+
+/// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
+const QUEUE: usize = 1024;
+
+/// Name of this loop and readiness part.
+pub const PART: &str = "objects";
+
+/// Runs until `stop`. The other engine detects a restored API server and ends the process.
+pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    watch_wds(&spaces.wds, &sender, &mut tasks);
+    watch_its(&spaces, &sender, &mut tasks);
+    let (publisher, wanted) = watch::channel(Arc::default());
+    tasks.spawn(watched_kinds::run(
+        spaces.wds.clone(),
+        spaces.its.clone(),
+        sender.clone(),
+        wanted,
+    ));
+    drop(sender);
+    let index = ObjectIndex::new(DownsyncConfig {
+        wds_name: spaces.wds_name.clone(),
+        is_guarded: spaces.is_guarded,
+    });
+    let mut orphans = OrphanLog::new(spaces.metrics.orphans(PART));
+    readiness.tell(PART, index.unlisted());
+    let observe = |index: &mut ObjectIndex| {
+        readiness.tell(PART, index.unlisted());
+        orphans.look(
+            index.is_synced(),
+            || index.orphans().count(),
+            "ManifestWorks of another control cluster with the same name",
+        );
+        if index.is_synced() {
+            publisher.send_if_modified(|known| {
+                let newest = index.wanted_kinds();
+                let is_new = !Arc::ptr_eq(known, newest);
+                if is_new {
+                    *known = newest.clone();
+                }
+                is_new
+            });
+        }
+    };
+    let executor = execute::Executor::new(&spaces);
+    let reactions = spaces.metrics.reactions(PART);
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
+    supervise(driving, tasks).await;
+}
+
+fn watch_all<K>(
+    api: Api<Lenient<K>>,
+    selector: &str,
+    sender: &mpsc::Sender<DownsyncInput>,
+    tasks: &mut JoinSet<()>,
+    input: fn(Change<K>) -> DownsyncInput,
+) where
+    K: Readable + Clone + Debug + Send + Sync + 'static,
+    K::DynamicType: Default,
+{
+    tasks.spawn(follow(api, selecting(selector), sender.clone(), input, |_| None));
+}
+
+fn watch_wds(wds: &Client, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Policy);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Transform);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Namespace);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Binding);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Collector);
+    watch_all(Api::all(wds.clone()), "", sender, tasks, DownsyncInput::Combined);
+}
+
+fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut JoinSet<()>) {
+    let own = format!(
+        "{},{}={}",
+        names::OBJECT_UID_LABEL,
+        names::ORIGIN_WDS_LABEL,
+        spaces.wds_name
+    );
+    let its = &spaces.its;
+    let properties: Api<Lenient<ConfigMap>> = Api::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
+    watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
+    watch_all(Api::all(its.clone()), "", sender, tasks, DownsyncInput::Cluster);
+    tasks.spawn(follow_seen(
+        Api::<Seen<ManifestWork, SeenWork>>::all(its.clone()),
+        selecting(&own),
+        sender.clone(),
+        Seen::into_view,
+        DownsyncInput::Work,
+    ));
+    let intake = Intake::default();
+    tasks.spawn(follow_seen(
+        Api::<Seen<WorkStatus, SeenReport>>::all(its.clone()),
+        selecting(&own),
+        sender.clone(),
+        move |seen| Seen::into_view(seen).by(&intake),
+        DownsyncInput::Report,
+    ));
+}

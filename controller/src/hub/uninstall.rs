@@ -1,0 +1,32 @@
+//! Uninstalls the controller: afterwards nothing on the control cluster waits for it. ManifestWorks
+//! are left to their agents.
+
+use argosy_api::{Workflow, names};
+use argosy_core::Failure;
+use kube::{Client, Resource as _};
+
+use super::webhook::{is_refusal_of_guard, unregister};
+use crate::runtime::release::Release;
+
+/// Deletes the webhook and the admission policies, which would protect the finalizers, and the
+/// webhook's Secret in `namespace`. Then releases every Workflow of the WDS that the controller
+/// holds, and returns their number.
+pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure> {
+    unregister(wds, namespace).await?;
+    let workflows = Release {
+        client: wds,
+        path: |namespace| Workflow::url_path(&(), namespace),
+        // A Workflow that is held but not claimed has no label of Argosy.
+        labels: String::new(),
+        finalizer: names::CONTROLLER_FINALIZER,
+        manager: names::CONTROLLER,
+        is_passing: is_refusal_of_guard,
+    };
+    let released = workflows.all().await?;
+    if unregister(wds, namespace).await? > 0 {
+        let message = "argosy-controller is running and has registered its webhook again; stop it, and run \
+            the command again";
+        return Err(Failure::Refused(message.to_owned()));
+    }
+    Ok(released)
+}

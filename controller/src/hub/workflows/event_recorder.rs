@@ -1,0 +1,147 @@
+//! Writes Events about Workflows of the WDS, one request after the other, apart from the
+//! controller's work.
+//!
+//! Events delay nothing: they are written a moment after their cause, and if the API server is too
+//! slow or unreachable, Events are dropped. The state of a Workflow is in its status and
+//! conditions.
+
+use std::time::Duration;
+
+use argosy_api::{Workflow, names, workflow};
+use argosy_core::hub::workflows::EventRecord;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client, Resource,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+
+/// Capacity of the queue; further Events are dropped.
+const QUEUE: usize = 256;
+
+/// Delay of an Event. Its cause is followed by requests that the Workflow waits for: an Event that
+/// is written beside them delays ManifestWorks, because etcd syncs one write after the other.
+const REST: Duration = Duration::from_millis(500);
+
+/// Timeout of one Event.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Queue of notices.
+pub(super) struct Events(mpsc::Sender<Rested>);
+
+/// A notice, with the earliest time of its write.
+type Rested = (Instant, EventRecord);
+
+impl Events {
+    /// Creates the queue, and the task that writes its notices.
+    pub(super) fn new(wds: &Client) -> (Self, impl Future<Output = ()> + use<>) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let reporter = Reporter {
+            controller: names::CONTROLLER.to_owned(),
+            instance: None,
+        };
+        (
+            Self(sender),
+            write(Recorder::new(wds.clone(), reporter), receiver),
+        )
+    }
+
+    /// Queues notices, and drops those that do not fit.
+    pub(super) fn record(&self, records: Vec<EventRecord>) {
+        let due = Instant::now() + REST;
+        for record in records {
+            if let Err(full) = self.0.try_send((due, record)) {
+                let (_, record) = full.into_inner();
+                tracing::debug!(
+                    kind = workflow::KIND,
+                    namespace = %record.key.namespace,
+                    name = %record.key.name,
+                    uid = %record.uid,
+                    reason = record.reason,
+                    "dropped an Event"
+                );
+            }
+        }
+    }
+}
+
+/// Waits for the next notice and for its time.
+async fn rested(records: &mut mpsc::Receiver<Rested>) -> Option<EventRecord> {
+    let (due, record) = records.recv().await?;
+    sleep_until(due).await;
+    Some(record)
+}
+
+async fn write(recorder: Recorder, mut records: mpsc::Receiver<Rested>) {
+    while let Some(record) = rested(&mut records).await {
+        let event = Event {
+            type_: if record.is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: record.reason,
+            note: Some(record.message),
+            action: "Dispatch".to_owned(),
+            secondary: None,
+        };
+        let regarding = ObjectReference {
+            api_version: Some(Workflow::api_version(&()).into_owned()),
+            kind: Some(Workflow::kind(&()).into_owned()),
+            namespace: Some(record.key.namespace.to_string()),
+            name: Some(record.key.name.to_string()),
+            uid: Some(record.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        let error = match timeout(LIMIT, recorder.publish(&event, &regarding)).await {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the API server did not answer".to_owned(),
+        };
+        tracing::debug!(
+            kind = workflow::KIND,
+            namespace = %record.key.namespace,
+            name = %record.key.name,
+            uid = %record.uid,
+            error,
+            "cannot write an Event"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argosy_core::{OriginUid, WorkflowKey};
+
+    use super::*;
+
+    fn record(reason: &str) -> EventRecord {
+        EventRecord {
+            key: WorkflowKey::new("argo", "a"),
+            uid: OriginUid::from("u"),
+            is_warning: false,
+            reason: reason.to_owned(),
+            message: String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn events_come_in_their_order_after_a_rest() {
+        let (sender, mut records) = mpsc::channel(QUEUE);
+        let events = Events(sender);
+        let begin = Instant::now();
+        events.record(vec![record("Dispatched"), record("Started")]);
+        for reason in ["Dispatched", "Started"] {
+            assert_eq!(
+                rested(&mut records).await.map(|record| record.reason).as_deref(),
+                Some(reason)
+            );
+            assert!(begin.elapsed() >= REST);
+        }
+        drop(events);
+        assert_eq!(rested(&mut records).await, None);
+    }
+}

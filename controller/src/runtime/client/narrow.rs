@@ -1,0 +1,171 @@
+//! Limits the memory that long responses take: a layer around a client that lets the beginning of
+//! every body through, and the rest of only one body at a time.
+//!
+//! A page of a list may have 24 MiB, as may many pages that are requested at once, and kube holds a
+//! body twice before it parses it. Each client has its own layer, so one API server does not delay
+//! the responses of another. Not here: watches, which never end and are read line by line.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body as Narrowed, BodyDataStream, Bytes, HttpBody},
+    http::{Request, Response, Uri},
+};
+use futures::{Stream, TryStreamExt, stream};
+use kube::client::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::{BoxError, Layer, Service};
+
+/// Number of bytes of a body that are read without waiting. Ordinary responses have fewer.
+const SHORT: usize = 1 << 20;
+
+/// Maximum number of bytes of a body.
+const LONGEST: usize = 128 << 20;
+
+/// The body was longer than [`LONGEST`].
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the API server's answer is longer than {LONGEST} bytes")]
+struct TooLong;
+
+/// Layer that makes long responses wait for each other. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Narrow<S = ()> {
+    busy: Arc<Semaphore>,
+    inner: S,
+}
+
+impl Default for Narrow {
+    fn default() -> Self {
+        Self {
+            busy: Arc::new(Semaphore::new(1)),
+            inner: (),
+        }
+    }
+}
+
+impl<S> Layer<S> for Narrow {
+    type Service = Narrow<S>;
+
+    fn layer(&self, inner: S) -> Narrow<S> {
+        Narrow {
+            busy: self.busy.clone(),
+            inner,
+        }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Narrow<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Narrowed>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Narrowed>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (is_watch, busy) = (is_watch(request.uri()), self.busy.clone());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            Ok(answer.await?.map(|body| {
+                let body = Narrowed::new(body);
+                if is_watch {
+                    body
+                } else {
+                    Narrowed::from_stream(narrowed(body.into_data_stream(), busy))
+                }
+            }))
+        })
+    }
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    let mut pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
+    pairs.any(|pair| pair == "watch=true" || pair == "watch=1")
+}
+
+struct Reading {
+    body: BodyDataStream,
+    read: usize,
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+/// Streams a body. A long one waits for its turn and keeps it until it is dropped.
+fn narrowed(body: BodyDataStream, busy: Arc<Semaphore>) -> impl Stream<Item = Result<Bytes, BoxError>> {
+    let reading = Reading {
+        body,
+        read: 0,
+        turn: None,
+    };
+    stream::try_unfold(reading, move |mut reading| {
+        let busy = busy.clone();
+        async move {
+            if reading.read > LONGEST {
+                return Err(TooLong.into());
+            }
+            if reading.read > SHORT && reading.turn.is_none() {
+                reading.turn = Some(busy.acquire_owned().await?);
+            }
+            let part = reading.body.try_next().await?;
+            Ok::<_, BoxError>(part.map(|part| {
+                reading.read = reading.read.saturating_add(part.len());
+                (part, reading)
+            }))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+
+    const PART: usize = 64 << 10;
+
+    fn body(parts: usize, busy: &Arc<Semaphore>) -> impl Stream<Item = Result<Bytes, BoxError>> + use<> {
+        let part = Bytes::from(vec![b' '; PART]);
+        let parts = stream::iter(vec![Ok::<_, Infallible>(part); parts]);
+        narrowed(Narrowed::from_stream(parts).into_data_stream(), busy.clone())
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_long_answer_waits_until_another_is_read() {
+        let busy = Arc::new(Semaphore::new(1));
+        let (mut first, mut second) = (Box::pin(body(100, &busy)), Box::pin(body(100, &busy)));
+        for _ in 0..50 {
+            assert!(first.next().await.is_some());
+        }
+        let mut read = 0;
+        while let Some(part) = second.next().now_or_never() {
+            read += part.unwrap().unwrap().len();
+        }
+        assert!(read > SHORT && read <= SHORT + PART, "{read}");
+        let short: Vec<_> = body(SHORT / PART, &busy).collect().await;
+        assert_eq!(short.len(), SHORT / PART);
+        drop(first);
+        assert!(second.next().await.is_some());
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_not_read_to_the_end() {
+        let busy = Arc::new(Semaphore::new(1));
+        let parts: Vec<_> = body(2 * LONGEST / PART, &busy).collect().await;
+        assert!(parts.len() <= LONGEST / PART + 2);
+        let last = parts.last().unwrap().as_ref().map_err(ToString::to_string);
+        assert!(last.unwrap_err().contains("longer than"));
+    }
+}

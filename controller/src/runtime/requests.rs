@@ -1,0 +1,317 @@
+//! Converts the responses of API servers to outcomes, in one place for all requests.
+
+use std::{fmt::Debug, time::Duration};
+
+use argosy_core::{Failure, model::json_patch::JsonPatch};
+use either::Either;
+use jiff::SignedDuration;
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    core::{ObjectList, Request, Status},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::runtime::lenient::{Lenient, Readable};
+
+/// Timeout of one request. A link that drops packets must not block a key for longer.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Converts the duration of a flag to the type that the indexes use.
+pub fn lifetime(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// Waits for one request, at most [`REQUEST_TIMEOUT`].
+pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(error)),
+        Err(_) => Err(Failure::Unreachable(format!(
+            "no answer within {} s",
+            REQUEST_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+/// Returns the object of the response, as far as it can be parsed.
+pub async fn read<K: Readable>(
+    request: impl Future<Output = kube::Result<Lenient<K>>>,
+) -> Result<K, Failure> {
+    call(request).await.map(Lenient::into_object)
+}
+
+/// Returns the objects of a list, each as far as it can be parsed.
+pub async fn list<K: Readable + Clone>(
+    request: impl Future<Output = kube::Result<ObjectList<Lenient<K>>>>,
+) -> Result<Vec<K>, Failure> {
+    let list = call(request).await?;
+    Ok(list.items.into_iter().map(Lenient::into_object).collect())
+}
+
+/// Lists page by page and calls `each` with every object, as far as it can be parsed. One page is
+/// in memory at a time.
+///
+/// # Errors
+///
+/// A page could not be read; `each` has received the objects of earlier pages.
+pub async fn each<K>(
+    api: &Api<Lenient<K>>,
+    mut params: ListParams,
+    mut each: impl FnMut(K),
+) -> Result<(), Failure>
+where
+    K: Readable + Clone + Debug,
+{
+    loop {
+        let page = call(api.list(&params)).await?;
+        page.items
+            .into_iter()
+            .map(Lenient::into_object)
+            .for_each(&mut each);
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(());
+        }
+        // The token contains the version of the list.
+        (params.version_match, params.resource_version) = (None, None);
+    }
+}
+
+/// Returns the object after the request to delete it; `None` if it is gone.
+pub async fn left<K: Readable>(
+    request: impl Future<Output = kube::Result<Either<Lenient<K>, Status>>>,
+) -> Result<Option<K>, Failure> {
+    let deleted = found(call(request).await)?;
+    Ok(deleted.and_then(Either::left).map(Lenient::into_object))
+}
+
+/// Returns `None` if the object does not exist, although its kind is served.
+pub fn found<T>(result: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::NotFound { .. }) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Returns true if the error means that the object exists already.
+pub fn is_already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
+fn classify(error: kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) => classify_status(*status),
+        other => Failure::Unreachable(with_sources(&other)),
+    }
+}
+
+fn classify_status(status: Status) -> Failure {
+    match status.code {
+        404 => match status.details.filter(|details| !details.name.is_empty()) {
+            Some(details) => Failure::NotFound {
+                namespace: details.kind == "namespaces",
+                message: status.message,
+            },
+            // The response about a kind that is not served names no object.
+            None => Failure::Unserved(status.message),
+        },
+        409 if status.reason == "AlreadyExists" => Failure::Foreign(status.message),
+        // The field belongs to another manager: a newer version of the object would not change
+        // that.
+        409 if is_about_managers(&status) => Failure::Refused(status.message),
+        409 => Failure::Conflict,
+        429 | 500.. => Failure::Unreachable(status.message),
+        _ => Failure::Refused(status.message),
+    }
+}
+
+fn is_about_managers(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "FieldManagerConflict")
+}
+
+/// Joins an error and its causes into one line.
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Converts a decision's patch for kube. It contains only operations of the crate `json_patch`, so
+/// this always succeeds.
+pub fn json_patch(patch: &JsonPatch) -> Result<Patch<()>, Failure> {
+    serde_json::from_value(patch.to_value())
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("the patch is malformed: {error}")))
+}
+
+/// Creates an object. Serializes it directly, without copying the parts that are not sent: these
+/// may be fifty times as large.
+pub fn create<K, V>(
+    api: &Api<V>,
+    manager: &str,
+    object: &K,
+) -> impl Future<Output = kube::Result<V>> + Send + use<K, V>
+where
+    K: Serialize,
+    V: Resource + Clone + DeserializeOwned + Send,
+{
+    let request = serde_json::to_vec(object)
+        .map_err(kube::Error::SerdeError)
+        .and_then(|body| {
+            let request = Request::new(api.resource_url());
+            request
+                .create(&creating(manager), body)
+                .map_err(kube::Error::BuildRequest)
+        });
+    let client = api.clone().into_client();
+    async move { client.request(request?).await }
+}
+
+/// Patches an object; see [`create`].
+pub fn patch<V>(
+    api: &Api<V>,
+    manager: &str,
+    name: &str,
+    patch: &JsonPatch,
+) -> Result<impl Future<Output = kube::Result<V>> + Send + use<V>, Failure>
+where
+    V: Resource + Clone + DeserializeOwned + Send,
+{
+    let request = Request::new(api.resource_url())
+        .patch(name, &patching(manager), &json_patch(patch)?)
+        .map_err(kube::Error::BuildRequest);
+    let client = api.clone().into_client();
+    Ok(async move { client.request(request?).await })
+}
+
+/// Replaces the status; a merge would keep errors that are fixed by now.
+pub fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
+    serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]))
+        .map(Patch::Json)
+        .map_err(|error| Failure::Refused(format!("cannot encode the status: {error}")))
+}
+
+/// Parameters of a patch by `manager`.
+pub fn patching(manager: &str) -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// Parameters of a creation by `manager`.
+pub fn creating(manager: &str) -> PostParams {
+    PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// Parameters that delete exactly the object with `uid`, in the background.
+pub fn deleting(uid: &str) -> DeleteParams {
+    DeleteParams::background().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    })
+}
+
+/// Like [`deleting`], but the dependents of the object stay.
+pub fn orphaning(uid: &str) -> DeleteParams {
+    DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..deleting(uid)
+    }
+}
+
+/// Like [`deleting`], for exactly the version that the decision was about.
+pub fn deleting_version(uid: &str, resource_version: &str) -> DeleteParams {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
+    };
+    DeleteParams::background().preconditions(preconditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, reason: &str, kind: &str) -> Status {
+        serde_json::from_value(serde_json::json!({
+            "code": code, "reason": reason, "message": "said", "details": { "name": "n", "kind": kind }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_missing_namespace_is_told_from_a_missing_object() {
+        let missing = |namespace| Failure::NotFound {
+            namespace,
+            message: "said".to_owned(),
+        };
+        assert_eq!(
+            classify_status(status(404, "NotFound", "namespaces")),
+            missing(true)
+        );
+        assert_eq!(
+            classify_status(status(404, "NotFound", "workflows")),
+            missing(false)
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_says_nothing_about_its_objects() {
+        let page =
+            serde_json::from_value(serde_json::json!({ "code": 404, "message": "404 page not found" }));
+        assert_eq!(
+            classify_status(page.unwrap()),
+            Failure::Unserved("404 page not found".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_stale_write_is_a_conflict_and_a_taken_name_is_not() {
+        assert_eq!(classify_status(status(409, "Conflict", "")), Failure::Conflict);
+        assert_eq!(
+            classify_status(status(409, "AlreadyExists", "")),
+            Failure::Foreign("said".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_field_of_another_manager_is_told_and_not_taken_for_a_stale_write() {
+        let conflict = serde_json::json!({
+            "code": 409, "reason": "Conflict", "message": "Apply failed with 1 conflict",
+            "details": { "causes": [{ "reason": "FieldManagerConflict", "field": ".data.a" }] },
+        });
+        assert_eq!(
+            classify_status(serde_json::from_value(conflict).unwrap()),
+            Failure::Refused("Apply failed with 1 conflict".to_owned())
+        );
+    }
+
+    #[test]
+    fn overload_is_tried_again_and_a_refusal_is_told() {
+        assert_eq!(
+            classify_status(status(429, "TooManyRequests", "")),
+            Failure::Unreachable("said".to_owned())
+        );
+        assert_eq!(
+            classify_status(status(422, "Invalid", "")),
+            Failure::Refused("said".to_owned())
+        );
+    }
+}

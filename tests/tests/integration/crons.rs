@@ -1,0 +1,167 @@
+//! A CronWorkflow is fired by only one Argo: the control cluster's. If a policy asks for copies,
+//! the Argos of its clusters fire it.
+
+use anyhow::{Context, Result};
+use argosy_api::{BindingPolicy, Workflow, names};
+use argosy_tests::testenv::{
+    Fixture, definitions,
+    objects::{self, create},
+    waiting::{PATIENCE, until, until_gone},
+};
+use futures::{TryStreamExt as _, pin_mut};
+use k8s_openapi::api::{core::v1::ConfigMap, events::v1::Event};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, watcher},
+    },
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+const CRON: &str = "nightly";
+
+fn crons(client: &Client, fixture: &Fixture) -> Api<DynamicObject> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("argoproj.io", "v1alpha1", "CronWorkflow"));
+    Api::namespaced_with(client.clone(), &fixture.namespace, &kind)
+}
+
+fn nightly() -> Result<DynamicObject> {
+    let labels = json!({ "app": CRON });
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": { "name": CRON, "labels": labels },
+        "spec": { "schedules": ["0 0 * * *"], "workflowSpec": { "entrypoint": "main" } },
+    }))?)
+}
+
+/// A policy that names no kind, like KubeStellar's samples.
+fn policy(fixture: &Fixture, cluster: &str) -> Result<BindingPolicy> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": { "name": fixture.namespace },
+        "spec": {
+            "clusterSelectors": [{ "matchLabels": { "name": cluster } }],
+            "downsync": [{ "namespaces": [fixture.namespace], "objectSelectors": [{ "matchLabels": { "app": CRON } }] }],
+        },
+    }))?)
+}
+
+async fn merge<K>(api: &Api<K>, name: &str, patch: &Value) -> Result<K>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    Ok(api
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?)
+}
+
+/// Sends a ConfigMap through the policy. After this, all earlier decisions about the CronWorkflow
+/// have been carried out.
+async fn sentinel(fixture: &Fixture, wec: &Client, name: &str) -> Result<()> {
+    let maps = |client: &Client| -> Api<ConfigMap> { Api::namespaced(client.clone(), &fixture.namespace) };
+    let map = serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "app": CRON } } }))?;
+    create(&maps(&fixture.control), &map).await?;
+    until(&maps(wec), name, "the policy has sent it", |_| true).await?;
+    Ok(())
+}
+
+/// The message of the Event about the withdrawal of the object.
+async fn told(client: &Client, fixture: &Fixture, uid: &str) -> Result<String> {
+    let api: Api<Event> = Api::namespaced(client.clone(), &fixture.namespace);
+    let is_it = |event: &Event| {
+        let regarding = event.regarding.as_ref();
+        regarding.is_some_and(|regarding| regarding.uid.as_deref() == Some(uid))
+            && event.reason.as_deref() == Some("TakenBack")
+    };
+    let events = watcher(api, watcher::Config::default()).applied_objects();
+    let events = events.try_filter(|event| std::future::ready(is_it(event)));
+    pin_mut!(events);
+    let event = timeout(PATIENCE, events.try_next())
+        .await
+        .context("waited for the Event")??;
+    Ok(event.and_then(|event| event.note).unwrap_or_default())
+}
+
+/// A Workflow that a CronWorkflow has created on a cluster, as Argo does.
+fn child(parent: &DynamicObject) -> Result<Workflow> {
+    let mut child = objects::workflow("nightly-1700000000", "nowhere");
+    child.metadata.owner_references = Some(vec![serde_json::from_value(json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "name": CRON, "uid": parent.uid(),
+        "controller": true, "blockOwnerDeletion": true,
+    }))?]);
+    Ok(child)
+}
+
+#[tokio::test]
+async fn one_that_a_policy_selects_fires_here_alone_unless_the_policy_asks_for_copies() -> Result<()> {
+    let fixture = Fixture::new("crons").await?;
+    let member = fixture.pull().await?;
+    for client in [&fixture.control, &member.wec] {
+        definitions::install_argo_cron(client).await?;
+    }
+    let (here, there) = (crons(&fixture.control, &fixture), crons(&member.wec, &fixture));
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    create(&policies, &policy(&fixture, &member.cluster)?).await?;
+    let cron = create(&here, &nightly()?).await?;
+    let uid = cron.uid().context("it has a UID")?;
+    let work = names::work_name(&uid);
+    sentinel(&fixture, &member.wec, "stays").await?;
+    assert!(member.works().get_opt(&work).await?.is_none(), "it was sent");
+
+    let asking = json!({ "metadata": { "annotations": { names::CRON_ANNOTATION: names::EACH_CLUSTER } } });
+    merge(&policies, &fixture.namespace, &asking).await?;
+    let says_why = |policy: &BindingPolicy| {
+        let errors = policy.status.iter().flat_map(|status| &status.errors);
+        errors
+            .into_iter()
+            .any(|error| error.contains("once its spec.suspend is true on the control cluster"))
+    };
+    until(&policies, &fixture.namespace, "it says what is missing", says_why).await?;
+    assert!(
+        member.works().get_opt(&work).await?.is_none(),
+        "it would fire twice"
+    );
+
+    merge(&here, CRON, &json!({ "spec": { "suspend": true } })).await?;
+    let copy = until(&there, CRON, "it is on the cluster", |_| true).await?;
+    assert_eq!(copy.data["spec"]["suspend"], Value::Null);
+    assert_eq!(copy.data["spec"]["schedules"], json!(["0 0 * * *"]));
+    create(&member.workflows(), &child(&copy)?).await?;
+
+    merge(
+        &policies,
+        &fixture.namespace,
+        &json!({ "metadata": { "annotations": { names::CRON_ANNOTATION: null } } }),
+    )
+    .await?;
+    let is_orphaning = |copy: &DynamicObject| {
+        copy.metadata.deletion_timestamp.is_some() && copy.finalizers() == [names::ORPHAN_FINALIZER]
+    };
+    until(&there, CRON, "its Workflows are to stay", is_orphaning).await?;
+    // Plays the garbage collector, which does not run here: it first removes the owner references
+    // of the Workflows.
+    let child = "nightly-1700000000";
+    merge(
+        &member.workflows(),
+        child,
+        &json!({ "metadata": { "ownerReferences": null } }),
+    )
+    .await?;
+    merge(&there, CRON, &json!({ "metadata": { "finalizers": null } })).await?;
+    until_gone(&there, CRON, "it is taken back").await?;
+    until_gone(&member.works(), &work, "its ManifestWork is let go").await?;
+    assert!(member.workflows().get_opt(child).await?.is_some());
+    let sentence = told(&fixture.control, &fixture, &uid).await?;
+    assert!(
+        sentence.starts_with(&format!("removed from {}, ", member.cluster)),
+        "{sentence}"
+    );
+    let sentence = told(&member.wec, &fixture, &copy.uid().unwrap_or_default()).await?;
+    assert!(
+        sentence.ends_with("the Workflows that it has created stay"),
+        "{sentence}"
+    );
+    Ok(())
+}
