@@ -148,9 +148,11 @@ part_dependencies() {
   fi
 }
 
+# With --all, the model runs beside the fleet.
 part_unit() {
-  [[ $ALL == no ]] || export ARGOSY_MODEL_SCRIPTS=$MODEL_SCRIPTS
-  mapfile -t tests < <(test_names controller controller/* transforms | grep -v '^charts$')
+  local others='^charts$'
+  [[ $ALL == no ]] || others='^charts$|^model$'
+  mapfile -t tests < <(test_names controller controller/* transforms | grep -vE "$others")
   local code=0
   cargo_test --lib --bins "${tests[@]/#/--test=}" || code=1
   cargo test "${WORKSPACE[@]}" --doc || code=1
@@ -188,14 +190,28 @@ test_names() {
 }
 
 part_fleet() {
-  local code=0 selection=(--skip 'long::')
-  [[ $ALL == no ]] || selection=()
+  local code=0 selection=(--skip 'long::') model=
   fleet_up "$FLEET"
+  if [[ $ALL == yes ]]; then
+    selection=()
+    full_model >"$LOG_DIR/model" 2>&1 &
+    model=$!
+  fi
   fleet_test --skip 'rights::' "${selection[@]}" || code=1
+  if [[ -n $model ]]; then
+    wait "$model" || code=1
+    cat "$LOG_DIR/model"
+  fi
   # Last, as they look at what was asked meanwhile.
   fleet_test 'rights::' || code=1
   [[ $ALL == yes ]] || results_skip "tests of the fleet that need minutes of waiting: --all runs them" "$(fleet_tests long:: | wc -l)"
   return "$code"
+}
+
+# The model with its full draw, on the processors that the long tests of the fleet leave idle.
+full_model() {
+  renice -n 19 -p "$BASHPID" >/dev/null
+  ARGOSY_MODEL_SCRIPTS=$MODEL_SCRIPTS cargo_test --test model
 }
 
 # Verbs and samples: what of Argo's behavior they rest on is what could differ between its versions.
