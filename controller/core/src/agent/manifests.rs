@@ -42,7 +42,11 @@ use kube::core::DynamicObject;
 
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, Reconcile, WorkName,
-    index::{fingerprint::Fingerprint, reconciler::InFlight},
+    index::{
+        fingerprint::Fingerprint,
+        reconciler::InFlight,
+        synced::{Synced, kinds},
+    },
 };
 
 pub use action::{Application, ApplyAction};
@@ -151,11 +155,13 @@ struct Applied {
     at: Timestamp,
 }
 
-#[derive(Debug, Default)]
-struct Synced {
-    works: bool,
-    told: bool,
-    records: bool,
+kinds! {
+    /// The kinds that are always watched.
+    enum Awaited {
+        Works = "manifestworks",
+        Told = "workstatuses",
+        Records = "appliedmanifestworks",
+    }
 }
 
 type Dirty = BTreeSet<WorkName>;
@@ -164,7 +170,7 @@ type Dirty = BTreeSet<WorkName>;
 #[derive(Debug)]
 pub struct ManifestIndex {
     config: ApplierConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     works: HashMap<WorkName, ManifestWorkView>,
     told: HashMap<WorkName, ReportedStatus>,
     records: HashMap<WorkName, AppliedRecord>,
@@ -197,7 +203,7 @@ impl ManifestIndex {
     pub fn new(config: ApplierConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             works: HashMap::new(),
             told: HashMap::new(),
             records: HashMap::new(),
@@ -223,7 +229,13 @@ impl ManifestIndex {
     /// manifests are not part of this: each is listed before anything about its objects is decided,
     /// and a kind that cannot be listed does not block the others.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds of the permanent watches that have not been listed yet. Nothing is decided before
+    /// all are listed.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// The kinds to watch, restricted to objects with the cluster's label.

@@ -27,7 +27,11 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, index::reconciler::InFlight,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
+    index::{
+        reconciler::InFlight,
+        synced::{Kinds, Synced, kinds},
+    },
 };
 
 pub use action::AgentAction;
@@ -110,13 +114,14 @@ pub struct AgentConfig {
     pub argo_instance: Option<String>,
 }
 
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    works: bool,
-    told: bool,
-    objects: bool,
-    records: bool,
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Works = "manifestworks",
+        Told = "workstatuses",
+        Objects = "workflows",
+        Records = "appliedmanifestworks",
+    }
 }
 
 /// The objects of one kind. They are boxed because up to half of the slots of a hash table are
@@ -127,7 +132,7 @@ type Table<V> = HashMap<OriginUid, Box<V>>;
 #[derive(Debug)]
 pub struct RunIndex {
     config: AgentConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     argo: Option<ArgoApi>,
     works: Table<ManifestWorkView>,
     told: Table<ReportedStatus>,
@@ -160,7 +165,7 @@ impl RunIndex {
     pub fn new(config: AgentConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             argo: None,
             works: HashMap::new(),
             told: HashMap::new(),
@@ -180,7 +185,19 @@ impl RunIndex {
 
     /// True if everything has been listed once. Workflows need no list if the WEC has no Argo.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.awaited().next().is_none()
+    }
+
+    /// The kinds that have not been listed yet. Nothing is decided before all are listed. Workflows
+    /// need no list if the WEC has no Argo.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.awaited().map(Kinds::plural).collect()
+    }
+
+    fn awaited(&self) -> impl Iterator<Item = Awaited> {
+        let has_no_argo = self.argo == Some(ArgoApi::Missing);
+        let missing = self.synced.missing();
+        missing.filter(move |kind| *kind != Awaited::Objects || !has_no_argo)
     }
 
     /// Availability of Argo's Workflow API in the WEC, if it is known.

@@ -25,6 +25,7 @@ use crate::{
     index::{
         reconciler::{InFlight, is_newer},
         store::{Delta, versioned},
+        synced::{Synced, kinds},
     },
     model::json_patch::JsonPatch,
 };
@@ -124,6 +125,14 @@ impl Member {
     }
 }
 
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Clusters = "managedclusters",
+        Requests = "certificatesigningrequests",
+    }
+}
+
 /// The index. A key is a cluster, whose requests are decided on one after the other.
 #[derive(Debug)]
 pub struct Approvals {
@@ -131,8 +140,7 @@ pub struct Approvals {
     clusters: HashMap<ClusterName, Member>,
     /// Requests by the cluster of the agent, which may not exist, and by the name of the request.
     requests: BTreeMap<ClusterName, BTreeMap<String, SigningRequest>>,
-    clusters_listed: bool,
-    requests_listed: bool,
+    synced: Synced<Awaited>,
     in_flight: InFlight<ClusterName>,
 }
 
@@ -143,15 +151,14 @@ impl Approvals {
             longest,
             clusters: HashMap::new(),
             requests: BTreeMap::new(),
-            clusters_listed: false,
-            requests_listed: false,
+            synced: Synced::new(),
             in_flight: InFlight::new(),
         }
     }
 
     /// True if clusters and requests have been listed once.
     pub fn is_synced(&self) -> bool {
-        self.clusters_listed && self.requests_listed
+        self.synced.is_complete()
     }
 
     fn learn(&mut self, input: ApprovalInput) -> BTreeSet<ClusterName> {
@@ -177,7 +184,7 @@ impl Approvals {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.clusters_listed |= delta.is_list;
+        self.synced.mark(Awaited::Clusters, delta.is_list);
         let mut changed = delta.gone;
         for name in &changed {
             self.clusters.remove(name);
@@ -244,7 +251,7 @@ impl Approvals {
     }
 
     fn reset_requests(&mut self, live: Vec<SigningRequest>) -> BTreeSet<ClusterName> {
-        self.requests_listed = true;
+        self.synced.mark(Awaited::Requests, true);
         let uids: BTreeSet<&str> = live.iter().map(|request| request.uid.as_str()).collect();
         let known = self.requests.values().flat_map(BTreeMap::values);
         let gone: Vec<SigningRequest> = known

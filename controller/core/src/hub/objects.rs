@@ -43,7 +43,13 @@ use kube::core::DynamicObject;
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
     hub::{properties::Properties, transforms::Transforms},
-    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
+    index::{
+        budget::Kept,
+        fingerprint::Fingerprint,
+        interner::Interner,
+        reconciler::InFlight,
+        synced::{Synced, kinds},
+    },
     policy::Labels,
 };
 
@@ -192,20 +198,20 @@ pub struct DownsyncConfig {
     pub is_guarded: bool,
 }
 
-/// True for each of the kinds that are always watched, once it has been listed.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    policies: bool,
-    transforms: bool,
-    namespaces: bool,
-    bindings: bool,
-    clusters: bool,
-    properties: bool,
-    works: bool,
-    reports: bool,
-    collectors: bool,
-    combined: bool,
+kinds! {
+    /// The kinds that are always watched.
+    enum Awaited {
+        Policies = "bindingpolicies",
+        Transforms = "customtransforms",
+        Namespaces = "namespaces",
+        Bindings = "bindings",
+        Clusters = "managedclusters",
+        Properties = "configmaps",
+        Works = "manifestworks",
+        Reports = "workstatuses",
+        Collectors = "statuscollectors",
+        Combined = "combinedstatuses",
+    }
 }
 
 /// The fields of a ManagedCluster that matter for objects.
@@ -223,7 +229,7 @@ struct Cluster {
 #[derive(Debug)]
 pub struct ObjectIndex {
     config: DownsyncConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     /// `None` until discovery has answered.
     catalog: Option<Catalog>,
     /// Kinds whose objects have been listed since their watch began.
@@ -267,7 +273,7 @@ impl ObjectIndex {
     pub fn new(config: DownsyncConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             catalog: None,
             listed: BTreeSet::new(),
             unreadable: BTreeMap::new(),
@@ -300,7 +306,13 @@ impl ObjectIndex {
     /// True if all kinds that are always watched have been listed once. The lists of other kinds
     /// are tracked one by one (`listed`).
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds that are always watched and have not been listed yet. Until all of them have been
+    /// listed, nothing is decided.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// The objects of ManifestWorks of another WDS of this name, or of a former one that was

@@ -65,7 +65,13 @@ use serde_json::Value;
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, WorkflowKey,
     hub::{admission::Admission, properties::Properties, transforms::Transforms},
-    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
+    index::{
+        budget::Kept,
+        fingerprint::Fingerprint,
+        interner::Interner,
+        reconciler::InFlight,
+        synced::{Synced, kinds},
+    },
     model::{json_patch::JsonPatch, template_refs::TemplateKey},
     policy::Placement,
 };
@@ -214,19 +220,18 @@ pub struct HubConfig {
     pub workflow_budget: usize,
 }
 
-/// The kinds whose first list has arrived. No decision is made before all have arrived, because an
-/// object that is not listed yet looks like one that is gone.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    workflows: bool,
-    policies: bool,
-    transforms: bool,
-    namespaces: bool,
-    clusters: bool,
-    leases: bool,
-    works: bool,
-    reports: bool,
+kinds! {
+    /// The kinds that are listed before any decision is made.
+    enum Awaited {
+        Workflows = "workflows",
+        Policies = "bindingpolicies",
+        Transforms = "customtransforms",
+        Namespaces = "namespaces",
+        Clusters = "managedclusters",
+        Leases = "leases",
+        Works = "manifestworks",
+        Reports = "workstatuses",
+    }
 }
 
 /// Values per cluster. Almost every Workflow has one cluster, so a sorted vector is used: a B-tree
@@ -237,7 +242,7 @@ type ByCluster<V> = LiteMap<ClusterName, Box<V>>;
 #[derive(Debug)]
 pub struct WorkflowIndex {
     config: HubConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     workflows: HashMap<WorkflowKey, Box<WorkflowView>>,
     by_uid: HashMap<OriginUid, WorkflowKey>,
     policies: BTreeMap<String, Policy>,
@@ -284,7 +289,7 @@ impl WorkflowIndex {
     pub fn new(config: HubConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             workflows: HashMap::new(),
             by_uid: HashMap::new(),
             policies: BTreeMap::new(),
@@ -312,7 +317,12 @@ impl WorkflowIndex {
 
     /// True if the first list of every kind has arrived.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds whose first list has not arrived. No decision is made before all have arrived.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// ManifestWorks whose WDS object is unknown: it was deleted despite its finalizer, or the WDS

@@ -205,6 +205,11 @@ pub enum Change<K> {
 }
 
 impl<K> Change<K> {
+    /// True if the change is a list.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::Reset(_))
+    }
+
     /// The same change, with `f` applied to each object.
     pub fn map<V>(self, f: impl Fn(K) -> V) -> Change<V> {
         match self {

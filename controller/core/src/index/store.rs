@@ -133,7 +133,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
         let mut delta = Self {
             gone: Vec::new(),
             live: Vec::new(),
-            is_list: matches!(change, Change::Reset(_)),
+            is_list: change.is_list(),
         };
         let mut bury = |key: &K, object: Option<&T>, uid: &str| {
             for key in concerned(key, object) {

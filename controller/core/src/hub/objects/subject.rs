@@ -1,6 +1,6 @@
-//! The subject of a key, and the kinds that the index still waits for.
+//! The object that a key refers to, for logs.
 
-use super::{DownsyncKey, ObjectIndex, Synced};
+use super::{DownsyncKey, ObjectIndex};
 use crate::{ClusterName, LogFields, OriginUid};
 
 impl ObjectIndex {
@@ -32,36 +32,5 @@ impl ObjectIndex {
             uid: Some(origin.clone()),
             attempt: 0,
         }
-    }
-
-    /// The kinds that are always watched and have not been listed yet. Until all of them have been
-    /// listed, nothing is decided.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced {
-            policies,
-            transforms,
-            namespaces,
-            bindings,
-            clusters,
-            properties,
-            works,
-            reports,
-            collectors,
-            combined,
-        } = self.synced;
-        let kinds = [
-            (policies, "bindingpolicies"),
-            (transforms, "customtransforms"),
-            (namespaces, "namespaces"),
-            (bindings, "bindings"),
-            (clusters, "managedclusters"),
-            (properties, "configmaps"),
-            (works, "manifestworks"),
-            (reports, "workstatuses"),
-            (collectors, "statuscollectors"),
-            (combined, "combinedstatuses"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

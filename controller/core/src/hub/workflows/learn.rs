@@ -17,7 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 use runs::on_run_failure;
 
 use super::{
-    HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView, view::SendFailure,
+    Awaited, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView,
+    view::SendFailure,
 };
 use crate::{
     Change, ClusterName, Failure, WorkflowKey,
@@ -143,7 +144,7 @@ impl WorkflowIndex {
             let key = |object: &SeenWorkflow| Some(object.key.clone());
             Delta::of(change, key, workflows, &mut self.in_flight, concerned)
         };
-        self.synced.workflows |= delta.is_list;
+        self.synced.mark(Awaited::Workflows, delta.is_list);
         let mut dirty = Dirty::new();
         for key in &delta.gone {
             dirty.extend(self.delete_workflow(key));

@@ -1,9 +1,8 @@
-//! The object that a key of the controller refers to, for logs, and the kinds that are not listed
-//! yet.
+//! The object that a key of the controller refers to, for logs.
 
 use argosy_api::workflow;
 
-use super::{HubKey, Synced, WorkflowIndex};
+use super::{HubKey, WorkflowIndex};
 use crate::LogFields;
 
 impl WorkflowIndex {
@@ -31,31 +30,5 @@ impl WorkflowIndex {
                 ..LogFields::of("ManagedCluster")
             },
         }
-    }
-
-    /// The kinds whose first list has not arrived. No decision is made before all have arrived.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced {
-            workflows,
-            policies,
-            transforms,
-            namespaces,
-            clusters,
-            leases,
-            works,
-            reports,
-        } = self.synced;
-        let kinds = [
-            (workflows, "workflows"),
-            (policies, "bindingpolicies"),
-            (transforms, "customtransforms"),
-            (namespaces, "namespaces"),
-            (clusters, "managedclusters"),
-            (leases, "leases"),
-            (works, "manifestworks"),
-            (reports, "workstatuses"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

@@ -21,7 +21,8 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
-        Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName, policy_view::Policy,
+        Awaited, Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName,
+        policy_view::Policy,
     },
     index::store::Delta,
     policy::unguarded,
@@ -39,7 +40,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |name: &String, _| Some(DownsyncKey::Policy(name.clone())),
         );
-        self.synced.policies |= delta.is_list;
+        self.synced.mark(Awaited::Policies, delta.is_list);
         let mut dirty = Dirty::new();
         let mut has_changed = !delta.gone.is_empty();
         for name in &delta.gone {
@@ -134,7 +135,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.synced.transforms |= delta.is_list;
+        self.synced.mark(Awaited::Transforms, delta.is_list);
         let mut kinds = BTreeSet::new();
         for name in &delta.gone {
             kinds.extend(self.transforms.delete(name).resources);
@@ -168,7 +169,7 @@ impl ObjectIndex {
                 touched.insert(name);
             }
             Change::Reset(live) => {
-                self.synced.namespaces = true;
+                self.synced.mark(Awaited::Namespaces, true);
                 let system = live.iter().find(|namespace| namespace.name_any() == SYSTEM);
                 self.space = system.and_then(ResourceExt::uid);
                 let live: BTreeMap<_, _> = live.into_iter().map(labels).collect();
@@ -228,7 +229,7 @@ impl ObjectIndex {
             }
             Change::Delete(cluster) => self.set_cluster(&cluster.name_any().as_str().into(), None),
             Change::Reset(live) => {
-                self.synced.clusters = true;
+                self.synced.mark(Awaited::Clusters, true);
                 let live: BTreeMap<_, _> = live.into_iter().map(view).collect();
                 let known = self.clusters.keys();
                 let gone: Vec<_> = known.filter(|name| !live.contains_key(*name)).cloned().collect();
@@ -292,7 +293,7 @@ impl ObjectIndex {
     }
 
     pub(super) fn on_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
-        self.synced.properties |= matches!(change, Change::Reset(_));
+        self.synced.mark(Awaited::Properties, change.is_list());
         let touched = self.properties.learn(change);
         touched.iter().flat_map(|name| self.templated_on(name)).collect()
     }
@@ -316,7 +317,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |name: &String, _| Some(DownsyncKey::Binding(name.clone())),
         );
-        self.synced.bindings |= delta.is_list;
+        self.synced.mark(Awaited::Bindings, delta.is_list);
         let mut touched = BTreeSet::new();
         for name in delta.gone {
             self.bindings.remove(&name);

@@ -17,7 +17,7 @@ use kube::ResourceExt;
 use super::Dirty;
 use crate::{
     Change, ClusterName, WorkflowKey,
-    hub::workflows::{Cluster, HubKey, LeaseObservation, WorkflowIndex, view::LeaseRead},
+    hub::workflows::{Awaited, Cluster, HubKey, LeaseObservation, WorkflowIndex, view::LeaseRead},
     index::store::{Delta, Version, Versioned},
     policy::ClusterChanges,
 };
@@ -41,7 +41,7 @@ impl WorkflowIndex {
             &mut self.in_flight,
             |name: &ClusterName, _| Some(HubKey::Cluster(name.clone())),
         );
-        self.synced.clusters |= delta.is_list;
+        self.synced.mark(Awaited::Clusters, delta.is_list);
         let mut dirty = self.delete_clusters(&delta.gone);
         dirty.extend(self.apply_clusters(delta.live));
         dirty
@@ -127,7 +127,7 @@ impl WorkflowIndex {
     }
 
     pub(super) fn on_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
-        if self.properties.is_none() && !matches!(change, Change::Reset(_)) {
+        if self.properties.is_none() && !change.is_list() {
             return Dirty::new();
         }
         let was_known = self.properties.is_some();
@@ -153,7 +153,7 @@ impl WorkflowIndex {
             Change::Apply(namespace) => vec![entry(*namespace)],
             Change::Delete(namespace) => vec![(namespace.name_any(), None)],
             Change::Reset(live) => {
-                self.synced.namespaces = true;
+                self.synced.mark(Awaited::Namespaces, true);
                 let live: BTreeMap<_, _> = live.into_iter().map(entry).collect();
                 let known = self.admission.table().namespaces();
                 let gone = known.filter(|name| !live.contains_key(*name));
@@ -198,7 +198,7 @@ impl WorkflowIndex {
             }
             Change::Delete(_) => return Dirty::new(),
             Change::Reset(live) => {
-                self.synced.leases = true;
+                self.synced.mark(Awaited::Leases, true);
                 let names: BTreeSet<ClusterName> = live.iter().map(cluster_of).collect();
                 let gone: Vec<_> = self
                     .leases
