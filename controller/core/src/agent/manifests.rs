@@ -41,11 +41,11 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, Reconcile, WorkName,
+    Change, ClusterName, Decision, Failure, LogFields, WorkName,
     index::{
         fingerprint::Fingerprint,
-        reconciler::InFlight,
         synced::{Synced, kinds},
+        tracked::{InFlight, Index},
     },
 };
 
@@ -221,7 +221,7 @@ impl ManifestIndex {
             apis: HashMap::new(),
             read_only: BTreeMap::new(),
             followed: HashSet::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
         }
     }
 
@@ -249,54 +249,42 @@ impl ManifestIndex {
         self.records.keys().filter(|name| !self.works.contains_key(*name))
     }
 
-    fn every_key(&self) -> BTreeSet<WorkName> {
+    fn every_key(&self) -> Dirty {
         self.works.keys().cloned().collect()
     }
 }
 
-impl Reconcile for ManifestIndex {
+/// A failure on the cluster arrives as an answer ([`ApplyInput::Failed`]), so that one manifest does
+/// not block the others. A failure at the hub concerns the whole key, and the engine retries.
+impl Index for ManifestIndex {
     type Input = ApplyInput;
     type Key = WorkName;
     type Action = ApplyAction;
 
-    fn apply(&mut self, input: ApplyInput, now: Timestamp) -> BTreeSet<WorkName> {
-        let was_synced = self.is_synced();
-        let dirty = self.learn(input, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
+    fn in_flight(&mut self) -> &mut InFlight<WorkName> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, input: ApplyInput, answered: Option<&WorkName>, now: Timestamp) -> Dirty {
+        match answered {
+            Some(key) => self.on_answer(key, input, now),
+            None => self.learn(input, now),
         }
     }
 
-    fn succeeded(&mut self, key: &WorkName, input: ApplyInput, now: Timestamp) -> BTreeSet<WorkName> {
-        self.in_flight.answer();
-        let dirty = self.on_answer(key, input, now);
-        self.in_flight.end(key);
-        dirty
+    fn next_step(&self, key: &WorkName, now: Timestamp) -> Decision<ApplyAction> {
+        self.decide_key(key, now)
     }
 
-    /// A failure on the cluster arrives as an answer ([`ApplyInput::Failed`]), so that one manifest
-    /// does not block the others. A failure at the hub concerns the whole key, and the engine
-    /// retries.
-    fn failed(&mut self, key: &WorkName, _: &ApplyAction, _: &Failure, _: Timestamp) -> BTreeSet<WorkName> {
-        self.in_flight.end(key);
-        BTreeSet::new()
-    }
-
-    fn started(&mut self, key: &WorkName) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &WorkName, now: Timestamp) -> Decision<ApplyAction> {
-        if self.is_synced() {
-            self.decide_key(key, now)
-        } else {
-            Decision::rest()
-        }
-    }
-
-    fn subject(&self, key: &WorkName) -> LogFields {
+    fn log_fields(&self, key: &WorkName) -> LogFields {
         self.subject_of(key)
     }
 }

@@ -27,10 +27,10 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid,
     index::{
-        reconciler::InFlight,
         synced::{Kinds, Synced, kinds},
+        tracked::{InFlight, Index},
     },
 };
 
@@ -124,6 +124,8 @@ kinds! {
     }
 }
 
+type Dirty = BTreeSet<OriginUid>;
+
 /// The objects of one kind. They are boxed because up to half of the slots of a hash table are
 /// empty.
 type Table<V> = HashMap<OriginUid, Box<V>>;
@@ -175,7 +177,7 @@ impl RunIndex {
             vanished: HashMap::new(),
             gone: HashMap::new(),
             doubts: HashMap::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             refusals: HashMap::new(),
             obstacles: HashMap::new(),
             failing: HashMap::new(),
@@ -213,7 +215,7 @@ impl RunIndex {
             .filter(|origin| !self.works.contains_key(*origin))
     }
 
-    fn every_key(&self) -> BTreeSet<OriginUid> {
+    fn every_key(&self) -> Dirty {
         let Self {
             works,
             objects,
@@ -233,59 +235,50 @@ impl RunIndex {
     }
 }
 
-impl Reconcile for RunIndex {
+impl Index for RunIndex {
     type Input = AgentInput;
     type Key = OriginUid;
     type Action = AgentAction;
 
-    fn apply(&mut self, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
-        let was_synced = self.is_synced();
+    fn in_flight(&mut self) -> &mut InFlight<OriginUid> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, input: AgentInput, answered: Option<&OriginUid>, now: Timestamp) -> Dirty {
+        if let Some(key) = answered.filter(|_| is_of_cluster(&input)) {
+            self.failing.remove(key);
+        }
         self.inherit(&input, now);
         let before = self.before(&input);
         let dirty = self.learn(input);
         self.on_reaction(before, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
-        }
-    }
-
-    fn succeeded(&mut self, key: &OriginUid, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
-        self.in_flight.answer();
-        if is_of_cluster(&input) {
-            self.failing.remove(key);
-        }
-        let dirty = self.apply(input, now);
-        self.in_flight.end(key);
         dirty
     }
 
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &OriginUid,
         action: &AgentAction,
         failure: &Failure,
         now: Timestamp,
-    ) -> BTreeSet<OriginUid> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failing(key, action, failure, now);
         self.on_failure(key, action, failure, now)
     }
 
-    fn started(&mut self, key: &OriginUid) {
-        self.in_flight.begin(key);
+    fn next_step(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
+        self.tell_failing(key, self.decide_key(key, now), now)
     }
 
-    fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
-        if self.is_synced() {
-            self.tell_failing(key, self.decide_key(key, now), now)
-        } else {
-            Decision::rest()
-        }
-    }
-
-    fn subject(&self, key: &OriginUid) -> LogFields {
+    fn log_fields(&self, key: &OriginUid) -> LogFields {
         self.subject_of(key)
     }
 }

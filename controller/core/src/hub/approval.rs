@@ -21,11 +21,12 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, Reconcile,
+    Change, ClusterName, Decision,
     index::{
-        reconciler::{InFlight, is_newer},
+        reconciler::is_newer,
         store::{Delta, versioned},
         synced::{Synced, kinds},
+        tracked::{InFlight, Index},
     },
     model::json_patch::JsonPatch,
 };
@@ -152,22 +153,13 @@ impl Approvals {
             clusters: HashMap::new(),
             requests: BTreeMap::new(),
             synced: Synced::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
         }
     }
 
     /// True if clusters and requests have been listed once.
     pub fn is_synced(&self) -> bool {
         self.synced.is_complete()
-    }
-
-    fn learn(&mut self, input: ApprovalInput) -> BTreeSet<ClusterName> {
-        match input {
-            ApprovalInput::Cluster(change) => self.on_clusters(change),
-            ApprovalInput::Request(Change::Apply(request)) => self.on_request(*request),
-            ApprovalInput::Request(Change::Delete(request)) => self.forget(&request),
-            ApprovalInput::Request(Change::Reset(live)) => self.reset_requests(live),
-        }
     }
 
     /// Those of `clusters` that have requests. For others there is nothing to decide.
@@ -287,41 +279,41 @@ impl Approvals {
     }
 }
 
-impl Reconcile for Approvals {
+impl Index for Approvals {
     type Input = ApprovalInput;
     type Key = ClusterName;
     type Action = ApprovalAction;
 
-    fn apply(&mut self, input: ApprovalInput, _: Timestamp) -> BTreeSet<ClusterName> {
-        self.learn(input)
+    fn in_flight(&mut self) -> &mut InFlight<ClusterName> {
+        &mut self.in_flight
     }
 
-    fn succeeded(&mut self, key: &ClusterName, input: ApprovalInput, _: Timestamp) -> BTreeSet<ClusterName> {
-        self.in_flight.answer();
-        let dirty = self.learn(input);
-        self.in_flight.end(key);
-        dirty
+    fn may_decide(&self) -> bool {
+        self.is_synced()
     }
 
-    fn failed(
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<ClusterName> {
+        self.requests.keys().cloned().collect()
+    }
+
+    fn store(
         &mut self,
-        key: &ClusterName,
-        _: &ApprovalAction,
-        _: &Failure,
+        input: ApprovalInput,
+        _: Option<&ClusterName>,
         _: Timestamp,
     ) -> BTreeSet<ClusterName> {
-        self.in_flight.end(key);
-        BTreeSet::new()
-    }
-
-    fn started(&mut self, key: &ClusterName) {
-        self.in_flight.begin(key);
+        match input {
+            ApprovalInput::Cluster(change) => self.on_clusters(change),
+            ApprovalInput::Request(Change::Apply(request)) => self.on_request(*request),
+            ApprovalInput::Request(Change::Delete(request)) => self.forget(&request),
+            ApprovalInput::Request(Change::Reset(live)) => self.reset_requests(live),
+        }
     }
 
     /// Records issued certificates before it decides on the next request, which may have been made
     /// with one of them.
-    fn decide(&self, key: &ClusterName, now: Timestamp) -> Decision<ApprovalAction> {
-        let Some(requests) = self.requests.get(key).filter(|_| self.is_synced()) else {
+    fn next_step(&self, key: &ClusterName, now: Timestamp) -> Decision<ApprovalAction> {
+        let Some(requests) = self.requests.get(key) else {
             return Decision::rest();
         };
         let record = self
@@ -334,7 +326,7 @@ impl Reconcile for Approvals {
         }
     }
 
-    fn subject(&self, key: &ClusterName) -> crate::LogFields {
+    fn log_fields(&self, key: &ClusterName) -> crate::LogFields {
         crate::LogFields {
             cluster: Some(key.clone()),
             ..crate::LogFields::of("CertificateSigningRequest")

@@ -41,14 +41,14 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid,
     hub::{properties::Properties, transforms::Transforms},
     index::{
         budget::Kept,
         fingerprint::Fingerprint,
         interner::Interner,
-        reconciler::InFlight,
         synced::{Synced, kinds},
+        tracked::{InFlight, Index},
     },
     policy::Labels,
 };
@@ -214,6 +214,8 @@ kinds! {
     }
 }
 
+type Dirty = BTreeSet<DownsyncKey>;
+
 /// The fields of a ManagedCluster that matter for objects.
 #[derive(Debug, Default, PartialEq)]
 struct Cluster {
@@ -297,7 +299,7 @@ impl ObjectIndex {
             send_failures: BTreeMap::new(),
             object_failures: BTreeMap::new(),
             template_errors: BTreeMap::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             synced_at: None,
             wanted_kinds: Arc::default(),
         }
@@ -332,7 +334,7 @@ impl ObjectIndex {
         &self.wanted_kinds
     }
 
-    fn every_key(&self) -> BTreeSet<DownsyncKey> {
+    fn every_key(&self) -> Dirty {
         let names = || self.policies.keys().cloned();
         let copies = self
             .works
@@ -354,37 +356,33 @@ impl ObjectIndex {
     }
 }
 
-impl Reconcile for ObjectIndex {
+impl Index for ObjectIndex {
     type Input = DownsyncInput;
     type Key = DownsyncKey;
     type Action = DownsyncAction;
 
-    fn apply(&mut self, input: DownsyncInput, now: Timestamp) -> BTreeSet<DownsyncKey> {
-        let was_synced = self.is_synced();
-        let dirty = self.learn(input);
-        match (was_synced, self.is_synced()) {
-            (true, _) => self.with_templates_checked(dirty),
-            (false, true) => {
-                self.synced_at = Some(now);
-                self.renew_wanted_kinds();
-                self.seek_every();
-                let dirty = self.every_key();
-                self.with_templates_checked(dirty)
-            }
-            (false, false) => BTreeSet::new(),
-        }
+    fn in_flight(&mut self) -> &mut InFlight<DownsyncKey> {
+        &mut self.in_flight
     }
 
-    fn succeeded(
-        &mut self,
-        key: &DownsyncKey,
-        input: DownsyncInput,
-        now: Timestamp,
-    ) -> BTreeSet<DownsyncKey> {
-        self.in_flight.answer();
-        let mut dirty = self.apply(input, now);
-        self.in_flight.end(key);
-        if let DownsyncKey::Object(origin) = key
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, now: Timestamp) -> Dirty {
+        self.synced_at = Some(now);
+        self.renew_wanted_kinds();
+        self.seek_every();
+        let dirty = self.every_key();
+        self.with_templates_checked(dirty)
+    }
+
+    fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, _: Timestamp) -> Dirty {
+        let mut dirty = self.learn(input);
+        if self.synced_at.is_some() {
+            dirty = self.with_templates_checked(dirty);
+        }
+        if let Some(DownsyncKey::Object(origin)) = answered
             && self.object_failures.remove(origin).is_some()
         {
             let object = self.objects.get(origin);
@@ -393,25 +391,17 @@ impl Reconcile for ObjectIndex {
         dirty
     }
 
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &DownsyncKey,
         action: &DownsyncAction,
         failure: &Failure,
         _: Timestamp,
-    ) -> BTreeSet<DownsyncKey> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failure(key, action, failure)
     }
 
-    fn started(&mut self, key: &DownsyncKey) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
-        if !self.is_synced() {
-            return Decision::rest();
-        }
+    fn next_step(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
         match key {
             DownsyncKey::Copy(origin, cluster) => self.decide_copy(origin, cluster).into(),
             DownsyncKey::Object(origin) => self.decide_object(origin).into(),
@@ -422,7 +412,7 @@ impl Reconcile for ObjectIndex {
         }
     }
 
-    fn subject(&self, key: &DownsyncKey) -> LogFields {
+    fn log_fields(&self, key: &DownsyncKey) -> LogFields {
         self.subject_of(key)
     }
 }

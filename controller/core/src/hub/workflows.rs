@@ -1,9 +1,9 @@
 //! The controller's index of Workflows: the state of the WDS and the ITS that concerns Workflows,
 //! and the decisions about them.
 //!
-//! The index has one owner and changes only through the methods of [`Reconcile`]. A decision joins
-//! a Workflow with the policies that select it, the clusters that they match, its ManifestWorks and
-//! its WorkStatuses. Each of these is a lookup by key.
+//! The index has one owner and changes only through the methods of [`crate::Reconcile`]. A decision
+//! joins a Workflow with the policies that select it, the clusters that they match, its
+//! ManifestWorks and its WorkStatuses. Each of these is a lookup by key.
 //!
 //! Not here: objects of other kinds and the status of policies (`hub/objects`), and the work that
 //! the agent does for a ManifestWork on its WEC (`agent`).
@@ -63,14 +63,14 @@ use litemap::LiteMap;
 use serde_json::Value;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, WorkflowKey,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, WorkflowKey,
     hub::{admission::Admission, properties::Properties, transforms::Transforms},
     index::{
         budget::Kept,
         fingerprint::Fingerprint,
         interner::Interner,
-        reconciler::InFlight,
         synced::{Synced, kinds},
+        tracked::{InFlight, Index},
     },
     model::{json_patch::JsonPatch, template_refs::TemplateKey},
     policy::Placement,
@@ -234,6 +234,8 @@ kinds! {
     }
 }
 
+type Dirty = BTreeSet<HubKey>;
+
 /// Values per cluster. Almost every Workflow has one cluster, so a sorted vector is used: a B-tree
 /// node would reserve eleven slots.
 type ByCluster<V> = LiteMap<ClusterName, Box<V>>;
@@ -303,7 +305,7 @@ impl WorkflowIndex {
             reports: HashMap::new(),
             kept: BTreeMap::new(),
             workflow_bytes: 0,
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             events: Vec::new(),
             counts: WorkflowCounts::default(),
             ignored: BTreeMap::new(),
@@ -344,7 +346,7 @@ impl WorkflowIndex {
         &self.admission
     }
 
-    fn every_key(&self) -> BTreeSet<HubKey> {
+    fn every_key(&self) -> Dirty {
         let workflows = self.workflows.keys().cloned().map(HubKey::Workflow);
         let transforms = self.transforms.names().cloned().map(HubKey::Transform);
         let clusters = self.clusters.keys().cloned().map(HubKey::Cluster);
@@ -352,48 +354,39 @@ impl WorkflowIndex {
     }
 }
 
-impl Reconcile for WorkflowIndex {
+impl Index for WorkflowIndex {
     type Input = HubInput;
     type Key = HubKey;
     type Action = HubAction;
 
-    fn apply(&mut self, mut input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
-        let was_synced = self.is_synced();
+    fn in_flight(&mut self) -> &mut InFlight<HubKey> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, mut input: HubInput, _: Option<&HubKey>, now: Timestamp) -> Dirty {
         self.inherit(&mut input, now);
-        let dirty = self.learn(input, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
-        }
+        self.learn(input, now)
     }
 
-    fn succeeded(&mut self, key: &HubKey, input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
-        self.in_flight.answer();
-        let dirty = self.apply(input, now);
-        self.in_flight.end(key);
-        dirty
-    }
-
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &HubKey,
         action: &HubAction,
         failure: &Failure,
         now: Timestamp,
-    ) -> BTreeSet<HubKey> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failure(key, action, failure, now)
     }
 
-    fn started(&mut self, key: &HubKey) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
-        if !self.is_synced() {
-            return Decision::rest();
-        }
+    fn next_step(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
         match key {
             HubKey::Workflow(key) => self.decide_workflow(key, now),
             HubKey::Transform(name) => self.decide_transform(name).into(),
@@ -401,7 +394,7 @@ impl Reconcile for WorkflowIndex {
         }
     }
 
-    fn subject(&self, key: &HubKey) -> LogFields {
+    fn log_fields(&self, key: &HubKey) -> LogFields {
         self.subject_of(key)
     }
 }

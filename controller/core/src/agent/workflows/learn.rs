@@ -10,18 +10,17 @@ use argosy_api::conditions::reason;
 use jiff::Timestamp;
 
 use super::{
-    AgentAction, AgentInput, ArgoApi, Awaited, Refusal, RunIndex, Sought, Table, Unconfirmed,
+    AgentAction, AgentInput, ArgoApi, Awaited, Dirty, Refusal, RunIndex, Sought, Table, Unconfirmed,
     observed::Sight, views::ObjectView,
 };
 use crate::{
     Change, Failure, OriginUid,
     index::{
-        reconciler::{InFlight, is_newer},
+        reconciler::is_newer,
         store::{Delta, Versioned},
+        tracked::InFlight,
     },
 };
-
-type Dirty = BTreeSet<OriginUid>;
 
 impl RunIndex {
     pub(super) fn learn(&mut self, input: AgentInput) -> Dirty {

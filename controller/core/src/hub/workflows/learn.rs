@@ -9,23 +9,19 @@ mod mailbox;
 mod policies;
 mod runs;
 
-use std::collections::BTreeSet;
-
 use argosy_api::conditions::reason;
 use jiff::{SignedDuration, Timestamp};
 
 use runs::on_run_failure;
 
 use super::{
-    Awaited, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView,
+    Awaited, Dirty, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView,
     view::SendFailure,
 };
 use crate::{
     Change, ClusterName, Failure, WorkflowKey,
     index::{fingerprint::Fingerprint, store::Delta},
 };
-
-type Dirty = BTreeSet<HubKey>;
 
 impl WorkflowIndex {
     pub(super) fn learn(&mut self, input: HubInput, now: Timestamp) -> Dirty {

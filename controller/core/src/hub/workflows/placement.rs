@@ -14,13 +14,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{HubKey, WorkflowIndex, view::WorkflowView};
+use super::{Dirty, HubKey, WorkflowIndex, view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
     policy::{ClusterChanges, Fleet, Index, Labels, Placement, PolicyChanges, Table},
 };
-
-type Dirty = BTreeSet<HubKey>;
 
 impl WorkflowIndex {
     pub(super) fn table(&self) -> &Table {
