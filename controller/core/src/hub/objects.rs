@@ -42,7 +42,11 @@ use kube::core::DynamicObject;
 
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid,
-    hub::{properties::Properties, transforms::Transforms},
+    hub::{
+        inventory::{Cluster, Namespaces},
+        properties::Properties,
+        transforms::Transforms,
+    },
     index::{
         budget::Kept,
         fingerprint::Fingerprint,
@@ -50,7 +54,6 @@ use crate::{
         synced::{Synced, kinds},
         tracked::{InFlight, Index},
     },
-    policy::Labels,
 };
 
 pub use action::{DownsyncAction, Place, Told};
@@ -216,17 +219,6 @@ kinds! {
 
 type Dirty = BTreeSet<DownsyncKey>;
 
-/// The fields of a ManagedCluster that matter for objects.
-#[derive(Debug, Default, PartialEq)]
-struct Cluster {
-    labels: Arc<Labels>,
-    annotations: Labels,
-    /// The cluster was removed from the fleet, so nothing is sent to it any more.
-    is_removed: bool,
-    /// The cluster was removed, and its agent has stopped renewing its lease.
-    is_cut_off: bool,
-}
-
 /// The index.
 #[derive(Debug)]
 pub struct ObjectIndex {
@@ -244,14 +236,12 @@ pub struct ObjectIndex {
     /// Policies that the admission policy has no room for.
     unguarded: BTreeSet<String>,
     transforms: Transforms,
-    namespaces: BTreeMap<String, Arc<Labels>>,
+    namespaces: Namespaces,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Properties of clusters. Some may arrive before their ManagedCluster.
     properties: Properties,
     works: HashMap<OriginUid, BTreeMap<ClusterName, Box<ManifestWorkView>>>,
     works_by_kind: BTreeMap<KindName, BTreeSet<(OriginUid, ClusterName)>>,
-    /// UID of the WDS's namespace `kube-system`, which identifies the API server.
-    space: Option<String>,
     reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<WorkStatusView>>>,
     /// Bytes and number of the WorkStatuses that are kept of each cluster.
     kept: BTreeMap<ClusterName, Kept>,
@@ -285,12 +275,11 @@ impl ObjectIndex {
             policies: BTreeMap::new(),
             unguarded: BTreeSet::new(),
             transforms: Transforms::default(),
-            namespaces: BTreeMap::new(),
+            namespaces: Namespaces::default(),
             clusters: BTreeMap::new(),
             properties: Properties::default(),
             works: HashMap::new(),
             works_by_kind: BTreeMap::new(),
-            space: None,
             reports: HashMap::new(),
             kept: BTreeMap::new(),
             bindings: BTreeMap::new(),
@@ -324,8 +313,9 @@ impl ObjectIndex {
             .works
             .iter()
             .filter(|(origin, _)| !self.objects.contains_key(*origin));
+        let space = self.namespaces.space();
         works
-            .filter(|(_, works)| works.values().any(|work| work.space != self.space))
+            .filter(move |(_, works)| works.values().any(|work| work.space.as_deref() != space))
             .map(|(origin, _)| origin)
     }
 

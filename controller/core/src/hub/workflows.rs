@@ -64,7 +64,12 @@ use serde_json::Value;
 
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid, WorkflowKey,
-    hub::{admission::Admission, properties::Properties, transforms::Transforms},
+    hub::{
+        admission::Admission,
+        inventory::{Cluster, Namespaces},
+        properties::Properties,
+        transforms::Transforms,
+    },
     index::{
         budget::Kept,
         fingerprint::Fingerprint,
@@ -78,8 +83,7 @@ use crate::{
 
 pub use action::{HubAction, Purpose};
 pub(crate) use blocked::{Blocked, will_be_claimed};
-pub(crate) use cluster::is_cordon;
-use cluster::{Cluster, LeaseObservation};
+use cluster::LeaseObservation;
 use counts::WorkflowCounts;
 pub use counts::{CensusChange, ClusterState};
 pub use decide::{RuleList, rules};
@@ -255,6 +259,7 @@ pub struct WorkflowIndex {
     /// Properties of clusters; `None` until they are listed.
     properties: Option<Properties>,
     clusters: BTreeMap<ClusterName, Cluster>,
+    namespaces: Namespaces,
     /// Leases by cluster; a Lease may arrive before its ManagedCluster.
     leases: BTreeMap<ClusterName, LeaseObservation>,
     /// ManifestWorks by origin, then cluster.
@@ -300,6 +305,7 @@ impl WorkflowIndex {
             local_argo: LocalArgo::default(),
             properties: None,
             clusters: BTreeMap::new(),
+            namespaces: Namespaces::default(),
             leases: BTreeMap::new(),
             works: HashMap::new(),
             reports: HashMap::new(),
