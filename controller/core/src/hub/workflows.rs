@@ -91,30 +91,10 @@ pub use event_records::EventRecord;
 pub use observed::{SeenReport, SeenWork, SeenWorkflow};
 use policy::Policy;
 pub(crate) use report_validation::is_node;
+pub use subject::HubKey;
 use view::WorkflowView;
 pub use work::{Ignored, taken};
 use work::{ManifestWorkView, WorkStatusView};
-
-/// The subject of a decision of the controller.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HubKey {
-    /// A Workflow of the WDS, with the objects that were created for it.
-    Workflow(WorkflowKey),
-    /// A CustomTransform's status.
-    Transform(String),
-    /// A ManagedCluster's availability.
-    Cluster(ClusterName),
-}
-
-impl std::fmt::Display for HubKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Workflow(key) => write!(f, "workflow {key}"),
-            Self::Transform(name) => write!(f, "customtransform {name}"),
-            Self::Cluster(name) => write!(f, "managedcluster {name}"),
-        }
-    }
-}
 
 /// An input of the index: a watch event, or the answer to a request.
 #[derive(Debug)]
