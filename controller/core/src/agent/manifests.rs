@@ -41,8 +41,12 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, Reconcile, WorkName,
-    index::{fingerprint::Fingerprint, reconciler::InFlight},
+    Change, ClusterName, Decision, Failure, LogFields, WorkName,
+    index::{
+        fingerprint::Fingerprint,
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
+    },
 };
 
 pub use action::{Application, ApplyAction};
@@ -151,11 +155,13 @@ struct Applied {
     at: Timestamp,
 }
 
-#[derive(Debug, Default)]
-struct Synced {
-    works: bool,
-    told: bool,
-    records: bool,
+kinds! {
+    /// The kinds that are always watched.
+    enum Awaited {
+        Works = "manifestworks",
+        Told = "workstatuses",
+        Records = "appliedmanifestworks",
+    }
 }
 
 type Dirty = BTreeSet<WorkName>;
@@ -164,7 +170,7 @@ type Dirty = BTreeSet<WorkName>;
 #[derive(Debug)]
 pub struct ManifestIndex {
     config: ApplierConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     works: HashMap<WorkName, ManifestWorkView>,
     told: HashMap<WorkName, ReportedStatus>,
     records: HashMap<WorkName, AppliedRecord>,
@@ -197,7 +203,7 @@ impl ManifestIndex {
     pub fn new(config: ApplierConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             works: HashMap::new(),
             told: HashMap::new(),
             records: HashMap::new(),
@@ -215,7 +221,7 @@ impl ManifestIndex {
             apis: HashMap::new(),
             read_only: BTreeMap::new(),
             followed: HashSet::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
         }
     }
 
@@ -223,7 +229,13 @@ impl ManifestIndex {
     /// manifests are not part of this: each is listed before anything about its objects is decided,
     /// and a kind that cannot be listed does not block the others.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds of the permanent watches that have not been listed yet. Nothing is decided before
+    /// all are listed.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// The kinds to watch, restricted to objects with the cluster's label.
@@ -237,54 +249,42 @@ impl ManifestIndex {
         self.records.keys().filter(|name| !self.works.contains_key(*name))
     }
 
-    fn every_key(&self) -> BTreeSet<WorkName> {
+    fn every_key(&self) -> Dirty {
         self.works.keys().cloned().collect()
     }
 }
 
-impl Reconcile for ManifestIndex {
+/// A failure on the cluster arrives as an answer ([`ApplyInput::Failed`]), so that one manifest does
+/// not block the others. A failure at the hub concerns the whole key, and the engine retries.
+impl Index for ManifestIndex {
     type Input = ApplyInput;
     type Key = WorkName;
     type Action = ApplyAction;
 
-    fn apply(&mut self, input: ApplyInput, now: Timestamp) -> BTreeSet<WorkName> {
-        let was_synced = self.is_synced();
-        let dirty = self.learn(input, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
+    fn in_flight(&mut self) -> &mut InFlight<WorkName> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, input: ApplyInput, answered: Option<&WorkName>, now: Timestamp) -> Dirty {
+        match answered {
+            Some(key) => self.on_answer(key, input, now),
+            None => self.learn(input, now),
         }
     }
 
-    fn succeeded(&mut self, key: &WorkName, input: ApplyInput, now: Timestamp) -> BTreeSet<WorkName> {
-        self.in_flight.answer();
-        let dirty = self.on_answer(key, input, now);
-        self.in_flight.end(key);
-        dirty
+    fn next_step(&self, key: &WorkName, now: Timestamp) -> Decision<ApplyAction> {
+        self.decide_key(key, now)
     }
 
-    /// A failure on the cluster arrives as an answer ([`ApplyInput::Failed`]), so that one manifest
-    /// does not block the others. A failure at the hub concerns the whole key, and the engine
-    /// retries.
-    fn failed(&mut self, key: &WorkName, _: &ApplyAction, _: &Failure, _: Timestamp) -> BTreeSet<WorkName> {
-        self.in_flight.end(key);
-        BTreeSet::new()
-    }
-
-    fn started(&mut self, key: &WorkName) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &WorkName, now: Timestamp) -> Decision<ApplyAction> {
-        if self.is_synced() {
-            self.decide_key(key, now)
-        } else {
-            Decision::rest()
-        }
-    }
-
-    fn subject(&self, key: &WorkName) -> LogFields {
+    fn log_fields(&self, key: &WorkName) -> LogFields {
         self.subject_of(key)
     }
 }

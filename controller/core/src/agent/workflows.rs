@@ -27,7 +27,11 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, index::reconciler::InFlight,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid,
+    index::{
+        synced::{Kinds, Synced, kinds},
+        tracked::{InFlight, Index},
+    },
 };
 
 pub use action::AgentAction;
@@ -110,14 +114,17 @@ pub struct AgentConfig {
     pub argo_instance: Option<String>,
 }
 
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    works: bool,
-    told: bool,
-    objects: bool,
-    records: bool,
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Works = "manifestworks",
+        Told = "workstatuses",
+        Objects = "workflows",
+        Records = "appliedmanifestworks",
+    }
 }
+
+type Dirty = BTreeSet<OriginUid>;
 
 /// The objects of one kind. They are boxed because up to half of the slots of a hash table are
 /// empty.
@@ -127,7 +134,7 @@ type Table<V> = HashMap<OriginUid, Box<V>>;
 #[derive(Debug)]
 pub struct RunIndex {
     config: AgentConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     argo: Option<ArgoApi>,
     works: Table<ManifestWorkView>,
     told: Table<ReportedStatus>,
@@ -160,7 +167,7 @@ impl RunIndex {
     pub fn new(config: AgentConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             argo: None,
             works: HashMap::new(),
             told: HashMap::new(),
@@ -170,7 +177,7 @@ impl RunIndex {
             vanished: HashMap::new(),
             gone: HashMap::new(),
             doubts: HashMap::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             refusals: HashMap::new(),
             obstacles: HashMap::new(),
             failing: HashMap::new(),
@@ -180,7 +187,19 @@ impl RunIndex {
 
     /// True if everything has been listed once. Workflows need no list if the WEC has no Argo.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.awaited().next().is_none()
+    }
+
+    /// The kinds that have not been listed yet. Nothing is decided before all are listed. Workflows
+    /// need no list if the WEC has no Argo.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.awaited().map(Kinds::plural).collect()
+    }
+
+    fn awaited(&self) -> impl Iterator<Item = Awaited> {
+        let has_no_argo = self.argo == Some(ArgoApi::Missing);
+        let missing = self.synced.missing();
+        missing.filter(move |kind| *kind != Awaited::Objects || !has_no_argo)
     }
 
     /// Availability of Argo's Workflow API in the WEC, if it is known.
@@ -196,7 +215,7 @@ impl RunIndex {
             .filter(|origin| !self.works.contains_key(*origin))
     }
 
-    fn every_key(&self) -> BTreeSet<OriginUid> {
+    fn every_key(&self) -> Dirty {
         let Self {
             works,
             objects,
@@ -216,59 +235,50 @@ impl RunIndex {
     }
 }
 
-impl Reconcile for RunIndex {
+impl Index for RunIndex {
     type Input = AgentInput;
     type Key = OriginUid;
     type Action = AgentAction;
 
-    fn apply(&mut self, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
-        let was_synced = self.is_synced();
+    fn in_flight(&mut self) -> &mut InFlight<OriginUid> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, input: AgentInput, answered: Option<&OriginUid>, now: Timestamp) -> Dirty {
+        if let Some(key) = answered.filter(|_| is_of_cluster(&input)) {
+            self.failing.remove(key);
+        }
         self.inherit(&input, now);
         let before = self.before(&input);
         let dirty = self.learn(input);
         self.on_reaction(before, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
-        }
-    }
-
-    fn succeeded(&mut self, key: &OriginUid, input: AgentInput, now: Timestamp) -> BTreeSet<OriginUid> {
-        self.in_flight.answer();
-        if is_of_cluster(&input) {
-            self.failing.remove(key);
-        }
-        let dirty = self.apply(input, now);
-        self.in_flight.end(key);
         dirty
     }
 
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &OriginUid,
         action: &AgentAction,
         failure: &Failure,
         now: Timestamp,
-    ) -> BTreeSet<OriginUid> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failing(key, action, failure, now);
         self.on_failure(key, action, failure, now)
     }
 
-    fn started(&mut self, key: &OriginUid) {
-        self.in_flight.begin(key);
+    fn next_step(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
+        self.tell_failing(key, self.decide_key(key, now), now)
     }
 
-    fn decide(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
-        if self.is_synced() {
-            self.tell_failing(key, self.decide_key(key, now), now)
-        } else {
-            Decision::rest()
-        }
-    }
-
-    fn subject(&self, key: &OriginUid) -> LogFields {
+    fn log_fields(&self, key: &OriginUid) -> LogFields {
         self.subject_of(key)
     }
 }

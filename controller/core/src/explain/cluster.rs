@@ -13,7 +13,7 @@ use super::{
     labels::{mismatch, none_matches},
     policy::CompiledPolicy,
 };
-use crate::hub::workflows::is_cordon;
+use crate::hub::inventory::is_cordon;
 
 /// The answer about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

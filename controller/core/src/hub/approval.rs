@@ -21,10 +21,12 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, Reconcile,
+    Change, ClusterName, Decision,
     index::{
-        reconciler::{InFlight, is_newer},
+        reconciler::is_newer,
         store::{Delta, versioned},
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
     },
     model::json_patch::JsonPatch,
 };
@@ -124,6 +126,14 @@ impl Member {
     }
 }
 
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Clusters = "managedclusters",
+        Requests = "certificatesigningrequests",
+    }
+}
+
 /// The index. A key is a cluster, whose requests are decided on one after the other.
 #[derive(Debug)]
 pub struct Approvals {
@@ -131,8 +141,7 @@ pub struct Approvals {
     clusters: HashMap<ClusterName, Member>,
     /// Requests by the cluster of the agent, which may not exist, and by the name of the request.
     requests: BTreeMap<ClusterName, BTreeMap<String, SigningRequest>>,
-    clusters_listed: bool,
-    requests_listed: bool,
+    synced: Synced<Awaited>,
     in_flight: InFlight<ClusterName>,
 }
 
@@ -143,24 +152,14 @@ impl Approvals {
             longest,
             clusters: HashMap::new(),
             requests: BTreeMap::new(),
-            clusters_listed: false,
-            requests_listed: false,
-            in_flight: InFlight::new(),
+            synced: Synced::new(),
+            in_flight: InFlight::default(),
         }
     }
 
     /// True if clusters and requests have been listed once.
     pub fn is_synced(&self) -> bool {
-        self.clusters_listed && self.requests_listed
-    }
-
-    fn learn(&mut self, input: ApprovalInput) -> BTreeSet<ClusterName> {
-        match input {
-            ApprovalInput::Cluster(change) => self.on_clusters(change),
-            ApprovalInput::Request(Change::Apply(request)) => self.on_request(*request),
-            ApprovalInput::Request(Change::Delete(request)) => self.forget(&request),
-            ApprovalInput::Request(Change::Reset(live)) => self.reset_requests(live),
-        }
+        self.synced.is_complete()
     }
 
     /// Those of `clusters` that have requests. For others there is nothing to decide.
@@ -177,7 +176,7 @@ impl Approvals {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.clusters_listed |= delta.is_list;
+        self.synced.mark(Awaited::Clusters, delta.is_list);
         let mut changed = delta.gone;
         for name in &changed {
             self.clusters.remove(name);
@@ -244,7 +243,7 @@ impl Approvals {
     }
 
     fn reset_requests(&mut self, live: Vec<SigningRequest>) -> BTreeSet<ClusterName> {
-        self.requests_listed = true;
+        self.synced.mark(Awaited::Requests, true);
         let uids: BTreeSet<&str> = live.iter().map(|request| request.uid.as_str()).collect();
         let known = self.requests.values().flat_map(BTreeMap::values);
         let gone: Vec<SigningRequest> = known
@@ -280,41 +279,41 @@ impl Approvals {
     }
 }
 
-impl Reconcile for Approvals {
+impl Index for Approvals {
     type Input = ApprovalInput;
     type Key = ClusterName;
     type Action = ApprovalAction;
 
-    fn apply(&mut self, input: ApprovalInput, _: Timestamp) -> BTreeSet<ClusterName> {
-        self.learn(input)
+    fn in_flight(&mut self) -> &mut InFlight<ClusterName> {
+        &mut self.in_flight
     }
 
-    fn succeeded(&mut self, key: &ClusterName, input: ApprovalInput, _: Timestamp) -> BTreeSet<ClusterName> {
-        self.in_flight.answer();
-        let dirty = self.learn(input);
-        self.in_flight.end(key);
-        dirty
+    fn may_decide(&self) -> bool {
+        self.is_synced()
     }
 
-    fn failed(
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<ClusterName> {
+        self.requests.keys().cloned().collect()
+    }
+
+    fn store(
         &mut self,
-        key: &ClusterName,
-        _: &ApprovalAction,
-        _: &Failure,
+        input: ApprovalInput,
+        _: Option<&ClusterName>,
         _: Timestamp,
     ) -> BTreeSet<ClusterName> {
-        self.in_flight.end(key);
-        BTreeSet::new()
-    }
-
-    fn started(&mut self, key: &ClusterName) {
-        self.in_flight.begin(key);
+        match input {
+            ApprovalInput::Cluster(change) => self.on_clusters(change),
+            ApprovalInput::Request(Change::Apply(request)) => self.on_request(*request),
+            ApprovalInput::Request(Change::Delete(request)) => self.forget(&request),
+            ApprovalInput::Request(Change::Reset(live)) => self.reset_requests(live),
+        }
     }
 
     /// Records issued certificates before it decides on the next request, which may have been made
     /// with one of them.
-    fn decide(&self, key: &ClusterName, now: Timestamp) -> Decision<ApprovalAction> {
-        let Some(requests) = self.requests.get(key).filter(|_| self.is_synced()) else {
+    fn next_step(&self, key: &ClusterName, now: Timestamp) -> Decision<ApprovalAction> {
+        let Some(requests) = self.requests.get(key) else {
             return Decision::rest();
         };
         let record = self
@@ -327,7 +326,7 @@ impl Reconcile for Approvals {
         }
     }
 
-    fn subject(&self, key: &ClusterName) -> crate::LogFields {
+    fn log_fields(&self, key: &ClusterName) -> crate::LogFields {
         crate::LogFields {
             cluster: Some(key.clone()),
             ..crate::LogFields::of("CertificateSigningRequest")

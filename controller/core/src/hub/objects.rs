@@ -28,7 +28,6 @@ mod work;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     sync::Arc,
 };
 
@@ -41,10 +40,19 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::core::DynamicObject;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile,
-    hub::{properties::Properties, transforms::Transforms},
-    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
-    policy::Labels,
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid,
+    hub::{
+        inventory::{Cluster, Namespaces},
+        properties::Properties,
+        transforms::Transforms,
+    },
+    index::{
+        budget::Kept,
+        fingerprint::Fingerprint,
+        interner::Interner,
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
+    },
 };
 
 pub use action::{DownsyncAction, Place, Told};
@@ -54,46 +62,9 @@ use object::{ObjectView, Selection};
 pub use observed::{SeenObject, SeenReport, SeenWork};
 use policy_view::Policy;
 pub use status::status_in;
+pub use subject::DownsyncKey;
 pub use watched_kinds::{WantedKind, WantedKinds};
 use work::{ManifestWorkView, WorkStatusView};
-
-/// The subject of a decision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DownsyncKey {
-    /// The ManifestWork of an object for a cluster.
-    Copy(OriginUid, ClusterName),
-    /// The content that is read of an object of the WDS, and the label and status that are written
-    /// to it.
-    Object(OriginUid),
-    /// A BindingPolicy's status.
-    Policy(String),
-    /// A BindingPolicy's Binding.
-    Binding(String),
-    /// A StatusCollector's status.
-    Collector(String),
-    /// The CombinedStatus of an object and of the policy with this UID.
-    Combined(OriginUid, String),
-}
-
-impl DownsyncKey {
-    /// The keys of a policy's status and of its Binding.
-    fn of_policy(name: &str) -> [Self; 2] {
-        [Self::Policy(name.to_owned()), Self::Binding(name.to_owned())]
-    }
-}
-
-impl fmt::Display for DownsyncKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Copy(origin, cluster) => write!(f, "object {origin} for {cluster}"),
-            Self::Object(origin) => write!(f, "object {origin}"),
-            Self::Policy(name) => write!(f, "bindingpolicy {name}"),
-            Self::Binding(name) => write!(f, "binding {name}"),
-            Self::Collector(name) => write!(f, "statuscollector {name}"),
-            Self::Combined(origin, policy) => write!(f, "combinedstatus {origin}.{policy}"),
-        }
-    }
-}
 
 /// Inputs of the index.
 #[derive(Debug)]
@@ -192,38 +163,29 @@ pub struct DownsyncConfig {
     pub is_guarded: bool,
 }
 
-/// True for each of the kinds that are always watched, once it has been listed.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    policies: bool,
-    transforms: bool,
-    namespaces: bool,
-    bindings: bool,
-    clusters: bool,
-    properties: bool,
-    works: bool,
-    reports: bool,
-    collectors: bool,
-    combined: bool,
+kinds! {
+    /// The kinds that are always watched.
+    enum Awaited {
+        Policies = "bindingpolicies",
+        Transforms = "customtransforms",
+        Namespaces = "namespaces",
+        Bindings = "bindings",
+        Clusters = "managedclusters",
+        Properties = "configmaps",
+        Works = "manifestworks",
+        Reports = "workstatuses",
+        Collectors = "statuscollectors",
+        Combined = "combinedstatuses",
+    }
 }
 
-/// The fields of a ManagedCluster that matter for objects.
-#[derive(Debug, Default, PartialEq)]
-struct Cluster {
-    labels: Arc<Labels>,
-    annotations: Labels,
-    /// The cluster was removed from the fleet, so nothing is sent to it any more.
-    is_removed: bool,
-    /// The cluster was removed, and its agent has stopped renewing its lease.
-    is_cut_off: bool,
-}
+type Dirty = BTreeSet<DownsyncKey>;
 
 /// The index.
 #[derive(Debug)]
 pub struct ObjectIndex {
     config: DownsyncConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     /// `None` until discovery has answered.
     catalog: Option<Catalog>,
     /// Kinds whose objects have been listed since their watch began.
@@ -236,14 +198,12 @@ pub struct ObjectIndex {
     /// Policies that the admission policy has no room for.
     unguarded: BTreeSet<String>,
     transforms: Transforms,
-    namespaces: BTreeMap<String, Arc<Labels>>,
+    namespaces: Namespaces,
     clusters: BTreeMap<ClusterName, Cluster>,
     /// Properties of clusters. Some may arrive before their ManagedCluster.
     properties: Properties,
     works: HashMap<OriginUid, BTreeMap<ClusterName, Box<ManifestWorkView>>>,
     works_by_kind: BTreeMap<KindName, BTreeSet<(OriginUid, ClusterName)>>,
-    /// UID of the WDS's namespace `kube-system`, which identifies the API server.
-    space: Option<String>,
     reports: HashMap<OriginUid, BTreeMap<ClusterName, Box<WorkStatusView>>>,
     /// Bytes and number of the WorkStatuses that are kept of each cluster.
     kept: BTreeMap<ClusterName, Kept>,
@@ -267,7 +227,7 @@ impl ObjectIndex {
     pub fn new(config: DownsyncConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             catalog: None,
             listed: BTreeSet::new(),
             unreadable: BTreeMap::new(),
@@ -277,12 +237,11 @@ impl ObjectIndex {
             policies: BTreeMap::new(),
             unguarded: BTreeSet::new(),
             transforms: Transforms::default(),
-            namespaces: BTreeMap::new(),
+            namespaces: Namespaces::default(),
             clusters: BTreeMap::new(),
             properties: Properties::default(),
             works: HashMap::new(),
             works_by_kind: BTreeMap::new(),
-            space: None,
             reports: HashMap::new(),
             kept: BTreeMap::new(),
             bindings: BTreeMap::new(),
@@ -291,7 +250,7 @@ impl ObjectIndex {
             send_failures: BTreeMap::new(),
             object_failures: BTreeMap::new(),
             template_errors: BTreeMap::new(),
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             synced_at: None,
             wanted_kinds: Arc::default(),
         }
@@ -300,7 +259,13 @@ impl ObjectIndex {
     /// True if all kinds that are always watched have been listed once. The lists of other kinds
     /// are tracked one by one (`listed`).
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds that are always watched and have not been listed yet. Until all of them have been
+    /// listed, nothing is decided.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// The objects of ManifestWorks of another WDS of this name, or of a former one that was
@@ -310,8 +275,9 @@ impl ObjectIndex {
             .works
             .iter()
             .filter(|(origin, _)| !self.objects.contains_key(*origin));
+        let space = self.namespaces.space();
         works
-            .filter(|(_, works)| works.values().any(|work| work.space != self.space))
+            .filter(move |(_, works)| works.values().any(|work| work.space.as_deref() != space))
             .map(|(origin, _)| origin)
     }
 
@@ -320,7 +286,7 @@ impl ObjectIndex {
         &self.wanted_kinds
     }
 
-    fn every_key(&self) -> BTreeSet<DownsyncKey> {
+    fn every_key(&self) -> Dirty {
         let names = || self.policies.keys().cloned();
         let copies = self
             .works
@@ -342,37 +308,33 @@ impl ObjectIndex {
     }
 }
 
-impl Reconcile for ObjectIndex {
+impl Index for ObjectIndex {
     type Input = DownsyncInput;
     type Key = DownsyncKey;
     type Action = DownsyncAction;
 
-    fn apply(&mut self, input: DownsyncInput, now: Timestamp) -> BTreeSet<DownsyncKey> {
-        let was_synced = self.is_synced();
-        let dirty = self.learn(input);
-        match (was_synced, self.is_synced()) {
-            (true, _) => self.with_templates_checked(dirty),
-            (false, true) => {
-                self.synced_at = Some(now);
-                self.renew_wanted_kinds();
-                self.seek_every();
-                let dirty = self.every_key();
-                self.with_templates_checked(dirty)
-            }
-            (false, false) => BTreeSet::new(),
-        }
+    fn in_flight(&mut self) -> &mut InFlight<DownsyncKey> {
+        &mut self.in_flight
     }
 
-    fn succeeded(
-        &mut self,
-        key: &DownsyncKey,
-        input: DownsyncInput,
-        now: Timestamp,
-    ) -> BTreeSet<DownsyncKey> {
-        self.in_flight.answer();
-        let mut dirty = self.apply(input, now);
-        self.in_flight.end(key);
-        if let DownsyncKey::Object(origin) = key
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, now: Timestamp) -> Dirty {
+        self.synced_at = Some(now);
+        self.renew_wanted_kinds();
+        self.seek_every();
+        let dirty = self.every_key();
+        self.with_templates_checked(dirty)
+    }
+
+    fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, _: Timestamp) -> Dirty {
+        let mut dirty = self.learn(input);
+        if self.synced_at.is_some() {
+            dirty = self.with_templates_checked(dirty);
+        }
+        if let Some(DownsyncKey::Object(origin)) = answered
             && self.object_failures.remove(origin).is_some()
         {
             let object = self.objects.get(origin);
@@ -381,25 +343,17 @@ impl Reconcile for ObjectIndex {
         dirty
     }
 
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &DownsyncKey,
         action: &DownsyncAction,
         failure: &Failure,
         _: Timestamp,
-    ) -> BTreeSet<DownsyncKey> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failure(key, action, failure)
     }
 
-    fn started(&mut self, key: &DownsyncKey) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
-        if !self.is_synced() {
-            return Decision::rest();
-        }
+    fn next_step(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
         match key {
             DownsyncKey::Copy(origin, cluster) => self.decide_copy(origin, cluster).into(),
             DownsyncKey::Object(origin) => self.decide_object(origin).into(),
@@ -410,7 +364,7 @@ impl Reconcile for ObjectIndex {
         }
     }
 
-    fn subject(&self, key: &DownsyncKey) -> LogFields {
+    fn log_fields(&self, key: &DownsyncKey) -> LogFields {
         self.subject_of(key)
     }
 }

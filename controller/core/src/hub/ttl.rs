@@ -14,7 +14,10 @@ use argosy_api::{ManifestWork, conditions::manifest_work as types, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use crate::{Change, ClusterName, Decision, Failure, LogFields, Reconcile, WorkName};
+use crate::{
+    Change, ClusterName, Decision, LogFields, WorkName,
+    index::tracked::{InFlight, Index},
+};
 
 /// A ManifestWork.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +110,7 @@ impl fmt::Display for Expire {
 pub struct Expiry {
     /// The deletion of each ManifestWork that expires, and the time of that deletion.
     ends: HashMap<ExpiryKey, (Expire, Timestamp)>,
+    in_flight: InFlight<ExpiryKey>,
 }
 
 /// The time at which a ManifestWork is to be deleted, if it is. The agent writes the time of the
@@ -129,18 +133,6 @@ fn end_of(work: &ManifestWork) -> Option<Timestamp> {
 }
 
 impl Expiry {
-    fn learn(&mut self, input: ExpiryInput) -> BTreeSet<ExpiryKey> {
-        match input {
-            ExpiryInput::Work(Change::Apply(work)) => self.on_work(*work),
-            ExpiryInput::Work(Change::Delete(work)) => self.forget(work.key),
-            ExpiryInput::Work(Change::Reset(live)) => {
-                self.ends.clear();
-                live.into_iter().flat_map(|work| self.on_work(work)).collect()
-            }
-            ExpiryInput::Gone(key) => self.forget(key),
-        }
-    }
-
     fn on_work(&mut self, SeenExpiring { key, end }: SeenExpiring) -> BTreeSet<ExpiryKey> {
         let Some(end) = end else {
             return self.forget(key);
@@ -157,27 +149,38 @@ impl Expiry {
     }
 }
 
-impl Reconcile for Expiry {
+impl Index for Expiry {
     type Input = ExpiryInput;
     type Key = ExpiryKey;
     type Action = Expire;
 
-    fn apply(&mut self, input: ExpiryInput, _: Timestamp) -> BTreeSet<ExpiryKey> {
-        self.learn(input)
+    fn in_flight(&mut self) -> &mut InFlight<ExpiryKey> {
+        &mut self.in_flight
+    }
+
+    /// A decision depends on nothing but its own ManifestWork.
+    fn may_decide(&self) -> bool {
+        true
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<ExpiryKey> {
+        self.ends.keys().cloned().collect()
     }
 
     /// A late watch event from before the deletion only causes a second, futile deletion.
-    fn succeeded(&mut self, _: &ExpiryKey, input: ExpiryInput, _: Timestamp) -> BTreeSet<ExpiryKey> {
-        self.learn(input)
+    fn store(&mut self, input: ExpiryInput, _: Option<&ExpiryKey>, _: Timestamp) -> BTreeSet<ExpiryKey> {
+        match input {
+            ExpiryInput::Work(Change::Apply(work)) => self.on_work(*work),
+            ExpiryInput::Work(Change::Delete(work)) => self.forget(work.key),
+            ExpiryInput::Work(Change::Reset(live)) => {
+                self.ends.clear();
+                live.into_iter().flat_map(|work| self.on_work(work)).collect()
+            }
+            ExpiryInput::Gone(key) => self.forget(key),
+        }
     }
 
-    fn failed(&mut self, _: &ExpiryKey, _: &Expire, _: &Failure, _: Timestamp) -> BTreeSet<ExpiryKey> {
-        BTreeSet::new()
-    }
-
-    fn started(&mut self, _: &ExpiryKey) {}
-
-    fn decide(&self, key: &ExpiryKey, now: Timestamp) -> Decision<Expire> {
+    fn next_step(&self, key: &ExpiryKey, now: Timestamp) -> Decision<Expire> {
         match self.ends.get(key) {
             None => Decision::rest(),
             Some((_, end)) if *end > now => Decision::requeue_at(*end),
@@ -185,7 +188,7 @@ impl Reconcile for Expiry {
         }
     }
 
-    fn subject(&self, key: &ExpiryKey) -> LogFields {
+    fn log_fields(&self, key: &ExpiryKey) -> LogFields {
         LogFields {
             cluster: Some(key.cluster.clone()),
             namespace: Some(key.cluster.as_str().into()),
@@ -200,7 +203,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{read, with};
+    use crate::{
+        Failure, Reconcile,
+        testing::{read, with},
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

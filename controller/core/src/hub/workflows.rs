@@ -1,9 +1,9 @@
 //! The controller's index of Workflows: the state of the WDS and the ITS that concerns Workflows,
 //! and the decisions about them.
 //!
-//! The index has one owner and changes only through the methods of [`Reconcile`]. A decision joins
-//! a Workflow with the policies that select it, the clusters that they match, its ManifestWorks and
-//! its WorkStatuses. Each of these is a lookup by key.
+//! The index has one owner and changes only through the methods of [`crate::Reconcile`]. A decision
+//! joins a Workflow with the policies that select it, the clusters that they match, its
+//! ManifestWorks and its WorkStatuses. Each of these is a lookup by key.
 //!
 //! Not here: objects of other kinds and the status of policies (`hub/objects`), and the work that
 //! the agent does for a ManifestWork on its WEC (`agent`).
@@ -63,17 +63,27 @@ use litemap::LiteMap;
 use serde_json::Value;
 
 use crate::{
-    Change, ClusterName, Decision, Failure, LogFields, OriginUid, Reconcile, WorkflowKey,
-    hub::{admission::Admission, properties::Properties, transforms::Transforms},
-    index::{budget::Kept, fingerprint::Fingerprint, interner::Interner, reconciler::InFlight},
+    Change, ClusterName, Decision, Failure, LogFields, OriginUid, WorkflowKey,
+    hub::{
+        admission::Admission,
+        inventory::{Cluster, Namespaces},
+        properties::Properties,
+        transforms::Transforms,
+    },
+    index::{
+        budget::Kept,
+        fingerprint::Fingerprint,
+        interner::Interner,
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
+    },
     model::{json_patch::JsonPatch, template_refs::TemplateKey},
     policy::Placement,
 };
 
 pub use action::{HubAction, Purpose};
 pub(crate) use blocked::{Blocked, will_be_claimed};
-pub(crate) use cluster::is_cordon;
-use cluster::{Cluster, LeaseObservation};
+use cluster::LeaseObservation;
 use counts::WorkflowCounts;
 pub use counts::{CensusChange, ClusterState};
 pub use decide::{RuleList, rules};
@@ -81,30 +91,10 @@ pub use event_records::EventRecord;
 pub use observed::{SeenReport, SeenWork, SeenWorkflow};
 use policy::Policy;
 pub(crate) use report_validation::is_node;
+pub use subject::HubKey;
 use view::WorkflowView;
 pub use work::{Ignored, taken};
 use work::{ManifestWorkView, WorkStatusView};
-
-/// The subject of a decision of the controller.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HubKey {
-    /// A Workflow of the WDS, with the objects that were created for it.
-    Workflow(WorkflowKey),
-    /// A CustomTransform's status.
-    Transform(String),
-    /// A ManagedCluster's availability.
-    Cluster(ClusterName),
-}
-
-impl std::fmt::Display for HubKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Workflow(key) => write!(f, "workflow {key}"),
-            Self::Transform(name) => write!(f, "customtransform {name}"),
-            Self::Cluster(name) => write!(f, "managedcluster {name}"),
-        }
-    }
-}
 
 /// An input of the index: a watch event, or the answer to a request.
 #[derive(Debug)]
@@ -214,20 +204,21 @@ pub struct HubConfig {
     pub workflow_budget: usize,
 }
 
-/// The kinds whose first list has arrived. No decision is made before all have arrived, because an
-/// object that is not listed yet looks like one that is gone.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one per kind")]
-struct Synced {
-    workflows: bool,
-    policies: bool,
-    transforms: bool,
-    namespaces: bool,
-    clusters: bool,
-    leases: bool,
-    works: bool,
-    reports: bool,
+kinds! {
+    /// The kinds that are listed before any decision is made.
+    enum Awaited {
+        Workflows = "workflows",
+        Policies = "bindingpolicies",
+        Transforms = "customtransforms",
+        Namespaces = "namespaces",
+        Clusters = "managedclusters",
+        Leases = "leases",
+        Works = "manifestworks",
+        Reports = "workstatuses",
+    }
 }
+
+type Dirty = BTreeSet<HubKey>;
 
 /// Values per cluster. Almost every Workflow has one cluster, so a sorted vector is used: a B-tree
 /// node would reserve eleven slots.
@@ -237,7 +228,7 @@ type ByCluster<V> = LiteMap<ClusterName, Box<V>>;
 #[derive(Debug)]
 pub struct WorkflowIndex {
     config: HubConfig,
-    synced: Synced,
+    synced: Synced<Awaited>,
     workflows: HashMap<WorkflowKey, Box<WorkflowView>>,
     by_uid: HashMap<OriginUid, WorkflowKey>,
     policies: BTreeMap<String, Policy>,
@@ -248,6 +239,7 @@ pub struct WorkflowIndex {
     /// Properties of clusters; `None` until they are listed.
     properties: Option<Properties>,
     clusters: BTreeMap<ClusterName, Cluster>,
+    namespaces: Namespaces,
     /// Leases by cluster; a Lease may arrive before its ManagedCluster.
     leases: BTreeMap<ClusterName, LeaseObservation>,
     /// ManifestWorks by origin, then cluster.
@@ -284,7 +276,7 @@ impl WorkflowIndex {
     pub fn new(config: HubConfig) -> Self {
         Self {
             config,
-            synced: Synced::default(),
+            synced: Synced::new(),
             workflows: HashMap::new(),
             by_uid: HashMap::new(),
             policies: BTreeMap::new(),
@@ -293,12 +285,13 @@ impl WorkflowIndex {
             local_argo: LocalArgo::default(),
             properties: None,
             clusters: BTreeMap::new(),
+            namespaces: Namespaces::default(),
             leases: BTreeMap::new(),
             works: HashMap::new(),
             reports: HashMap::new(),
             kept: BTreeMap::new(),
             workflow_bytes: 0,
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             events: Vec::new(),
             counts: WorkflowCounts::default(),
             ignored: BTreeMap::new(),
@@ -312,7 +305,12 @@ impl WorkflowIndex {
 
     /// True if the first list of every kind has arrived.
     pub fn is_synced(&self) -> bool {
-        self.unlisted().is_empty()
+        self.synced.is_complete()
+    }
+
+    /// The kinds whose first list has not arrived. No decision is made before all have arrived.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.synced.unlisted()
     }
 
     /// ManifestWorks whose WDS object is unknown: it was deleted despite its finalizer, or the WDS
@@ -334,7 +332,7 @@ impl WorkflowIndex {
         &self.admission
     }
 
-    fn every_key(&self) -> BTreeSet<HubKey> {
+    fn every_key(&self) -> Dirty {
         let workflows = self.workflows.keys().cloned().map(HubKey::Workflow);
         let transforms = self.transforms.names().cloned().map(HubKey::Transform);
         let clusters = self.clusters.keys().cloned().map(HubKey::Cluster);
@@ -342,48 +340,39 @@ impl WorkflowIndex {
     }
 }
 
-impl Reconcile for WorkflowIndex {
+impl Index for WorkflowIndex {
     type Input = HubInput;
     type Key = HubKey;
     type Action = HubAction;
 
-    fn apply(&mut self, mut input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
-        let was_synced = self.is_synced();
+    fn in_flight(&mut self) -> &mut InFlight<HubKey> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> Dirty {
+        self.every_key()
+    }
+
+    fn store(&mut self, mut input: HubInput, _: Option<&HubKey>, now: Timestamp) -> Dirty {
         self.inherit(&mut input, now);
-        let dirty = self.learn(input, now);
-        match (was_synced, self.is_synced()) {
-            (true, _) => dirty,
-            (false, true) => self.every_key(),
-            (false, false) => BTreeSet::new(),
-        }
+        self.learn(input, now)
     }
 
-    fn succeeded(&mut self, key: &HubKey, input: HubInput, now: Timestamp) -> BTreeSet<HubKey> {
-        self.in_flight.answer();
-        let dirty = self.apply(input, now);
-        self.in_flight.end(key);
-        dirty
-    }
-
-    fn failed(
+    fn store_failure(
         &mut self,
         key: &HubKey,
         action: &HubAction,
         failure: &Failure,
         now: Timestamp,
-    ) -> BTreeSet<HubKey> {
-        self.in_flight.end(key);
+    ) -> Dirty {
         self.on_failure(key, action, failure, now)
     }
 
-    fn started(&mut self, key: &HubKey) {
-        self.in_flight.begin(key);
-    }
-
-    fn decide(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
-        if !self.is_synced() {
-            return Decision::rest();
-        }
+    fn next_step(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {
         match key {
             HubKey::Workflow(key) => self.decide_workflow(key, now),
             HubKey::Transform(name) => self.decide_transform(name).into(),
@@ -391,7 +380,7 @@ impl Reconcile for WorkflowIndex {
         }
     }
 
-    fn subject(&self, key: &HubKey) -> LogFields {
+    fn log_fields(&self, key: &HubKey) -> LogFields {
         self.subject_of(key)
     }
 }

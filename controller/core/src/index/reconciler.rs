@@ -2,12 +2,10 @@
 //!
 //! The loop feeds inputs, asks for one decision per dirty key, executes it, and reports the result.
 //! At most one action per key is in flight, so a decision never has to consider an unfinished
-//! earlier action of its key.
+//! earlier action of its key. Not here: the part of the contract that all indexes fulfill in the
+//! same way (`tracked`).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -205,6 +203,11 @@ pub enum Change<K> {
 }
 
 impl<K> Change<K> {
+    /// True if the change is a list.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::Reset(_))
+    }
+
     /// The same change, with `f` applied to each object.
     pub fn map<V>(self, f: impl Fn(K) -> V) -> Change<V> {
         match self {
@@ -212,57 +215,6 @@ impl<K> Change<K> {
             Self::Delete(object) => Change::Delete(Box::new(f(*object))),
             Self::Reset(live) => Change::Reset(live.into_iter().map(f).collect()),
         }
-    }
-}
-
-/// Keys with a request in flight, and the UIDs of objects whose deletion a watch has reported in
-/// the meantime. A response that arrives after such an event is older and must not restore the
-/// object. Events of the watch itself are in order and may restore it, because a list may be older
-/// than our own write.
-#[derive(Debug)]
-pub(crate) struct InFlight<K> {
-    gone: BTreeMap<K, BTreeSet<String>>,
-    /// True while the input is a response.
-    is_answer: bool,
-}
-
-impl<K: Ord + Clone> InFlight<K> {
-    pub(crate) fn new() -> Self {
-        Self {
-            gone: BTreeMap::new(),
-            is_answer: false,
-        }
-    }
-
-    pub(crate) fn begin(&mut self, key: &K) {
-        self.gone.insert(key.clone(), BTreeSet::new());
-    }
-
-    /// Treats inputs as responses from now on, until `end`.
-    pub(crate) fn answer(&mut self) {
-        self.is_answer = true;
-    }
-
-    /// Returns true if the current input is a response.
-    pub(crate) fn is_answer(&self) -> bool {
-        self.is_answer
-    }
-
-    pub(crate) fn end(&mut self, key: &K) {
-        self.gone.remove(key);
-        self.is_answer = false;
-    }
-
-    /// Records the deletion of an object of `key`.
-    pub(crate) fn tombstone(&mut self, key: &K, uid: Option<&str>) {
-        if let (Some(gone), Some(uid)) = (self.gone.get_mut(key), uid) {
-            gone.insert(uid.to_owned());
-        }
-    }
-
-    /// Returns true if the object with `uid` is deleted, although the current response contains it.
-    pub(crate) fn is_tombstoned(&self, key: &K, uid: Option<&str>) -> bool {
-        self.is_answer && uid.is_some_and(|uid| self.gone.get(key).is_some_and(|gone| gone.contains(uid)))
     }
 }
 

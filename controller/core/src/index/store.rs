@@ -13,7 +13,10 @@ use std::{
 
 use kube::Resource;
 
-use super::reconciler::{Change, InFlight, is_gone};
+use super::{
+    reconciler::{Change, is_gone},
+    tracked::InFlight,
+};
 
 /// UID and resource version of an object. Either is empty if it is unknown.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +136,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
         let mut delta = Self {
             gone: Vec::new(),
             live: Vec::new(),
-            is_list: matches!(change, Change::Reset(_)),
+            is_list: change.is_list(),
         };
         let mut bury = |key: &K, object: Option<&T>, uid: &str| {
             for key in concerned(key, object) {
@@ -310,7 +313,7 @@ mod tests {
         ];
         for (change, gone, live) in table {
             let told = format!("{change:?}");
-            let news = news(&known, &mut InFlight::new(), change);
+            let news = news(&known, &mut InFlight::default(), change);
             assert_eq!((news.0.as_slice(), news.1.as_slice()), (gone, live), "{told}");
         }
     }
@@ -324,7 +327,7 @@ mod tests {
             ("d", "u4", "1"),
             ("e", "u5", "1+"),
         ];
-        let news = news(&known, &mut InFlight::new(), Change::Reset(list));
+        let news = news(&known, &mut InFlight::default(), Change::Reset(list));
         assert_eq!(news, (vec!["a", "e"], vec!["c", "d"]));
     }
 
@@ -343,7 +346,7 @@ mod tests {
             } else {
                 "labeled"
             };
-            let mut in_flight = InFlight::new();
+            let mut in_flight = InFlight::default();
             in_flight.begin(&name);
             news(&known(&[(name, "u1", "5")]), &mut in_flight, change);
             in_flight.answer();

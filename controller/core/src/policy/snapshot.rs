@@ -171,11 +171,6 @@ impl Table {
         put(&mut fleet.cordoned, name, is_cordoned);
     }
 
-    /// The labels of a namespace, if it is known.
-    pub(crate) fn namespace(&self, name: &str) -> Option<&Arc<Labels>> {
-        self.namespaces.get(name)
-    }
-
     /// Updates the labels of a namespace; `None` if it was deleted.
     pub(crate) fn set_namespace(&mut self, name: &str, labels: Option<Arc<Labels>>) {
         let namespaces = Arc::make_mut(&mut self.namespaces);
@@ -183,11 +178,6 @@ impl Table {
             Some(labels) => namespaces.insert(name.to_owned(), labels),
             None => namespaces.remove(name),
         };
-    }
-
-    /// The known namespaces.
-    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &String> {
-        self.namespaces.keys()
     }
 
     /// The placement of a Workflow with these labels.

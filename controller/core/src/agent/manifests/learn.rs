@@ -10,7 +10,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::{
-    AppliedRecord, ApplyInput, Dirty, Listing, ManifestIndex, ManifestWorkView, ObjectKey, Obstacle,
+    AppliedRecord, ApplyInput, Awaited, Dirty, Listing, ManifestIndex, ManifestWorkView, ObjectKey, Obstacle,
     ReportedStatus, Resource, views::ObjectView,
 };
 use crate::{
@@ -63,7 +63,7 @@ impl ManifestIndex {
             &mut self.in_flight,
             |name: &WorkName, _| Some(name.clone()),
         );
-        self.synced.works |= delta.is_list;
+        self.synced.mark(Awaited::Works, delta.is_list);
         let mut dirty = Dirty::new();
         for name in &delta.gone {
             dirty.append(&mut self.forget_work(name));
@@ -129,7 +129,7 @@ impl ManifestIndex {
             &mut self.in_flight,
             |name: &WorkName, _| Some(name.clone()),
         );
-        self.synced.told |= delta.is_list;
+        self.synced.mark(Awaited::Told, delta.is_list);
         let mut dirty = Dirty::new();
         for name in delta.gone {
             self.told.remove(&name);
@@ -155,7 +155,7 @@ impl ManifestIndex {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.synced.records |= delta.is_list;
+        self.synced.mark(Awaited::Records, delta.is_list);
         let mut dirty = Dirty::new();
         for name in delta.gone {
             self.records.remove(&name);

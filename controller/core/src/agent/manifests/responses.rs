@@ -1,21 +1,17 @@
 //! Updates the applier's index from the answers to its own requests. Each is about one object of
 //! one ManifestWork. An answer may be older than the last watch event.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use super::{
-    Application, Applied, ApplyInput, CachedRead, ManifestIndex, ObjectKey, RetryState, backoff,
+    Application, Applied, ApplyInput, CachedRead, Dirty, ManifestIndex, ObjectKey, RetryState, backoff,
     views::ObjectView,
 };
 use crate::{
     Failure, WorkName,
     index::{fingerprint::Fingerprint, reconciler::is_newer},
 };
-
-type Dirty = BTreeSet<WorkName>;
 
 impl ManifestIndex {
     /// Processes the answer to the request of `work`.

@@ -1,6 +1,6 @@
-//! The subject of an applier key for logs, and the kinds that are not listed yet.
+//! The object that a key of the applier refers to, for logs.
 
-use super::{ManifestIndex, Synced};
+use super::ManifestIndex;
 use crate::{LogFields, WorkName};
 
 impl ManifestIndex {
@@ -13,18 +13,5 @@ impl ManifestIndex {
             uid: origin.map(Into::into),
             ..LogFields::of("ManifestWork")
         }
-    }
-
-    /// The kinds of the permanent watches that have not been listed yet. Nothing is decided before
-    /// all are listed.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced { works, told, records } = self.synced;
-        let kinds = [
-            (works, "manifestworks"),
-            (told, "workstatuses"),
-            (records, "appliedmanifestworks"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

@@ -21,7 +21,10 @@ use argosy_api::names;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{read, with};
+use crate::{
+    Reconcile,
+    testing::{read, with},
+};
 
 /// The applier with its cluster and mailbox.
 struct World {

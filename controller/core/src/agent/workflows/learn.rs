@@ -10,18 +10,17 @@ use argosy_api::conditions::reason;
 use jiff::Timestamp;
 
 use super::{
-    AgentAction, AgentInput, ArgoApi, Refusal, RunIndex, Sought, Table, Unconfirmed, observed::Sight,
-    views::ObjectView,
+    AgentAction, AgentInput, ArgoApi, Awaited, Dirty, Refusal, RunIndex, Sought, Table, Unconfirmed,
+    observed::Sight, views::ObjectView,
 };
 use crate::{
     Change, Failure, OriginUid,
     index::{
-        reconciler::{InFlight, is_newer},
+        reconciler::is_newer,
         store::{Delta, Versioned},
+        tracked::InFlight,
     },
 };
-
-type Dirty = BTreeSet<OriginUid>;
 
 impl RunIndex {
     pub(super) fn learn(&mut self, input: AgentInput) -> Dirty {
@@ -84,7 +83,7 @@ impl RunIndex {
     fn on_change(&mut self, input: AgentInput) -> Dirty {
         match input {
             AgentInput::Work(change) => {
-                self.synced.works |= matches!(change, Change::Reset(_));
+                self.synced.mark(Awaited::Works, change.is_list());
                 match change.map(|seen| seen.0) {
                     // The ManifestWork only lost the label that the watch selects by. If the label
                     // is restored, the same object returns.
@@ -98,11 +97,11 @@ impl RunIndex {
                 }
             }
             AgentInput::Told(change) => {
-                self.synced.told |= matches!(change, Change::Reset(_));
+                self.synced.mark(Awaited::Told, change.is_list());
                 on_into(&mut self.told, &mut self.in_flight, change.map(|seen| seen.0))
             }
             AgentInput::Record(change) => {
-                self.synced.records |= matches!(change, Change::Reset(_));
+                self.synced.mark(Awaited::Records, change.is_list());
                 on_into(&mut self.records, &mut self.in_flight, change.map(|seen| seen.0))
             }
             AgentInput::Object(change) => self.on_objects(change.map(|seen| seen.0)),
@@ -117,7 +116,7 @@ impl RunIndex {
     fn on_api(&mut self, api: ArgoApi) -> Dirty {
         self.argo = Some(api);
         if api == ArgoApi::Missing {
-            self.synced.objects = false;
+            self.synced.unmark(Awaited::Objects);
             self.copies.clear();
             for (origin, object) in self.objects.drain() {
                 self.doubts
@@ -154,7 +153,7 @@ impl RunIndex {
     fn on_list(&mut self, mut live: Vec<Sight<ObjectView>>) -> Dirty {
         live.retain(|object| !self.is_past(object));
         let was_served = self.argo == Some(ArgoApi::Served);
-        self.synced.objects = true;
+        self.synced.mark(Awaited::Objects, true);
         self.argo = Some(ArgoApi::Served);
         let listed: BTreeSet<_> = live.iter().map(|object| object.view.uid.clone()).collect();
         let is_unlisted = |object: &ObjectView| !listed.contains(&object.uid);

@@ -1,8 +1,8 @@
-//! The subject of an agent key for logs, and the kinds that are not listed yet.
+//! The object that a key of the agent refers to, for logs.
 
 use argosy_api::workflow;
 
-use super::{ArgoApi, RunIndex, Synced};
+use super::RunIndex;
 use crate::{LogFields, OriginUid};
 
 impl RunIndex {
@@ -19,24 +19,5 @@ impl RunIndex {
             attempt: attempts.into_iter().flatten().max().unwrap_or_default(),
             ..LogFields::of(workflow::KIND)
         }
-    }
-
-    /// The kinds that have not been listed yet. Nothing is decided before all are listed. Workflows
-    /// need no list if the WEC has no Argo.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced {
-            works,
-            told,
-            objects,
-            records,
-        } = self.synced;
-        let kinds = [
-            (works, "manifestworks"),
-            (told, "workstatuses"),
-            (objects || self.argo == Some(ArgoApi::Missing), "workflows"),
-            (records, "appliedmanifestworks"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

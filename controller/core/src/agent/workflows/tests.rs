@@ -24,9 +24,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::WorkflowKey;
-use crate::model::json_patch::JsonPatch;
-use crate::testing::{read, with};
+use crate::{
+    Reconcile, WorkflowKey,
+    model::json_patch::JsonPatch,
+    testing::{read, with},
+};
 
 struct Cluster {
     agent: RunIndex,

@@ -10,7 +10,7 @@
 use argosy_api::conditions::manifest_work as types;
 use jiff::Timestamp;
 
-use super::{AgentAction, AgentInput, ArgoApi, RunIndex, Sought, views::ManifestWorkView};
+use super::{AgentAction, AgentInput, ArgoApi, Awaited, RunIndex, Sought, views::ManifestWorkView};
 use crate::{Change, Decision, OriginUid};
 
 /// The reason why an object may exist although the index has none.
@@ -41,7 +41,7 @@ impl RunIndex {
         let AgentInput::Work(Change::Reset(live)) = input else {
             return;
         };
-        if self.synced.works {
+        if self.synced.has(Awaited::Works) {
             return;
         }
         let lifetime = self.config.request_lifetime;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    Reconcile,
     model::json_patch::annotation_path,
     testing::{read, with},
 };

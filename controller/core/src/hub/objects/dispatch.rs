@@ -6,7 +6,7 @@ use argosy_api::conditions::reason;
 use serde_json::json;
 
 use super::{
-    DownsyncAction, DownsyncKey, ManifestWorkView, ObjectIndex, ObjectView, Told, kind::KindName,
+    Cluster, DownsyncAction, DownsyncKey, ManifestWorkView, ObjectIndex, ObjectView, Told, kind::KindName,
     status::place, work::digest,
 };
 use crate::{
@@ -50,7 +50,7 @@ impl ObjectIndex {
         cluster: &ClusterName,
         work: &ManifestWorkView,
     ) -> Option<DownsyncAction> {
-        let is_cut_off = self.clusters.get(cluster).is_some_and(|known| known.is_cut_off);
+        let is_cut_off = self.clusters.get(cluster).is_some_and(Cluster::is_cut_off);
         if !is_cut_off {
             return None;
         }
@@ -137,7 +137,7 @@ impl ObjectIndex {
 
     /// True if a ManifestWork is of an object of this very WDS.
     pub(super) fn is_of_this_space(&self, work: &ManifestWorkView) -> bool {
-        work.space.is_some() && work.space == self.space
+        work.space.is_some() && work.space.as_deref() == self.namespaces.space()
     }
 
     /// True if any object of the kind that is unknown here does not exist or is not to be sent.

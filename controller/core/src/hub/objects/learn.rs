@@ -6,12 +6,8 @@ mod mailbox;
 mod objects;
 mod policies;
 
-use std::collections::BTreeSet;
-
-use super::{DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex, ObjectView};
+use super::{Dirty, DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex, ObjectView};
 use crate::{Failure, OriginUid, index::reconciler::is_newer};
-
-type Dirty = BTreeSet<DownsyncKey>;
 
 impl ObjectIndex {
     pub(super) fn learn(&mut self, input: DownsyncInput) -> Dirty {

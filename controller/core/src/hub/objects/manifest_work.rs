@@ -58,8 +58,8 @@ impl ObjectIndex {
             (names::ORIGIN_RESOURCE_ANNOTATION.to_owned(), resource),
             (names::ORIGIN_NAME_ANNOTATION.to_owned(), object.name.to_string()),
         ]);
-        if let Some(space) = &self.space {
-            annotations.insert(names::ORIGIN_SPACE_ANNOTATION.to_owned(), space.clone());
+        if let Some(space) = self.namespaces.space() {
+            annotations.insert(names::ORIGIN_SPACE_ANNOTATION.to_owned(), space.to_owned());
         }
         if kind.is_namespaced {
             annotations.insert(

@@ -1,7 +1,47 @@
-//! The subject of a key, and the kinds that the index still waits for.
+//! The subjects of decisions: the keys of the index, and the object that each refers to, for logs.
 
-use super::{DownsyncKey, ObjectIndex, Synced};
+use std::fmt;
+
+use super::ObjectIndex;
 use crate::{ClusterName, LogFields, OriginUid};
+
+/// The subject of a decision.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DownsyncKey {
+    /// The ManifestWork of an object for a cluster.
+    Copy(OriginUid, ClusterName),
+    /// The content that is read of an object of the WDS, and the label and status that are written
+    /// to it.
+    Object(OriginUid),
+    /// A BindingPolicy's status.
+    Policy(String),
+    /// A BindingPolicy's Binding.
+    Binding(String),
+    /// A StatusCollector's status.
+    Collector(String),
+    /// The CombinedStatus of an object and of the policy with this UID.
+    Combined(OriginUid, String),
+}
+
+impl DownsyncKey {
+    /// The keys of a policy's status and of its Binding.
+    pub(super) fn of_policy(name: &str) -> [Self; 2] {
+        [Self::Policy(name.to_owned()), Self::Binding(name.to_owned())]
+    }
+}
+
+impl fmt::Display for DownsyncKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copy(origin, cluster) => write!(f, "object {origin} for {cluster}"),
+            Self::Object(origin) => write!(f, "object {origin}"),
+            Self::Policy(name) => write!(f, "bindingpolicy {name}"),
+            Self::Binding(name) => write!(f, "binding {name}"),
+            Self::Collector(name) => write!(f, "statuscollector {name}"),
+            Self::Combined(origin, policy) => write!(f, "combinedstatus {origin}.{policy}"),
+        }
+    }
+}
 
 impl ObjectIndex {
     pub(super) fn subject_of(&self, key: &DownsyncKey) -> LogFields {
@@ -32,36 +72,5 @@ impl ObjectIndex {
             uid: Some(origin.clone()),
             attempt: 0,
         }
-    }
-
-    /// The kinds that are always watched and have not been listed yet. Until all of them have been
-    /// listed, nothing is decided.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced {
-            policies,
-            transforms,
-            namespaces,
-            bindings,
-            clusters,
-            properties,
-            works,
-            reports,
-            collectors,
-            combined,
-        } = self.synced;
-        let kinds = [
-            (policies, "bindingpolicies"),
-            (transforms, "customtransforms"),
-            (namespaces, "namespaces"),
-            (bindings, "bindings"),
-            (clusters, "managedclusters"),
-            (properties, "configmaps"),
-            (works, "manifestworks"),
-            (reports, "workstatuses"),
-            (collectors, "statuscollectors"),
-            (combined, "combinedstatuses"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

@@ -23,8 +23,11 @@ use std::collections::VecDeque;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::json_patch::JsonPatch;
-use crate::testing::{read, with};
+use crate::{
+    Reconcile,
+    model::json_patch::JsonPatch,
+    testing::{read, with},
+};
 
 fn start() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()

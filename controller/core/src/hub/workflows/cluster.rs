@@ -1,5 +1,4 @@
-//! A ManagedCluster: its labels, its availability, and the taints that exclude it from OCM's
-//! placements.
+//! The availability of a ManagedCluster, and the taints that exclude it from OCM's placements.
 //!
 //! An agent renews its Lease while the API server of its WEC answers. A lease is aged from the time
 //! at which *this process* last saw it change, so clocks need not agree. The result is written to
@@ -9,43 +8,18 @@
 //! If OCM's own registration controller is running and has written the same result in its own
 //! words, that condition stays. Two controllers that correct each other's wording would never
 //! settle.
+//!
+//! Not here: the fields of a ManagedCluster (`hub::inventory`).
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use argosy_api::{
-    ManagedCluster,
-    conditions::{condition, managed_cluster as types, reason, set_condition},
-    managed_cluster::Taint,
-    names,
-};
+use argosy_api::conditions::{condition, managed_cluster as types, reason, set_condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::coordination::v1::Lease,
     apimachinery::pkg::apis::meta::v1::{Condition, MicroTime},
 };
 
-use super::{HubAction, WorkflowIndex, taints::tainted};
+use super::{Cluster, HubAction, WorkflowIndex, taints::tainted};
 use crate::{ClusterName, Decision};
-
-/// A ManagedCluster.
-#[derive(Debug, Default)]
-pub(super) struct Cluster {
-    pub(super) resource_version: String,
-    pub(super) labels: Arc<BTreeMap<String, String>>,
-    pub(super) annotations: BTreeMap<String, String>,
-    conditions: Vec<Condition>,
-    /// The ID that distinguishes it from another cluster of the same name, if its agent has
-    /// reported one.
-    pub(super) id: Option<String>,
-    /// `None` if Argosy must not write them: OCM's hub does, or the cluster is being deleted.
-    taints: Option<Vec<Taint>>,
-    /// It accepts no new Workflows.
-    pub(super) is_cordoned: bool,
-    /// Workflows that have not started there are withdrawn.
-    pub(super) is_draining: bool,
-    /// It was removed from the fleet. Its agent may still be active.
-    pub(super) is_removed: bool,
-}
 
 /// A Lease at its last observed change.
 #[derive(Clone, Debug)]
@@ -63,96 +37,6 @@ pub(super) const REMOVED: &str = "the cluster was removed from the fleet";
 
 /// The duration of a Lease that has none in its spec; OCM's default.
 const DEFAULT_LEASE: SignedDuration = SignedDuration::from_secs(60);
-
-impl Cluster {
-    /// Reads the fields of an object.
-    pub(super) fn new(cluster: ManagedCluster) -> Self {
-        let status = cluster.status.unwrap_or_default();
-        let mut claims = status.cluster_claims.into_iter();
-        let id = claims.find(|claim| claim.name == names::CLUSTER_ID_CLAIM);
-        let conditions = status.conditions;
-        // OCM's hub writes this condition on every cluster, accepted or denied. No other client
-        // does.
-        let has_ocm_hub = conditions.iter().any(|known| known.type_ == types::HUB_ACCEPTED);
-        let is_going = cluster.metadata.deletion_timestamp.is_some();
-        let mut cordons = cluster.spec.taints.iter().filter(|taint| is_cordon(taint));
-        let annotations = cluster.metadata.annotations.unwrap_or_default();
-        Self {
-            is_cordoned: cordons.clone().next().is_some(),
-            is_draining: cordons.any(|taint| taint.value == names::DRAIN),
-            is_removed: annotations.contains_key(names::REMOVED_ANNOTATION),
-            resource_version: cluster.metadata.resource_version.unwrap_or_default(),
-            labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
-            annotations,
-            id: id.map(|claim| claim.value),
-            taints: (!has_ocm_hub && !is_going).then_some(cluster.spec.taints),
-            conditions,
-        }
-    }
-
-    /// The ID of the cluster that may start a ManifestWork sent now. It is empty while no cluster
-    /// of this name is available, and `None` if the agent has reported no ID.
-    pub(super) fn starter(&self) -> Option<&str> {
-        let id = self.id.as_deref()?;
-        Some(if self.is_available() { id } else { "" })
-    }
-
-    fn available(&self) -> Option<&Condition> {
-        self.conditions
-            .iter()
-            .find(|known| known.type_ == types::AVAILABLE)
-    }
-
-    /// True if the condition says that the agent is reachable.
-    pub(super) fn is_available(&self) -> bool {
-        self.available().is_some_and(|known| known.status == "True")
-    }
-
-    /// Reason and message of the condition if the agent is unreachable, `None` while it is
-    /// reachable.
-    pub(super) fn unreachable(&self) -> Option<(&str, &str)> {
-        let available = self.available()?;
-        (available.status != "True").then_some((available.reason.as_str(), available.message.as_str()))
-    }
-
-    /// True if the unreachability conditions of the cluster's Workflows differ between the two
-    /// versions.
-    pub(super) fn differs_in_reachability(&self, other: &Self) -> bool {
-        self.unreachable() != other.unreachable()
-    }
-
-    /// True if it was removed from the fleet and its agent no longer renews its lease. Only then
-    /// are its Workflows given up: an agent that is still connected would receive the deletion and
-    /// delete its running objects.
-    pub(super) fn is_cut_off(&self) -> bool {
-        self.is_removed
-            && self
-                .unreachable()
-                .is_some_and(|(why, _)| why == reason::CLUSTER_REMOVED)
-    }
-
-    /// The latest time at which the lease of a cut-off cluster has expired, for a cluster whose
-    /// Lease no longer exists.
-    pub(super) fn cut_off_at(&self) -> Option<Timestamp> {
-        let since = self
-            .available()
-            .filter(|_| self.is_cut_off())?
-            .last_transition_time
-            .0;
-        since.saturating_add(DEFAULT_LEASE).ok()
-    }
-
-    /// The properties besides reachability that the cluster's Workflows depend on: cordoned,
-    /// draining, removed.
-    pub(super) fn standing(&self) -> (bool, bool, bool) {
-        (self.is_cordoned, self.is_draining, self.is_removed)
-    }
-}
-
-/// True if a taint excludes new Workflows. A taint that is only a preference does not.
-pub(crate) fn is_cordon(taint: &Taint) -> bool {
-    taint.key == names::CORDONED_TAINT && taint.effect != "PreferNoSelect"
-}
 
 impl LeaseObservation {
     /// The pulse of a Lease seen at `now`, given the pulse `known` before. A Lease without a
@@ -216,6 +100,17 @@ impl WorkflowIndex {
 }
 
 impl Cluster {
+    /// The latest time at which the lease of a cut-off cluster has expired, for a cluster whose
+    /// Lease no longer exists.
+    pub(super) fn cut_off_at(&self) -> Option<Timestamp> {
+        let since = self
+            .available()
+            .filter(|_| self.is_cut_off())?
+            .last_transition_time
+            .0;
+        since.saturating_add(DEFAULT_LEASE).ok()
+    }
+
     fn conditions_action(
         &self,
         name: &ClusterName,

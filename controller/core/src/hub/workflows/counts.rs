@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{WorkflowIndex, cluster::Cluster, view::WorkflowView};
+use super::{Cluster, WorkflowIndex, view::WorkflowView};
 use crate::ClusterName;
 use argosy_api::conditions::reason;
 

@@ -8,7 +8,7 @@ use argosy_api::names;
 use jiff::Timestamp;
 
 use super::{
-    WorkflowIndex,
+    Cluster, WorkflowIndex,
     view::WorkflowView,
     work::{ManifestWorkView, WorkStatusView},
 };
@@ -89,9 +89,7 @@ impl WorkflowIndex {
 
     /// True if the cluster has left the fleet and can no longer act.
     pub(super) fn is_cut_off(&self, cluster: &ClusterName) -> bool {
-        self.clusters
-            .get(cluster)
-            .is_some_and(super::cluster::Cluster::is_cut_off)
+        self.clusters.get(cluster).is_some_and(Cluster::is_cut_off)
     }
 
     /// The claim of a Workflow that has started, if its annotation was removed, for example by

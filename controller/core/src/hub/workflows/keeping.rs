@@ -9,7 +9,8 @@
 //! index (`index/budget`).
 
 use super::{
-    ByCluster, HubAction, SeenReport, SeenWorkflow, WorkStatusView, WorkflowIndex, view::WorkflowView,
+    Awaited, ByCluster, HubAction, SeenReport, SeenWorkflow, WorkStatusView, WorkflowIndex,
+    view::WorkflowView,
 };
 use crate::{ClusterName, Intake, OriginUid, WorkflowKey, index::budget::STRANGERS, model::claim::Claim};
 
@@ -81,7 +82,7 @@ impl WorkflowIndex {
     ) {
         self.drop_report(origin, cluster);
         // Before the Workflows are listed, the Workflow of every report is unknown.
-        if self.synced.workflows && !self.is_awaited(origin, cluster, &report) {
+        if self.synced.has(Awaited::Workflows) && !self.is_awaited(origin, cluster, &report) {
             report.shed();
         }
         report.is_strange = !self.by_uid.contains_key(origin);

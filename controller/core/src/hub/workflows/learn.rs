@@ -9,22 +9,19 @@ mod mailbox;
 mod policies;
 mod runs;
 
-use std::collections::BTreeSet;
-
 use argosy_api::conditions::reason;
 use jiff::{SignedDuration, Timestamp};
 
 use runs::on_run_failure;
 
 use super::{
-    HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView, view::SendFailure,
+    Awaited, Dirty, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView,
+    view::SendFailure,
 };
 use crate::{
     Change, ClusterName, Failure, WorkflowKey,
     index::{fingerprint::Fingerprint, store::Delta},
 };
-
-type Dirty = BTreeSet<HubKey>;
 
 impl WorkflowIndex {
     pub(super) fn learn(&mut self, input: HubInput, now: Timestamp) -> Dirty {
@@ -143,7 +140,7 @@ impl WorkflowIndex {
             let key = |object: &SeenWorkflow| Some(object.key.clone());
             Delta::of(change, key, workflows, &mut self.in_flight, concerned)
         };
-        self.synced.workflows |= delta.is_list;
+        self.synced.mark(Awaited::Workflows, delta.is_list);
         let mut dirty = Dirty::new();
         for key in &delta.gone {
             dirty.extend(self.delete_workflow(key));

@@ -14,13 +14,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{HubKey, WorkflowIndex, view::WorkflowView};
+use super::{Dirty, HubKey, WorkflowIndex, view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
-    policy::{ClusterChanges, Fleet, Index, Labels, Placement, PolicyChanges, Table},
+    policy::{ClusterChanges, Fleet, Index, Placement, PolicyChanges, Table},
 };
-
-type Dirty = BTreeSet<HubKey>;
 
 impl WorkflowIndex {
     pub(super) fn table(&self) -> &Table {
@@ -103,16 +101,12 @@ impl WorkflowIndex {
         self.place_anew(concerned)
     }
 
-    /// Stores the labels of namespaces, `None` for one that is gone, and returns the Workflows
-    /// whose placement differs.
-    pub(super) fn on_namespace_labels(&mut self, changes: Vec<(String, Option<Arc<Labels>>)>) -> Dirty {
-        let mut touched = BTreeSet::new();
-        for (name, labels) in changes {
-            // The comparison avoids a copy of the table if nothing changes.
-            if self.table().namespace(&name) != labels.as_ref() {
-                self.table_mut().set_namespace(&name, labels);
-                touched.insert(name);
-            }
+    /// Stores the labels of the namespaces that have changed, and returns the Workflows whose
+    /// placement differs.
+    pub(super) fn on_namespace_labels(&mut self, touched: &BTreeSet<String>) -> Dirty {
+        for name in touched {
+            let labels = self.namespaces.labels(name).cloned();
+            self.table_mut().set_namespace(name, labels);
         }
         if touched.is_empty() || !self.table().reads_namespaces() {
             return Dirty::new();

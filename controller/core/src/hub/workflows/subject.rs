@@ -1,10 +1,32 @@
-//! The object that a key of the controller refers to, for logs, and the kinds that are not listed
-//! yet.
+//! The subjects of decisions: the keys of the index, and the object that each refers to, for logs.
+
+use std::fmt;
 
 use argosy_api::workflow;
 
-use super::{HubKey, Synced, WorkflowIndex};
-use crate::LogFields;
+use super::WorkflowIndex;
+use crate::{ClusterName, LogFields, WorkflowKey};
+
+/// The subject of a decision of the controller.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HubKey {
+    /// A Workflow of the WDS, with the objects that were created for it.
+    Workflow(WorkflowKey),
+    /// A CustomTransform's status.
+    Transform(String),
+    /// A ManagedCluster's availability.
+    Cluster(ClusterName),
+}
+
+impl fmt::Display for HubKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workflow(key) => write!(f, "workflow {key}"),
+            Self::Transform(name) => write!(f, "customtransform {name}"),
+            Self::Cluster(name) => write!(f, "managedcluster {name}"),
+        }
+    }
+}
 
 impl WorkflowIndex {
     pub(super) fn subject_of(&self, key: &HubKey) -> LogFields {
@@ -31,31 +53,5 @@ impl WorkflowIndex {
                 ..LogFields::of("ManagedCluster")
             },
         }
-    }
-
-    /// The kinds whose first list has not arrived. No decision is made before all have arrived.
-    pub fn unlisted(&self) -> Vec<&'static str> {
-        let Synced {
-            workflows,
-            policies,
-            transforms,
-            namespaces,
-            clusters,
-            leases,
-            works,
-            reports,
-        } = self.synced;
-        let kinds = [
-            (workflows, "workflows"),
-            (policies, "bindingpolicies"),
-            (transforms, "customtransforms"),
-            (namespaces, "namespaces"),
-            (clusters, "managedclusters"),
-            (leases, "leases"),
-            (works, "manifestworks"),
-            (reports, "workstatuses"),
-        ];
-        let missing = kinds.into_iter().filter(|(is_listed, _)| !is_listed);
-        missing.map(|(_, kind)| kind).collect()
     }
 }

@@ -33,7 +33,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{read, with};
+use crate::{
+    Reconcile,
+    testing::{read, with},
+};
 
 struct Fleet {
     hub: WorkflowIndex,

@@ -11,7 +11,7 @@ use argosy_api::conditions::reason;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    HubAction, HubInput, WorkflowIndex,
+    Awaited, HubAction, HubInput, WorkflowIndex,
     action::Purpose,
     unanswered::Unanswered,
     view::{SendFailure, WorkflowView},
@@ -75,7 +75,7 @@ impl WorkflowIndex {
     /// sent ManifestWorks.
     pub(super) fn inherit(&mut self, input: &mut HubInput, now: Timestamp) {
         if let HubInput::Workflow(Change::Reset(live)) = input
-            && !self.synced.workflows
+            && !self.synced.has(Awaited::Workflows)
         {
             self.inherited_until = now.saturating_add(self.config.request_lifetime).ok();
             for seen in live {

@@ -9,7 +9,7 @@ use super::Dirty;
 use crate::{
     Change,
     hub::objects::{
-        DownsyncKey, ObjectIndex,
+        Awaited, DownsyncKey, ObjectIndex,
         collectors::{Entry, Known, combined_key},
     },
     index::{fingerprint::Fingerprint, store::Delta},
@@ -24,7 +24,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |name: &String, _| Some(DownsyncKey::Collector(name.clone())),
         );
-        self.synced.collectors |= delta.is_list;
+        self.synced.mark(Awaited::Collectors, delta.is_list);
         let mut touched = BTreeSet::new();
         let mut dirty = Dirty::new();
         for name in delta.gone {
@@ -69,7 +69,7 @@ impl ObjectIndex {
 
     pub(super) fn on_combined(&mut self, change: Change<CombinedStatus>) -> Dirty {
         let delta = self.combined_delta(change);
-        self.synced.combined |= delta.is_list;
+        self.synced.mark(Awaited::Combined, delta.is_list);
         let mut dirty = Dirty::new();
         for name in &delta.gone {
             dirty.extend(self.delete_combined(name));

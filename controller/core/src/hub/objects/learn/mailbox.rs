@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
-    hub::objects::{DownsyncKey, ManifestWorkView, ObjectIndex, SeenReport, SeenWork, WorkStatusView},
+    hub::objects::{
+        Awaited, DownsyncKey, ManifestWorkView, ObjectIndex, SeenReport, SeenWork, WorkStatusView,
+    },
     index::{
         budget::{BUDGET, STRANGERS},
         fingerprint::Fingerprint,
@@ -27,7 +29,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |(origin, cluster), _| Some(DownsyncKey::Copy(origin.clone(), cluster.clone())),
         );
-        self.synced.works |= delta.is_list;
+        self.synced.mark(Awaited::Works, delta.is_list);
         let mut dirty = Dirty::new();
         for (origin, cluster) in &delta.gone {
             dirty.extend(self.delete_work(origin, cluster));
@@ -100,9 +102,7 @@ impl ObjectIndex {
     }
 
     pub(super) fn on_reports(&mut self, change: Change<SeenReport>) -> Dirty {
-        if matches!(change, Change::Reset(_)) {
-            self.synced.reports = true;
-        }
+        self.synced.mark(Awaited::Reports, change.is_list());
         self.on_reports_at(change, false)
     }
 

@@ -387,7 +387,7 @@ impl ObjectIndex {
             namespace: &object.namespace,
             name: &object.name,
             labels,
-            namespace_labels: self.namespaces.get(&*object.namespace).map(Arc::as_ref),
+            namespace_labels: self.namespaces.labels(&object.namespace).map(Arc::as_ref),
         }
     }
 }

@@ -1,34 +1,22 @@
 //! Inputs about the wishes of users and operators: policies, transforms, namespaces, clusters and
 //! their properties.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use argosy_api::{
-    Binding, BindingPolicy, CustomTransform, ManagedCluster,
-    conditions::{managed_cluster as types, reason},
-    names,
-};
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Namespace},
-    apimachinery::pkg::apis::meta::v1::Condition,
-};
+use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::ResourceExt;
 
 use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
-        Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName, policy_view::Policy,
+        Awaited, Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName,
+        policy_view::Policy,
     },
     index::store::Delta,
-    policy::unguarded,
+    policy::{Labels, unguarded},
 };
-
-/// A namespace that every API server creates once.
-const SYSTEM: &str = "kube-system";
 
 impl ObjectIndex {
     pub(super) fn on_policies(&mut self, change: Change<BindingPolicy>) -> Dirty {
@@ -39,7 +27,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |name: &String, _| Some(DownsyncKey::Policy(name.clone())),
         );
-        self.synced.policies |= delta.is_list;
+        self.synced.mark(Awaited::Policies, delta.is_list);
         let mut dirty = Dirty::new();
         let mut has_changed = !delta.gone.is_empty();
         for name in &delta.gone {
@@ -134,7 +122,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.synced.transforms |= delta.is_list;
+        self.synced.mark(Awaited::Transforms, delta.is_list);
         let mut kinds = BTreeSet::new();
         for name in &delta.gone {
             kinds.extend(self.transforms.delete(name).resources);
@@ -150,37 +138,8 @@ impl ObjectIndex {
     }
 
     pub(super) fn on_namespaces(&mut self, change: Change<Namespace>) -> Dirty {
-        let labels = |namespace: Namespace| {
-            let name = namespace.name_any();
-            (name, Arc::new(namespace.metadata.labels.unwrap_or_default()))
-        };
-        let mut touched = BTreeSet::new();
-        match change {
-            Change::Apply(namespace) => {
-                let (name, labels) = labels(*namespace);
-                if self.namespaces.insert(name.clone(), Arc::clone(&labels)) != Some(labels) {
-                    touched.insert(name);
-                }
-            }
-            Change::Delete(namespace) => {
-                let name = namespace.name_any();
-                self.namespaces.remove(&name);
-                touched.insert(name);
-            }
-            Change::Reset(live) => {
-                self.synced.namespaces = true;
-                let system = live.iter().find(|namespace| namespace.name_any() == SYSTEM);
-                self.space = system.and_then(ResourceExt::uid);
-                let live: BTreeMap<_, _> = live.into_iter().map(labels).collect();
-                let names = live.keys().chain(self.namespaces.keys());
-                touched.extend(
-                    names
-                        .filter(|name| live.get(*name) != self.namespaces.get(*name))
-                        .cloned(),
-                );
-                self.namespaces = live;
-            }
-        }
+        self.synced.mark(Awaited::Namespaces, change.is_list());
+        let touched = self.namespaces.learn(change);
         self.after_namespaces(&touched)
     }
 
@@ -208,55 +167,27 @@ impl ObjectIndex {
     }
 
     pub(super) fn on_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
-        let view = |cluster: ManagedCluster| {
-            let name: ClusterName = cluster.name_any().as_str().into();
-            let annotations = cluster.metadata.annotations.unwrap_or_default();
-            let is_removed = annotations.contains_key(names::REMOVED_ANNOTATION);
-            let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-            let view = Cluster {
-                is_removed,
-                is_cut_off: is_removed && conditions.any(is_cut_off),
-                labels: Arc::new(cluster.metadata.labels.unwrap_or_default()),
-                annotations,
-            };
-            (name, view)
-        };
-        match change {
-            Change::Apply(cluster) => {
-                let (name, view) = view(*cluster);
-                self.set_cluster(&name, Some(view))
-            }
-            Change::Delete(cluster) => self.set_cluster(&cluster.name_any().as_str().into(), None),
-            Change::Reset(live) => {
-                self.synced.clusters = true;
-                let live: BTreeMap<_, _> = live.into_iter().map(view).collect();
-                let known = self.clusters.keys();
-                let gone: Vec<_> = known.filter(|name| !live.contains_key(*name)).cloned().collect();
-                let mut dirty: Dirty = gone
-                    .iter()
-                    .flat_map(|name| self.set_cluster(name, None))
-                    .collect();
-                for (name, view) in live {
-                    dirty.extend(self.set_cluster(&name, Some(view)));
-                }
-                dirty
-            }
-        }
+        self.synced.mark(Awaited::Clusters, change.is_list());
+        let news = Cluster::learn(change, &mut self.clusters, &mut self.in_flight, |_| None);
+        let keys = news
+            .iter()
+            .flat_map(|(name, before)| self.after_cluster(name, before.as_ref()));
+        keys.collect()
     }
 
-    fn set_cluster(&mut self, name: &ClusterName, view: Option<Cluster>) -> Dirty {
-        if self.clusters.get(name) == view.as_ref() {
+    fn after_cluster(&mut self, name: &ClusterName, before: Option<&Cluster>) -> Dirty {
+        let after = self.clusters.get(name);
+        if before.map(relevant) == after.map(relevant) {
             return Dirty::new();
         }
         let mut dirty = self.templated_on(name);
-        if view.as_ref().is_some_and(|view| view.is_removed) {
+        if after.is_some_and(|cluster| cluster.is_removed) {
             dirty.extend(self.works_on(name));
         }
         let mut touched = BTreeSet::new();
         for (policy_name, policy) in &mut self.policies {
-            let is_selected = view
-                .as_ref()
-                .is_some_and(|view| !view.is_removed && policy.rules.selects_cluster(&view.labels));
+            let labels = after.and_then(Cluster::own_labels);
+            let is_selected = labels.is_some_and(|labels| policy.rules.selects_cluster(labels));
             let has_changed = if is_selected {
                 policy.clusters.insert(name.clone())
             } else {
@@ -276,10 +207,6 @@ impl ObjectIndex {
         // The error about singleton statuses depends on all policies that ask for one.
         let objects = touched.iter().filter_map(|origin| self.objects.get(origin));
         dirty.extend(objects.flat_map(ObjectView::policy_keys));
-        match view {
-            Some(view) => drop(self.clusters.insert(name.clone(), view)),
-            None => drop(self.clusters.remove(name)),
-        }
         dirty
     }
 
@@ -292,7 +219,7 @@ impl ObjectIndex {
     }
 
     pub(super) fn on_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
-        self.synced.properties |= matches!(change, Change::Reset(_));
+        self.synced.mark(Awaited::Properties, change.is_list());
         let touched = self.properties.learn(change);
         touched.iter().flat_map(|name| self.templated_on(name)).collect()
     }
@@ -316,7 +243,7 @@ impl ObjectIndex {
             &mut self.in_flight,
             |name: &String, _| Some(DownsyncKey::Binding(name.clone())),
         );
-        self.synced.bindings |= delta.is_list;
+        self.synced.mark(Awaited::Bindings, delta.is_list);
         let mut touched = BTreeSet::new();
         for name in delta.gone {
             self.bindings.remove(&name);
@@ -330,10 +257,8 @@ impl ObjectIndex {
     }
 }
 
-/// True if the condition of a cluster that left the fleet reports that its agent no longer renews
-/// its lease.
-fn is_cut_off(condition: &Condition) -> bool {
-    condition.type_ == types::AVAILABLE
-        && condition.status != "True"
-        && condition.reason == reason::CLUSTER_REMOVED
+/// The state of a cluster that matters for objects.
+fn relevant(cluster: &Cluster) -> (&Arc<Labels>, &Labels, bool, bool) {
+    let (labels, annotations) = (&cluster.labels, &cluster.annotations);
+    (labels, annotations, cluster.is_removed, cluster.is_cut_off())
 }

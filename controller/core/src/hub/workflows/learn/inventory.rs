@@ -1,10 +1,7 @@
 //! Updates of the index from the inventory: ManagedClusters, the Leases of their agents and the
 //! properties of clusters; and from the namespaces of the WDS.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::BTreeSet;
 
 use argosy_api::{ManagedCluster, names};
 use jiff::Timestamp;
@@ -17,90 +14,43 @@ use kube::ResourceExt;
 use super::Dirty;
 use crate::{
     Change, ClusterName, WorkflowKey,
-    hub::workflows::{Cluster, HubKey, LeaseObservation, WorkflowIndex, view::LeaseRead},
-    index::store::{Delta, Version, Versioned},
+    hub::workflows::{Awaited, Cluster, HubKey, LeaseObservation, WorkflowIndex, view::LeaseRead},
     policy::ClusterChanges,
 };
 
-/// Only watches and answers about one cluster at a time deliver them, so the version is enough.
-impl Versioned for Cluster {
-    fn version(&self) -> Version<'_> {
-        Version {
-            uid: "",
-            resource_version: &self.resource_version,
-        }
-    }
-}
-
 impl WorkflowIndex {
     pub(super) fn on_clusters(&mut self, change: Change<ManagedCluster>) -> Dirty {
-        let delta = Delta::of(
-            change,
-            |cluster: &ManagedCluster| Some(cluster.name_any().as_str().into()),
-            &self.clusters,
-            &mut self.in_flight,
-            |name: &ClusterName, _| Some(HubKey::Cluster(name.clone())),
-        );
-        self.synced.clusters |= delta.is_list;
-        let mut dirty = self.delete_clusters(&delta.gone);
-        dirty.extend(self.apply_clusters(delta.live));
-        dirty
-    }
-
-    fn apply_clusters(&mut self, live: Vec<(ClusterName, ManagedCluster)>) -> Dirty {
+        self.synced.mark(Awaited::Clusters, change.is_list());
+        let key = |name: &ClusterName| Some(HubKey::Cluster(name.clone()));
+        let news = Cluster::learn(change, &mut self.clusters, &mut self.in_flight, key);
         let mut dirty = Dirty::new();
         let mut labels = ClusterChanges::new();
-        let mut standings = Vec::new();
-        for (name, object) in live {
-            let cluster = Cluster::new(object);
-            let known = self.clusters.get(&name);
-            let changes_placement =
-                |known: &Cluster| (&known.labels, known.is_removed) != (&cluster.labels, cluster.is_removed);
-            if known.is_none_or(changes_placement) {
-                let own = (!cluster.is_removed).then(|| Arc::clone(&cluster.labels));
-                labels.insert(name.clone(), own);
+        for (name, before) in &news {
+            let (before, after) = (before.as_ref(), self.clusters.get(name));
+            if before.is_none() && after.is_none() {
+                continue;
             }
-            standings.push((name.clone(), cluster.unreachable().is_some(), cluster.is_cordoned));
-            let has_news = |known: &Cluster| {
-                known.differs_in_reachability(&cluster)
-                    || known.standing() != cluster.standing()
-                    || known.starter() != cluster.starter()
-                    || (&known.labels, &known.annotations) != (&cluster.labels, &cluster.annotations)
-            };
-            if known.is_none_or(has_news) {
-                dirty.extend(self.claimed_by(&name));
-                if cluster.is_cut_off() {
-                    dirty.extend(self.with_works_on(&name));
+            let own = after.and_then(Cluster::own_labels);
+            if before.and_then(Cluster::own_labels) != own {
+                labels.insert(name.clone(), own.cloned());
+            }
+            let is_same = before
+                .zip(after)
+                .is_some_and(|(before, after)| is_same(before, after));
+            if !is_same {
+                dirty.extend(self.claimed_by(name));
+                if after.is_some_and(Cluster::is_cut_off) {
+                    dirty.extend(self.with_works_on(name));
                 }
             }
-            self.clusters.insert(name.clone(), cluster);
-            self.counts.renew(&name);
-            dirty.insert(HubKey::Cluster(name));
+            dirty.extend(after.map(|_| HubKey::Cluster(name.clone())));
+            self.counts.renew(name);
+            let is_unreachable = after.is_some_and(|cluster| cluster.unreachable().is_some());
+            let is_cordoned = after.is_some_and(|cluster| cluster.is_cordoned);
+            dirty.extend(self.on_standing(name, is_unreachable, is_cordoned));
         }
         if !labels.is_empty() {
             dirty.extend(self.on_labels(labels));
-        }
-        for (name, is_unreachable, is_cordoned) in standings {
-            dirty.extend(self.on_standing(&name, is_unreachable, is_cordoned));
-        }
-        dirty
-    }
-
-    fn delete_clusters(&mut self, names: &[ClusterName]) -> Dirty {
-        let mut dirty = Dirty::new();
-        let mut gone = ClusterChanges::new();
-        for name in names {
-            if self.clusters.remove(name).is_some() {
-                self.counts.renew(name);
-                dirty.extend(self.claimed_by(name));
-                gone.insert(name.clone(), None);
-            }
-        }
-        for name in gone.keys() {
-            dirty.extend(self.on_standing(name, false, false));
-        }
-        if !gone.is_empty() {
-            dirty.extend(self.on_labels(gone));
         }
         dirty
     }
@@ -127,7 +77,7 @@ impl WorkflowIndex {
     }
 
     pub(super) fn on_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
-        if self.properties.is_none() && !matches!(change, Change::Reset(_)) {
+        if self.properties.is_none() && !change.is_list() {
             return Dirty::new();
         }
         let was_known = self.properties.is_some();
@@ -140,28 +90,10 @@ impl WorkflowIndex {
         }
     }
 
-    /// Only the labels of namespaces are kept, and only a change of labels matters.
     pub(super) fn on_namespaces(&mut self, change: Change<Namespace>) -> Dirty {
-        let entry = |namespace: Namespace| {
-            let name = namespace.name_any();
-            (
-                name,
-                Some(Arc::new(namespace.metadata.labels.unwrap_or_default())),
-            )
-        };
-        let changes = match change {
-            Change::Apply(namespace) => vec![entry(*namespace)],
-            Change::Delete(namespace) => vec![(namespace.name_any(), None)],
-            Change::Reset(live) => {
-                self.synced.namespaces = true;
-                let live: BTreeMap<_, _> = live.into_iter().map(entry).collect();
-                let known = self.admission.table().namespaces();
-                let gone = known.filter(|name| !live.contains_key(*name));
-                let gone: Vec<_> = gone.map(|name| (name.clone(), None)).collect();
-                live.into_iter().chain(gone).collect()
-            }
-        };
-        self.on_namespace_labels(changes)
+        self.synced.mark(Awaited::Namespaces, change.is_list());
+        let touched = self.namespaces.learn(change);
+        self.on_namespace_labels(&touched)
     }
 
     /// Stores a Lease that was read to find out if a cluster is lost.
@@ -198,7 +130,7 @@ impl WorkflowIndex {
             }
             Change::Delete(_) => return Dirty::new(),
             Change::Reset(live) => {
-                self.synced.leases = true;
+                self.synced.mark(Awaited::Leases, true);
                 let names: BTreeSet<ClusterName> = live.iter().map(cluster_of).collect();
                 let gone: Vec<_> = self
                     .leases
@@ -224,6 +156,15 @@ impl WorkflowIndex {
         }
         dirty
     }
+}
+
+/// True if the two states of a cluster are the same for the Workflows that are claimed for it.
+fn is_same(before: &Cluster, after: &Cluster) -> bool {
+    before.unreachable() == after.unreachable()
+        && (before.is_cordoned, before.is_draining) == (after.is_cordoned, after.is_draining)
+        && before.is_removed == after.is_removed
+        && before.starter() == after.starter()
+        && (&before.labels, &before.annotations) == (&after.labels, &after.annotations)
 }
 
 fn cluster_of(lease: &Lease) -> ClusterName {

@@ -4,8 +4,8 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::workflows::{
-        ByCluster, HubKey, Ignored, ManifestWorkView, SeenReport, SeenWork, WorkStatusView, WorkflowIndex,
-        WorkflowView,
+        Awaited, ByCluster, HubKey, Ignored, ManifestWorkView, SeenReport, SeenWork, WorkStatusView,
+        WorkflowIndex, WorkflowView,
     },
     index::store::Delta,
     model::mailbox::Mailboxes,
@@ -21,7 +21,7 @@ impl WorkflowIndex {
             &mut self.in_flight,
             |(origin, _), _| by_uid.get(origin).cloned().map(HubKey::Workflow),
         );
-        self.synced.works |= delta.is_list;
+        self.synced.mark(Awaited::Works, delta.is_list);
         let mut dirty = Dirty::new();
         for (origin, cluster) in &delta.gone {
             dirty.extend(self.delete_work(origin, cluster));
@@ -74,7 +74,7 @@ impl WorkflowIndex {
             // A read report that was deleted meanwhile is ignored by its version.
             |_, _| None,
         );
-        self.synced.reports |= delta.is_list;
+        self.synced.mark(Awaited::Reports, delta.is_list);
         let mut dirty = Dirty::new();
         for (origin, cluster) in &delta.gone {
             dirty.extend(self.delete_report(origin, cluster));

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::Dirty;
 use crate::{
     Change,
-    hub::workflows::{HubKey, LocalArgo, Policy, WorkflowIndex},
+    hub::workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
     index::store::Delta,
     policy::PolicyChanges,
 };
@@ -23,7 +23,7 @@ impl WorkflowIndex {
             &mut self.in_flight,
             |_, _| None,
         );
-        self.synced.policies |= delta.is_list;
+        self.synced.mark(Awaited::Policies, delta.is_list);
         let mut changes = PolicyChanges::new();
         for name in &delta.gone {
             if self.policies.remove(name).is_some() {
@@ -68,7 +68,7 @@ impl WorkflowIndex {
             &mut self.in_flight,
             |name: &String, _| Some(HubKey::Transform(name.clone())),
         );
-        self.synced.transforms |= delta.is_list;
+        self.synced.mark(Awaited::Transforms, delta.is_list);
         let transforms = &mut self.transforms;
         let mut touched: Vec<String> = Vec::new();
         for name in &delta.gone {

@@ -249,7 +249,7 @@ fn a_claim_at_birth_that_no_webhook_has_written_is_corrected_and_nobody_is_asked
 fn a_controller_that_has_just_started_corrects_no_claim_for_which_one_before_it_may_have_sent_something() {
     for cluster in ["cluster9", "every-cluster"] {
         let mut fleet = Fleet::with_guard(true);
-        fleet.hub.synced.workflows = false;
+        fleet.hub.synced.unmark(Awaited::Workflows);
         let inherited = read(fleet.next(forged("cluster1", cluster)));
         fleet.learn(HubInput::workflow(Change::Reset(vec![inherited])));
         let decide_at = |seconds| fleet.hub.decide(&HubKey::Workflow(key()), after(seconds));

@@ -119,7 +119,7 @@ fn nothing_is_decided_before_every_kind_was_listed() {
 #[test]
 fn the_last_first_listing_makes_every_key_dirty() {
     let mut fleet = Fleet::of(held("cluster1"));
-    fleet.hub.synced.reports = false;
+    fleet.hub.synced.unmark(Awaited::Reports);
     let dirty = fleet.learn(HubInput::report(Change::Reset(Vec::new())));
     assert!(dirty.contains(&HubKey::Workflow(key())));
     assert!(dirty.contains(&HubKey::Cluster("cluster1".into())));

@@ -65,7 +65,7 @@ fn a_report_that_is_gone_when_it_is_read_is_forgotten() {
 #[test]
 fn before_workflows_are_listed_reports_are_kept_and_then_those_that_nobody_waits_for_are_not() {
     let mut fleet = Fleet::new();
-    fleet.hub.synced.workflows = false;
+    fleet.hub.synced.unmark(Awaited::Workflows);
     fleet.report(report("cluster1", 1, running()));
     let mut other = report("cluster1", 1, running());
     other["metadata"]["labels"]["argosy.dev/origin-uid"] = json!("u2");

@@ -41,7 +41,7 @@ fn a_deleted_workflow_is_kept_while_its_manifest_work_may_land() {
 #[test]
 fn a_controller_that_has_just_started_lets_nothing_go_that_one_before_it_may_have_sent() {
     let mut fleet = Fleet::new();
-    fleet.hub.synced.workflows = false;
+    fleet.hub.synced.unmark(Awaited::Workflows);
     let inherited = read(fleet.next(claimed("cluster1", 1)));
     fleet.learn(HubInput::workflow(Change::Reset(vec![inherited])));
     fleet.workflow(deleting(claimed("cluster1", 1)));
@@ -62,7 +62,7 @@ fn a_controller_that_has_just_started_lets_nothing_go_that_one_before_it_may_hav
     assert!(fleet.decide().is_some());
     // If the attempt has started, its ManifestWork exists, so no creation is outstanding.
     fleet = Fleet::new();
-    fleet.hub.synced.workflows = false;
+    fleet.hub.synced.unmark(Awaited::Workflows);
     let inherited = read(fleet.next(claimed("cluster1", 1)));
     fleet.learn(HubInput::workflow(Change::Reset(vec![inherited])));
     fleet.work(started("cluster1", 1));
@@ -89,7 +89,7 @@ fn the_name_on_a_cluster_that_was_left_stays_taken_while_either_creation_may_lan
 #[test]
 fn a_start_elsewhere_does_not_free_the_name_that_an_earlier_controller_may_still_take() {
     let mut fleet = Fleet::new();
-    fleet.hub.synced.workflows = false;
+    fleet.hub.synced.unmark(Awaited::Workflows);
     let inherited = read(fleet.next(claimed("cluster2", 2)));
     fleet.learn(HubInput::workflow(Change::Reset(vec![inherited])));
     fleet.work(started("cluster2", 2));
