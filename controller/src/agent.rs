@@ -151,10 +151,16 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut
     tasks.spawn(works.in_current_span());
     // Metadata shows which report the hub has; with the statuses, every report would come back in
     // full.
-    let told: Api<Seen<PartialObjectMeta<WorkStatus>, SeenReported>> =
+    let written: Api<Seen<PartialObjectMeta<WorkStatus>, SeenReported>> =
         Api::namespaced(member.its.clone(), mailbox);
-    let told = follow_seen(told, ours(), sender.clone(), Seen::into_view, AgentInput::Told);
-    tasks.spawn(told.in_current_span());
+    let written = follow_seen(
+        written,
+        ours(),
+        sender.clone(),
+        Seen::into_view,
+        AgentInput::WorkStatus,
+    );
+    tasks.spawn(written.in_current_span());
 }
 
 fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {

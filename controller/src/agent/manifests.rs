@@ -88,14 +88,14 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut
         )
         .in_current_span(),
     );
-    let told: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
+    let written: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
     tasks.spawn(
         follow_seen(
-            told,
+            written,
             selecting_in_mailbox(names::OBJECT_UID_LABEL),
             sender.clone(),
-            |told: Lenient<_>| with_metadata(told.into_object()),
-            ApplyInput::Told,
+            |written: Lenient<_>| with_metadata(written.into_object()),
+            ApplyInput::WorkStatus,
         )
         .in_current_span(),
     );

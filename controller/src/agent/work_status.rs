@@ -19,7 +19,7 @@ use crate::runtime::{
 #[derive(Clone)]
 pub(super) struct Reports {
     /// Responses to writes are requested as metadata, which is sufficient.
-    told: Api<Lenient<PartialObjectMeta<WorkStatus>>>,
+    work_statuses: Api<Lenient<PartialObjectMeta<WorkStatus>>>,
     statuses: Api<Lenient<WorkStatus>>,
 }
 
@@ -28,7 +28,7 @@ impl Reports {
     pub(super) fn new(member: &Member) -> Self {
         let mailbox = member.cluster.as_str();
         Self {
-            told: Api::namespaced(member.its.clone(), mailbox),
+            work_statuses: Api::namespaced(member.its.clone(), mailbox),
             statuses: Api::namespaced(member.its.clone(), mailbox),
         }
     }
@@ -39,9 +39,9 @@ impl Reports {
     pub(super) async fn tell(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
         let replaced = status.metadata.resource_version.as_deref();
         if let Some(version) = replaced
-            && let Some(told) = found(self.replace(status, version).await)?
+            && let Some(written) = found(self.replace(status, version).await)?
         {
-            return Ok(told);
+            return Ok(written);
         }
         let mut new = status.clone();
         new.metadata.resource_version = None;
@@ -53,7 +53,7 @@ impl Reports {
 
     /// Replaces a WorkStatus that no watch has reported yet.
     async fn replace_unseen(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
-        let there = found(read(self.told.get(&status.name_any())).await)?;
+        let there = found(read(self.work_statuses.get(&status.name_any())).await)?;
         let version = there.as_ref().and_then(ResourceExt::resource_version);
         match version {
             Some(version) => self.replace(status, &version).await,
@@ -71,16 +71,16 @@ impl Reports {
         ]))
         .map(Patch::Json)
         .map_err(|error| Failure::Refused(format!("cannot encode the report: {error}")))?;
-        let told = read(
-            self.told
+        let written = read(
+            self.work_statuses
                 .patch(&status.name_any(), &patching(names::AGENT), &patch),
         )
         .await?;
-        Ok(with_metadata(told))
+        Ok(with_metadata(written))
     }
 
     /// Deletes the WorkStatus `name`.
-    pub(super) async fn untell(&self, name: &str) -> Result<(), Failure> {
+    pub(super) async fn delete_status(&self, name: &str) -> Result<(), Failure> {
         left(self.statuses.delete(name, &DeleteParams::background()))
             .await
             .map(|_| ())

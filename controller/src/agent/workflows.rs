@@ -238,12 +238,14 @@ impl Executor {
     }
 
     async fn tell(&self, status: &WorkStatus) -> Result<AgentInput, Failure> {
-        let told = self.reports.tell(status).await?;
-        Ok(AgentInput::told(Change::Apply(Box::new(told))))
+        let written = self.reports.tell(status).await?;
+        Ok(AgentInput::work_status(Change::Apply(Box::new(written))))
     }
 
-    async fn untell(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
-        self.reports.untell(&names::work_name(origin.as_str())).await?;
+    async fn delete_status(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
+        self.reports
+            .delete_status(&names::work_name(origin.as_str()))
+            .await?;
         Ok(AgentInput::ReportedGone(origin.clone()))
     }
 
@@ -297,8 +299,8 @@ impl Execute<RunIndex> for Executor {
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,
             AgentAction::DropRecord(origin) => self.drop_record(origin).await,
-            AgentAction::Tell { status } => self.tell(status).await,
-            AgentAction::Untell(origin) => self.untell(origin).await,
+            AgentAction::WriteStatus { status } => self.tell(status).await,
+            AgentAction::DeleteStatus(origin) => self.delete_status(origin).await,
             AgentAction::Conditions {
                 origin,
                 conditions,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use argosy_core::hub::objects::{Place, Told};
+use argosy_core::hub::objects::{ObjectEvent, Place};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
@@ -56,7 +56,7 @@ pub(crate) async fn tell(
 }
 
 /// Like [`tell`], for an object of the WDS.
-pub(crate) async fn tell_of(wds: &Client, reporter: &str, told: &Told) {
+pub(crate) async fn tell_of(wds: &Client, reporter: &str, told: &ObjectEvent) {
     let Place {
         kind,
         namespace,

@@ -64,7 +64,7 @@ pub enum ApplyInput {
     /// ManifestWorks of the mailbox, except those of Workflows.
     Work(Change<ManifestWork>),
     /// WorkStatuses of such ManifestWorks. Their metadata is enough.
-    Told(Change<WorkStatus>),
+    WorkStatus(Change<WorkStatus>),
     /// The cluster's AppliedManifestWorks (records) of such ManifestWorks.
     Record(Change<AppliedManifestWork>),
     /// The kinds that a group version serves.
@@ -159,7 +159,7 @@ kinds! {
     /// The kinds that are always watched.
     enum Awaited {
         Works = "manifestworks",
-        Told = "workstatuses",
+        WorkStatus = "workstatuses",
         Records = "appliedmanifestworks",
     }
 }
@@ -172,7 +172,7 @@ pub struct ManifestIndex {
     config: ApplierConfig,
     synced: Synced<Awaited>,
     works: HashMap<WorkName, ManifestWorkView>,
-    told: HashMap<WorkName, ReportedStatus>,
+    work_statuses: HashMap<WorkName, ReportedStatus>,
     records: HashMap<WorkName, AppliedRecord>,
     catalog: Catalog,
     listings: HashMap<Resource, Listing>,
@@ -205,7 +205,7 @@ impl ManifestIndex {
             config,
             synced: Synced::new(),
             works: HashMap::new(),
-            told: HashMap::new(),
+            work_statuses: HashMap::new(),
             records: HashMap::new(),
             catalog: Catalog::default(),
             listings: HashMap::new(),

@@ -50,7 +50,7 @@ pub enum AgentInput {
     /// ManifestWorks of the mailbox.
     Work(Change<SeenWork>),
     /// WorkStatuses of the mailbox. Their metadata is enough.
-    Told(Change<SeenReported>),
+    WorkStatus(Change<SeenReported>),
     /// Workflows of the WEC that were created for this cluster's mailbox.
     Object(Change<SeenObject>),
     /// Records of the WEC.
@@ -74,8 +74,8 @@ impl AgentInput {
     }
 
     /// WorkStatuses of the mailbox.
-    pub fn told(change: Change<WorkStatus>) -> Self {
-        Self::Told(change.map(SeenReported::from))
+    pub fn work_status(change: Change<WorkStatus>) -> Self {
+        Self::WorkStatus(change.map(SeenReported::from))
     }
 
     /// Workflows of the WEC that were created for this cluster's mailbox.
@@ -118,7 +118,7 @@ kinds! {
     /// The kinds that are listed before anything is decided.
     enum Awaited {
         Works = "manifestworks",
-        Told = "workstatuses",
+        WorkStatus = "workstatuses",
         Objects = "workflows",
         Records = "appliedmanifestworks",
     }
@@ -137,7 +137,7 @@ pub struct RunIndex {
     synced: Synced<Awaited>,
     argo: Option<ArgoApi>,
     works: Table<ManifestWorkView>,
-    told: Table<ReportedStatus>,
+    work_statuses: Table<ReportedStatus>,
     /// The runs.
     objects: Table<ObjectView>,
     /// Other objects with the labels of a run, which this agent did not create.
@@ -170,7 +170,7 @@ impl RunIndex {
             synced: Synced::new(),
             argo: None,
             works: HashMap::new(),
-            told: HashMap::new(),
+            work_statuses: HashMap::new(),
             objects: HashMap::new(),
             copies: HashMap::new(),
             records: HashMap::new(),
@@ -275,7 +275,7 @@ impl Index for RunIndex {
     }
 
     fn next_step(&self, key: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
-        self.tell_failing(key, self.decide_key(key, now), now)
+        self.report_failing(key, self.decide_key(key, now), now)
     }
 
     fn log_fields(&self, key: &OriginUid) -> LogFields {

@@ -55,7 +55,7 @@ use crate::{
     },
 };
 
-pub use action::{DownsyncAction, Place, Told};
+pub use action::{DownsyncAction, ObjectEvent, Place};
 pub use collectors::{Combining, There, says};
 use kind::{Catalog, Kind, KindName};
 use object::{ObjectView, Selection};

@@ -69,7 +69,10 @@ fn told(workflows: usize, nodes: usize) -> AllocationInfo {
         agent.apply(AgentInput::object(object), now());
         action = agent.decide(&OriginUid::from("u7"), now()).action;
     });
-    assert!(matches!(action, Some(AgentAction::Tell { .. })), "{action:?}");
+    assert!(
+        matches!(action, Some(AgentAction::WriteStatus { .. })),
+        "{action:?}"
+    );
     spent
 }
 

@@ -233,7 +233,7 @@ pub(crate) fn agent(workflows: usize, nodes: usize) -> RunIndex {
     });
     for input in [
         AgentInput::work(list((0..workflows).map(work))),
-        AgentInput::told(list([])),
+        AgentInput::work_status(list([])),
         AgentInput::record(list([])),
         AgentInput::object(list(
             (0..workflows).map(|number| run(number, 1, &status("Pending", nodes))),

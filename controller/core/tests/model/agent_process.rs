@@ -45,7 +45,7 @@ impl Process for RunIndex {
                 AgentInput::work(typed(change))
             }),
             Watch::new(Kind::Status, Space::Its, in_mailbox, |change| {
-                AgentInput::told(typed(change))
+                AgentInput::work_status(typed(change))
             }),
             Watch::new(Kind::Workflow, Space::Wec, is_ours, |change| {
                 AgentInput::object(typed(change))
@@ -58,8 +58,8 @@ impl Process for RunIndex {
 
     fn space(action: &AgentAction) -> Space {
         match action {
-            AgentAction::Tell { .. }
-            | AgentAction::Untell(_)
+            AgentAction::WriteStatus { .. }
+            | AgentAction::DeleteStatus(_)
             | AgentAction::Conditions { .. }
             | AgentAction::Release { .. } => Space::Its,
             _ => Space::Wec,
@@ -81,7 +81,7 @@ impl Process for RunIndex {
 
     fn land(origin: &OriginUid, action: &AgentAction, number: usize, servers: &mut Servers) {
         // A report is created, or replaces the version that it names.
-        if let AgentAction::Tell { status } = action {
+        if let AgentAction::WriteStatus { status } = action {
             let name = status.metadata.name.as_deref().unwrap_or_default();
             let there = servers.its.get(Kind::Status, CLUSTERS[number], name).ok();
             let version = there
@@ -252,7 +252,7 @@ fn on_records(action: &AgentAction, wec: &mut ApiServer) -> Result<AgentInput, F
 
 fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> Result<AgentInput, Failure> {
     match action {
-        AgentAction::Tell { status } => {
+        AgentAction::WriteStatus { status } => {
             let mut status = json_of(status);
             let replaced = status["metadata"]
                 .as_object_mut()
@@ -273,9 +273,9 @@ fn in_the_mailbox(action: &AgentAction, mailbox: &str, its: &mut ApiServer) -> R
                 }),
                 told => told,
             };
-            Ok(AgentInput::told(apply(told?)))
+            Ok(AgentInput::work_status(apply(told?)))
         }
-        AgentAction::Untell(origin) => {
+        AgentAction::DeleteStatus(origin) => {
             found(its.delete(Kind::Status, mailbox, &names::work_name(origin.as_str()), None))?;
             Ok(AgentInput::ReportedGone(origin.clone()))
         }

@@ -84,7 +84,7 @@ impl Ledger {
 
     /// Agents report runs only, never copies.
     pub(crate) fn check_report(&self, action: &AgentAction) {
-        if let AgentAction::Tell { status } = action
+        if let AgentAction::WriteStatus { status } = action
             && let Some(reported) = &status.reported
         {
             assert!(

@@ -350,12 +350,12 @@ impl Execute<ManifestIndex> for Executor {
                 resources,
             } => self.rewrite(work, resources, resource_version).await,
             ApplyAction::DropRecord(patch) => self.drop_record(work, patch).await,
-            ApplyAction::Tell { status } => {
-                let told = self.reports.tell(status).await?;
-                Ok(ApplyInput::Told(Change::Apply(Box::new(told))))
+            ApplyAction::WriteStatus { status } => {
+                let written = self.reports.tell(status).await?;
+                Ok(ApplyInput::WorkStatus(Change::Apply(Box::new(written))))
             }
-            ApplyAction::Untell => {
-                self.reports.untell(work.as_str()).await?;
+            ApplyAction::DeleteStatus => {
+                self.reports.delete_status(work.as_str()).await?;
                 Ok(ApplyInput::ReportedGone(work.clone()))
             }
             ApplyAction::Hold(patch) => self.hold(work, patch).await,

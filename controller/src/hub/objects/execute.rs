@@ -8,7 +8,7 @@ use std::sync::Arc;
 use argosy_api::{Binding, BindingPolicy, ManifestWork, StatusCollector, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid,
-    hub::objects::{DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex, Place, Told, status_in},
+    hub::objects::{DownsyncAction, DownsyncInput, DownsyncKey, ObjectEvent, ObjectIndex, Place, status_in},
     index::fingerprint::Fingerprint,
     model::json_patch::JsonPatch,
 };
@@ -151,7 +151,7 @@ impl Executor {
         cluster: &ClusterName,
         origin: &OriginUid,
         uid: &str,
-        told: Option<&Told>,
+        told: Option<&ObjectEvent>,
     ) -> Result<DownsyncInput, Failure> {
         let left = self.mailboxes.delete(cluster, origin, uid).await?;
         if let Some(told) = told {

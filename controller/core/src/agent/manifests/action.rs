@@ -73,12 +73,12 @@ pub enum ApplyAction {
     /// WEC: delete the record, together with its finalizer.
     DropRecord(JsonPatch),
     /// ITS: report the state of the object to the hub, as a whole.
-    Tell {
+    WriteStatus {
         /// The WorkStatus. It has the resource version of the existing one, if the hub has one.
         status: Box<WorkStatus>,
     },
     /// ITS: delete the WorkStatus.
-    Untell,
+    DeleteStatus,
     /// ITS: add OCM's finalizer to the ManifestWork, or remove it.
     Hold(JsonPatch),
     /// ITS: write the ManifestWork's status.
@@ -129,8 +129,8 @@ impl crate::Action for ApplyAction {
             Self::GiveUp { .. } => "give_up",
             Self::Record(_) | Self::Rewrite { .. } => "record",
             Self::DropRecord(_) => "drop_record",
-            Self::Tell { .. } => "report",
-            Self::Untell => "take_back",
+            Self::WriteStatus { .. } => "report",
+            Self::DeleteStatus => "take_back",
             Self::Hold(_) => "hold",
             Self::Status { .. } => "status",
         }
@@ -149,8 +149,8 @@ impl crate::Action for ApplyAction {
             Self::Record(_)
             | Self::Rewrite { .. }
             | Self::DropRecord(_)
-            | Self::Tell { .. }
-            | Self::Untell
+            | Self::WriteStatus { .. }
+            | Self::DeleteStatus
             | Self::Hold(_)
             | Self::Status { .. } => None,
         }
@@ -160,7 +160,7 @@ impl crate::Action for ApplyAction {
         match self {
             // The answer holds the application again, and the applied object, which is as large.
             Self::Apply(application) => 3 * of_tree(&application.object),
-            Self::Tell { status } => status.status.as_ref().map_or(0, of_tree),
+            Self::WriteStatus { status } => status.status.as_ref().map_or(0, of_tree),
             _ => 0,
         }
     }
@@ -184,8 +184,8 @@ impl fmt::Display for ApplyAction {
             Self::Record(_) => f.write_str("write the record"),
             Self::Rewrite { .. } => f.write_str("rewrite the record"),
             Self::DropRecord(_) => f.write_str("delete the record"),
-            Self::Tell { .. } => f.write_str("report to the hub"),
-            Self::Untell => f.write_str("delete the report"),
+            Self::WriteStatus { .. } => f.write_str("report to the hub"),
+            Self::DeleteStatus => f.write_str("delete the report"),
             Self::Hold(_) => f.write_str("write the ManifestWork's finalizers"),
             Self::Status { .. } => f.write_str("write the ManifestWork's status"),
         }

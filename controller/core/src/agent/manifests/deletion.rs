@@ -74,7 +74,10 @@ impl ManifestIndex {
                 rule: None,
             };
         }
-        let delete_report = self.told.contains_key(name).then_some(ApplyAction::Untell);
+        let delete_report = self
+            .work_statuses
+            .contains_key(name)
+            .then_some(ApplyAction::DeleteStatus);
         delete_report
             .or_else(|| self.drop_record(name))
             .or_else(|| Some(release(work)))

@@ -142,23 +142,23 @@ fn value(asked: &StatusPath, object: &Value, api: &GroupVersion) -> Result<Optio
 }
 
 fn field_value(value: &Value) -> Option<FieldValue> {
-    let mut told = FieldValue::default();
+    let mut written = FieldValue::default();
     match value {
         Value::Number(number) => {
-            "Integer".clone_into(&mut told.type_);
-            told.integer = Some(number.as_i64()?);
+            "Integer".clone_into(&mut written.type_);
+            written.integer = Some(number.as_i64()?);
         }
         Value::String(text) => {
-            "String".clone_into(&mut told.type_);
-            told.string = Some(text.clone());
+            "String".clone_into(&mut written.type_);
+            written.string = Some(text.clone());
         }
         Value::Bool(truth) => {
-            "Boolean".clone_into(&mut told.type_);
-            told.boolean = Some(*truth);
+            "Boolean".clone_into(&mut written.type_);
+            written.boolean = Some(*truth);
         }
         _ => return None,
     }
-    Some(told)
+    Some(written)
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn well_known_statuses_are_those_of_ocm() {
         let known = json!([{ "type": "WellKnownStatus" }]);
-        for (object, told) in [
+        for (object, written) in [
             (
                 json!({ "apiVersion": "apps/v1", "kind": "Deployment", "status": { "replicas": 3, "readyReplicas": 1, "availableReplicas": 1 } }),
                 json!([
@@ -212,7 +212,7 @@ mod tests {
         ] {
             let feedback = feedback(known.clone(), &object);
             assert!(feedback.is_synced, "{feedback:?}");
-            assert_eq!(values(&feedback), told);
+            assert_eq!(values(&feedback), written);
         }
         let other = feedback(known, &json!({ "apiVersion": "v1", "kind": "ConfigMap" }));
         assert_eq!(other.reason, "StatusFeedbackSyncFailed");
@@ -223,7 +223,7 @@ mod tests {
         let object = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "status": {
             "size": 3, "name": "x", "ok": false, "ratio": 0.5, "parts": [1], "more": { "a": 1 }, "none": null,
         } });
-        for (path, told) in [
+        for (path, written) in [
             (".status.size", json!([integer("it", 3)])),
             (".status.name", json!([text("it", "x")])),
             (
@@ -236,7 +236,7 @@ mod tests {
             let rules = json!([{ "type": "JSONPaths", "jsonPaths": [{ "name": "it", "path": path }] }]);
             let feedback = feedback(rules, &object);
             assert_eq!(feedback.reason, "StatusFeedbackSynced", "{path}");
-            assert_eq!(values(&feedback), told, "{path}");
+            assert_eq!(values(&feedback), written, "{path}");
         }
         for path in [
             ".status.ratio",

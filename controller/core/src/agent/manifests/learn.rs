@@ -22,7 +22,7 @@ impl ManifestIndex {
     pub(super) fn learn(&mut self, input: ApplyInput, now: Timestamp) -> Dirty {
         match input {
             ApplyInput::Work(change) => self.on_works(change),
-            ApplyInput::Told(change) => self.on_told(change),
+            ApplyInput::WorkStatus(change) => self.on_work_status(change),
             ApplyInput::Record(change) => self.on_records(change),
             ApplyInput::Served(api, served) => {
                 self.catalog.learn(api.clone(), served, now);
@@ -38,7 +38,7 @@ impl ManifestIndex {
             ApplyInput::Single(key, change) => self.on_single(key, change, now),
             ApplyInput::SingleUnwatched(key) => self.unfollow(&key),
             ApplyInput::ReportedGone(name) => {
-                self.told.remove(&name);
+                self.work_statuses.remove(&name);
                 [name].into()
             }
             ApplyInput::RecordGone(name) => {
@@ -121,22 +121,23 @@ impl ManifestIndex {
             .collect()
     }
 
-    fn on_told(&mut self, change: Change<WorkStatus>) -> Dirty {
+    fn on_work_status(&mut self, change: Change<WorkStatus>) -> Dirty {
         let delta = Delta::of(
             change,
             |status: &WorkStatus| Some(name_of(&status.metadata)),
-            &self.told,
+            &self.work_statuses,
             &mut self.in_flight,
             |name: &WorkName, _| Some(name.clone()),
         );
-        self.synced.mark(Awaited::Told, delta.is_list);
+        self.synced.mark(Awaited::WorkStatus, delta.is_list);
         let mut dirty = Dirty::new();
         for name in delta.gone {
-            self.told.remove(&name);
+            self.work_statuses.remove(&name);
             dirty.insert(name);
         }
         for (name, status) in delta.live {
-            self.told.insert(name.clone(), ReportedStatus::new(status));
+            self.work_statuses
+                .insert(name.clone(), ReportedStatus::new(status));
             dirty.insert(name);
         }
         if delta.is_list { self.every_key() } else { dirty }

@@ -25,12 +25,12 @@ impl ManifestIndex {
         work: &ManifestWorkView,
         now: Timestamp,
     ) -> Option<ApplyAction> {
-        let told = self.told.get(name);
+        let written = self.work_statuses.get(name);
         let object = work.items.first().and_then(|item| match self.naming(item) {
             RestMapping::Known(key) => Some((item, key)),
             RestMapping::Unknown | RestMapping::Malformed(_) => None,
         });
-        let take_back = told.is_some().then_some(ApplyAction::Untell);
+        let take_back = written.is_some().then_some(ApplyAction::DeleteStatus);
         if work.object_uid.is_none() || !work.wants_status {
             return take_back;
         }
@@ -45,8 +45,8 @@ impl ManifestIndex {
             return take_back;
         }
         let (status, digest) = self.work_status(name, work, item, &key, there, now);
-        let is_told = told.is_some_and(|told| told.digest == Some(digest));
-        (!is_told).then(|| ApplyAction::Tell {
+        let is_told = written.is_some_and(|written| written.digest == Some(digest));
+        (!is_told).then(|| ApplyAction::WriteStatus {
             status: Box::new(status),
         })
     }
@@ -84,7 +84,10 @@ impl ManifestIndex {
         let metadata = &mut work_status.metadata;
         metadata.name = Some(name.to_string());
         metadata.namespace = Some(self.config.cluster.to_string());
-        metadata.resource_version = self.told.get(name).map(|told| told.resource_version.clone());
+        metadata.resource_version = self
+            .work_statuses
+            .get(name)
+            .map(|written| written.resource_version.clone());
         metadata.labels = Some(
             labels
                 .into_iter()

@@ -120,9 +120,9 @@ impl ManifestIndex {
             }
         }
         if key.as_ref().is_some_and(|key| !self.may_tell(name, work, key)) {
-            let told = [types::AVAILABLE, Feedback::TYPE];
+            let written = [types::AVAILABLE, Feedback::TYPE];
             said.conditions
-                .retain(|known| !told.contains(&known.type_.as_str()));
+                .retain(|known| !written.contains(&known.type_.as_str()));
             said.status_feedback = StatusFeedback::default();
             return said;
         }

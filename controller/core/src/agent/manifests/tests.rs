@@ -135,7 +135,7 @@ impl World {
         self.watched.clear();
         let works = self.works.values().map(|work| read(work.clone())).collect();
         self.feed(ApplyInput::Work(Change::Reset(works)));
-        self.feed(ApplyInput::Told(Change::Reset(Vec::new())));
+        self.feed(ApplyInput::WorkStatus(Change::Reset(Vec::new())));
         self.feed(ApplyInput::Record(Change::Reset(records)));
     }
 

@@ -67,12 +67,12 @@ pub enum AgentAction {
     /// WEC: delete a record that is no longer needed.
     DropRecord(OriginUid),
     /// ITS: report the state of the object to the hub, as a whole.
-    Tell {
+    WriteStatus {
         /// The WorkStatus. It has the resource version of the existing one, if the hub has one.
         status: Box<WorkStatus>,
     },
     /// ITS: delete the WorkStatus.
-    Untell(OriginUid),
+    DeleteStatus(OriginUid),
     /// ITS: write the ManifestWork's conditions. With `denied`, the object is first looked for in
     /// the WEC.
     Conditions {
@@ -109,8 +109,8 @@ impl crate::Action for AgentAction {
             Self::Record(_) => "record",
             Self::AmendRecord { .. } => "amend_record",
             Self::DropRecord(_) => "drop_record",
-            Self::Tell { .. } => "report",
-            Self::Untell(_) => "take_back",
+            Self::WriteStatus { .. } => "report",
+            Self::DeleteStatus(_) => "take_back",
             Self::Conditions { .. } => "conditions",
             Self::Release { .. } => "release",
         }
@@ -125,7 +125,7 @@ impl crate::Action for AgentAction {
 
     fn phase(&self) -> Option<&str> {
         match self {
-            Self::Tell { status } => Some(workflow::phase(status.status.as_ref())),
+            Self::WriteStatus { status } => Some(workflow::phase(status.status.as_ref())),
             _ => None,
         }
     }
@@ -134,7 +134,7 @@ impl crate::Action for AgentAction {
         match self {
             Self::Create { object, .. } => of_tree(&object.spec) + object.status.as_ref().map_or(0, of_tree),
             Self::Control { patch, .. } => patch.weight(),
-            Self::Tell { status } => status.status.as_ref().map_or(0, of_tree),
+            Self::WriteStatus { status } => status.status.as_ref().map_or(0, of_tree),
             _ => 0,
         }
     }
@@ -152,8 +152,8 @@ impl fmt::Display for AgentAction {
             Self::Record(_) => "record the end of the run",
             Self::AmendRecord { .. } => "update the record",
             Self::DropRecord(_) => "delete the record",
-            Self::Tell { .. } => "report to the hub",
-            Self::Untell(_) => "delete the report",
+            Self::WriteStatus { .. } => "report to the hub",
+            Self::DeleteStatus(_) => "delete the report",
             Self::Conditions { .. } => "write the ManifestWork's conditions",
             Self::Release { .. } => "release the ManifestWork",
         })

@@ -238,7 +238,7 @@ impl RunIndex {
     /// Reports the end of a run again from its record if the hub has lost the last report.
     fn report_again(&self, origin: &OriginUid, work: &ManifestWorkView) -> Option<AgentAction> {
         let status = Box::new(self.remembered(origin, work)?);
-        Some(AgentAction::Tell { status })
+        Some(AgentAction::WriteStatus { status })
     }
 
     /// Reports the state of the object if the hub's report is not up to date.
@@ -249,12 +249,12 @@ impl RunIndex {
         manifest: Option<&Manifest>,
     ) -> Option<AgentAction> {
         let (reported, digest) = reported(object, manifest)?;
-        let known = self.told.get(origin);
+        let known = self.work_statuses.get(origin);
         if known.is_some_and(|known| known.digest == Some(digest)) {
             return None;
         }
         let status = self.work_status(origin, object, reported, digest)?;
-        Some(AgentAction::Tell {
+        Some(AgentAction::WriteStatus {
             status: Box::new(status),
         })
     }

@@ -25,7 +25,7 @@ impl RunIndex {
             .iter()
             .any(|known| known.type_ == types::APPLIED && known.status == "True");
         let was_told = self
-            .told
+            .work_statuses
             .get(origin)
             .is_some_and(|known| known.attempt >= work.attempt);
         let vanished = self

@@ -101,7 +101,7 @@ impl RunIndex {
 
     /// Reports a lasting failure before the request is repeated, and clears the report after an
     /// answer.
-    pub(super) fn tell_failing(
+    pub(super) fn report_failing(
         &self,
         origin: &OriginUid,
         decision: Decision<AgentAction>,

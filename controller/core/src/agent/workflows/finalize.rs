@@ -55,8 +55,8 @@ impl RunIndex {
         if unrecorded.is_some() {
             return unrecorded;
         }
-        if self.told.contains_key(origin) {
-            return Some(AgentAction::Untell(origin.clone()));
+        if self.work_statuses.contains_key(origin) {
+            return Some(AgentAction::DeleteStatus(origin.clone()));
         }
         // A release time from an earlier release would let the record expire too early.
         let earlier = now.saturating_sub(STAMPED_ANEW).unwrap_or(Timestamp::MIN);
@@ -94,8 +94,8 @@ impl RunIndex {
         };
         // A report whose answer was lost, and that no watch had shown when the ManifestWork was
         // released.
-        if self.told.contains_key(origin) {
-            return AgentAction::Untell(origin.clone()).into();
+        if self.work_statuses.contains_key(origin) {
+            return AgentAction::DeleteStatus(origin.clone()).into();
         }
         let expiry = released_at
             .saturating_add(RECORD_LIFETIME)

@@ -80,12 +80,15 @@ impl RunIndex {
         };
         let seen = [vanished, unlisted].into_iter().flatten();
         let mut seen = seen.filter(|sought| sought.attempt == attempt);
-        let told = self.told.get(origin).filter(|told| told.attempt == attempt);
+        let written = self
+            .work_statuses
+            .get(origin)
+            .filter(|written| written.attempt == attempt);
         let record = self.records.get(origin);
         let record = record.filter(|record| record.attempt == attempt);
         seen.find_map(|sought| sought.uid.as_deref())
             .or_else(|| record?.run_uid.as_deref())
-            .or_else(|| told?.run_uid.as_deref())
+            .or_else(|| written?.run_uid.as_deref())
     }
 
     fn is_run(&self, origin: &OriginUid, object: &ObjectView) -> bool {

@@ -96,9 +96,13 @@ impl RunIndex {
                     change => on_into(&mut self.works, &mut self.in_flight, change),
                 }
             }
-            AgentInput::Told(change) => {
-                self.synced.mark(Awaited::Told, change.is_list());
-                on_into(&mut self.told, &mut self.in_flight, change.map(|seen| seen.0))
+            AgentInput::WorkStatus(change) => {
+                self.synced.mark(Awaited::WorkStatus, change.is_list());
+                on_into(
+                    &mut self.work_statuses,
+                    &mut self.in_flight,
+                    change.map(|seen| seen.0),
+                )
             }
             AgentInput::Record(change) => {
                 self.synced.mark(Awaited::Records, change.is_list());
@@ -108,7 +112,7 @@ impl RunIndex {
             AgentInput::Argo(api) => self.on_api(api),
             AgentInput::ObjectGone(origin) => self.forget_object(origin),
             AgentInput::WorkGone(origin) => forget(&mut self.works, origin),
-            AgentInput::ReportedGone(origin) => forget(&mut self.told, origin),
+            AgentInput::ReportedGone(origin) => forget(&mut self.work_statuses, origin),
             AgentInput::RecordGone(origin) => forget(&mut self.records, origin),
         }
     }

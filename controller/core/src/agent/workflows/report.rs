@@ -72,7 +72,7 @@ impl RunIndex {
         let verb = fields.remove(VERB).and_then(|verb| verb.as_u64());
         let digest = Fingerprint::parse(fields.remove(DIGEST)?.as_str()?)?;
         let is_it = |known: &ReportedStatus| known.attempt >= work.attempt && known.digest == Some(digest);
-        if self.told.get(origin).is_some_and(|known| is_it(known)) {
+        if self.work_statuses.get(origin).is_some_and(|known| is_it(known)) {
             return None;
         }
         let key = &work.manifest.as_ref()?.key;
@@ -96,9 +96,9 @@ impl RunIndex {
         let digest = if let Some(work) = self.works.get(origin) {
             last(work.manifest.as_ref())
         } else {
-            let told = self.told.get(origin);
-            let told = told.filter(|known| known.attempt == object.attempt);
-            told.and_then(|known| known.digest).or_else(|| last(None))
+            let written = self.work_statuses.get(origin);
+            let written = written.filter(|known| known.attempt == object.attempt);
+            written.and_then(|known| known.digest).or_else(|| last(None))
         }?;
         let mut ending: Map<String, Value> = REMEMBERED
             .into_iter()
@@ -138,7 +138,10 @@ impl RunIndex {
         let metadata = &mut work_status.metadata;
         metadata.name = Some(names::work_name(origin.as_str()));
         metadata.namespace = Some(self.config.cluster.to_string());
-        metadata.resource_version = self.told.get(origin).map(|known| known.resource_version.clone());
+        metadata.resource_version = self
+            .work_statuses
+            .get(origin)
+            .map(|known| known.resource_version.clone());
         metadata.labels = Some([(names::ORIGIN_UID_LABEL.to_owned(), origin.to_string())].into());
         metadata.annotations = Some(annotations.into_iter().chain(run_uid).collect());
         work_status

@@ -129,7 +129,7 @@ fn record(attempt: u64, outcome: &str) -> Value {
 }
 
 /// A WorkStatus that differs from the present state of the object.
-fn told(attempt: u64) -> Value {
+fn written(attempt: u64) -> Value {
     json!({ "metadata": {
         "namespace": "cluster1", "name": "argosy-u1", "labels": { "argosy.dev/origin-uid": "u1" },
         "annotations": { "argosy.dev/attempt": attempt.to_string(), "argosy.dev/digest": "0" },
@@ -149,7 +149,7 @@ impl Cluster {
             now: now(),
         };
         cluster.learn(AgentInput::work(Change::Reset(Vec::new())));
-        cluster.learn(AgentInput::told(Change::Reset(Vec::new())));
+        cluster.learn(AgentInput::work_status(Change::Reset(Vec::new())));
         cluster.learn(AgentInput::record(Change::Reset(Vec::new())));
         cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
         cluster
@@ -207,15 +207,15 @@ impl Cluster {
         self.learn(AgentInput::record(Change::Apply(object)));
     }
 
-    fn told(&mut self, object: Value) {
+    fn work_status(&mut self, object: Value) {
         let object = Box::new(self.next(object));
-        self.learn(AgentInput::told(Change::Apply(object)));
+        self.learn(AgentInput::work_status(Change::Apply(object)));
     }
 
     /// Stores the report that is decided, if there is one.
     fn report(&mut self) {
-        if let Some(AgentAction::Tell { status, .. }) = self.decide() {
-            self.told(serde_json::to_value(*status).unwrap());
+        if let Some(AgentAction::WriteStatus { status, .. }) = self.decide() {
+            self.work_status(serde_json::to_value(*status).unwrap());
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Place {
 
 /// An Event on an object of the WDS about a request that concerns the object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ObjectEvent {
     /// The object.
     pub place: Place,
     /// One of [`argosy_api::conditions::reason`].
@@ -81,7 +81,7 @@ pub enum DownsyncAction {
         /// UID of the ManifestWork, so that no other is deleted.
         uid: String,
         /// The Event for the object's user, if any.
-        told: Option<Box<Told>>,
+        told: Option<Box<ObjectEvent>>,
     },
     /// ITS: remove the agents' finalizers from a ManifestWork of a cluster that has left the fleet.
     ReleaseWork {

@@ -6,8 +6,8 @@ use argosy_api::conditions::reason;
 use serde_json::json;
 
 use super::{
-    Cluster, DownsyncAction, DownsyncKey, ManifestWorkView, ObjectIndex, ObjectView, Told, kind::KindName,
-    status::place, work::digest,
+    Cluster, DownsyncAction, DownsyncKey, ManifestWorkView, ObjectEvent, ObjectIndex, ObjectView,
+    kind::KindName, status::place, work::digest,
 };
 use crate::{
     ClusterName, Failure, OriginUid,
@@ -26,7 +26,7 @@ impl ObjectIndex {
         }
         let work = work.filter(|work| !work.is_deleting && (object.is_some() || self.is_absent(work)))?;
         let told = object.filter(|object| object.kind.is_cron()).map(|object| {
-            Box::new(Told {
+            Box::new(ObjectEvent {
                 place: place(origin, object),
                 reason: reason::TAKEN_BACK,
                 message: cron::taken_back(cluster, object.fires_here && !object.selection.is_empty()),

@@ -66,13 +66,13 @@ impl World {
                 ApplyInput::Record(Change::Apply(Box::new(self.stamped(record))))
             }
             ApplyAction::DropRecord(_) => ApplyInput::RecordGone(name.into()),
-            ApplyAction::Tell { status, .. } => {
+            ApplyAction::WriteStatus { status, .. } => {
                 self.version += 1;
                 let mut status = *status;
                 status.metadata.resource_version = Some(self.version.to_string());
-                ApplyInput::Told(Change::Apply(Box::new(status)))
+                ApplyInput::WorkStatus(Change::Apply(Box::new(status)))
             }
-            ApplyAction::Untell => ApplyInput::ReportedGone(name.into()),
+            ApplyAction::DeleteStatus => ApplyInput::ReportedGone(name.into()),
             ApplyAction::Hold(patch) => {
                 let finalizers = patch.value_at("/metadata/finalizers").unwrap().clone();
                 let mut work = self.works[name].clone();

@@ -27,7 +27,7 @@ impl World {
         read(with(config_map("c", value), named))
     }
 
-    fn told(&self) -> Value {
+    fn work_status(&self) -> Value {
         let manifests = &self.works["w"]["status"]["resourceStatus"]["manifests"];
         manifests[0]["statusFeedback"]["values"][0]["fieldValue"]["string"].clone()
     }
@@ -48,7 +48,7 @@ fn it_is_told_what_becomes_of_it_and_it_is_not_read() {
         let object = World::version_of(value, version);
         world.single(Change::Apply(Box::new(object)));
         assert_eq!(world.settle("w"), ["write the ManifestWork's status"]);
-        assert_eq!(world.told(), *value);
+        assert_eq!(world.work_status(), *value);
     }
     // Late events of an old version, and of the deletion of another object.
     let (old, other) = (World::version_of("1", 500), World::version_of("2", 502));
@@ -84,7 +84,7 @@ fn an_executor_is_asked_for_its_permission_every_minute_whatever_the_watch_tells
     world.later(1);
     // The read returns an older version than the watch has sent.
     assert_eq!(world.settle("w"), ["look for configmaps shop/c"]);
-    assert_eq!(world.told(), "558");
+    assert_eq!(world.work_status(), "558");
     world.reader = "nobody";
     let asked_at = world.decide("w").requeue_at.unwrap();
     assert_eq!(asked_at.duration_since(world.now).as_secs(), 60);
@@ -97,7 +97,7 @@ fn an_executor_is_asked_for_its_permission_every_minute_whatever_the_watch_tells
     let (applied, _, message) = world.says("w", Some(0), "Applied");
     assert_eq!(applied, "False");
     assert!(message.contains("is not allowed to get"), "{message}");
-    assert_eq!(world.told(), Value::Null);
+    assert_eq!(world.work_status(), Value::Null);
 }
 
 #[test]

@@ -9,9 +9,9 @@ fn asking(manifest: &Value) -> Value {
     )
 }
 
-fn told(world: &World) -> WorkStatus {
+fn written(world: &World) -> WorkStatus {
     match world.decide("w").action {
-        Some(ApplyAction::Tell { status, .. }) => *status,
+        Some(ApplyAction::WriteStatus { status, .. }) => *status,
         other => panic!("{other:?}"),
     }
 }
@@ -35,7 +35,7 @@ fn a_status_that_is_wanted_is_told_whole_and_once() {
     let mut world = World::new(&[("w", asking(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
     with_status(&mut world, &json!({ "phase": "Up", "parts": [1] }));
-    let status = told(&world);
+    let status = written(&world);
     assert_eq!(status.status, Some(json!({ "phase": "Up", "parts": [1] })));
     assert_eq!(status.metadata.name.as_deref(), Some("w"));
     let labels = status.metadata.labels.unwrap();

@@ -104,7 +104,7 @@ fn a_resumed_step_goes_on_and_the_rest_of_the_status_stays() {
     assert_eq!(status["progress"], "1/3");
     assert_eq!(noted(&patch), json!({ "verb": 1 }));
     cluster.object(after(run("Running"), &patch));
-    let Some(AgentAction::Tell { status, .. }) = cluster.decide() else {
+    let Some(AgentAction::WriteStatus { status, .. }) = cluster.decide() else {
         panic!("the hub is told that it was done")
     };
     assert_eq!(status.reported.unwrap().verb, Some(1));

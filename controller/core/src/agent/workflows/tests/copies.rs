@@ -67,7 +67,7 @@ fn a_copy_that_runs_and_ends_and_goes_says_nothing_about_the_run() {
     assert!(cluster.agent.vanished.is_empty());
     assert!(cluster.agent.copies.is_empty());
     cluster.object(run("Failed"));
-    let Some(AgentAction::Tell { status }) = cluster.decide() else {
+    let Some(AgentAction::WriteStatus { status }) = cluster.decide() else {
         panic!("the end of the run is told")
     };
     assert_eq!(status.reported.unwrap().uid, "object");
@@ -105,7 +105,7 @@ fn the_run_is_known_by_its_name_whichever_is_seen_first() {
             if !is_work_first {
                 cluster.work(applied(1));
             }
-            let Some(AgentAction::Tell { status }) = cluster.decide() else {
+            let Some(AgentAction::WriteStatus { status }) = cluster.decide() else {
                 panic!("the run is told")
             };
             assert_eq!(status.reported.unwrap().uid, "object");
@@ -148,7 +148,7 @@ fn a_copy_is_rid_of_our_finalizer_so_that_it_is_not_held_for_ever() {
     assert_eq!(patch.value_at("/metadata/finalizers"), Some(&json!([])));
     // Decisions about the run come first.
     cluster.object(run("Succeeded"));
-    assert!(matches!(cluster.decide(), Some(AgentAction::Tell { .. })));
+    assert!(matches!(cluster.decide(), Some(AgentAction::WriteStatus { .. })));
     cluster.report();
     cluster.object(resubmitted("Running"));
     assert_eq!(cluster.recorded(), "Finished");
@@ -189,7 +189,7 @@ fn an_object_in_the_place_of_the_run_is_not_the_run() {
     seen.object(other("Succeeded"));
     let mut restarted = Cluster::of(applied(1));
     let by = json!({ "metadata": { "annotations": { "argosy.dev/run-uid": "object" } } });
-    restarted.told(with(told(1), by.clone()));
+    restarted.work_status(with(written(1), by.clone()));
     restarted.object(other("Succeeded"));
     for mut cluster in [unseen, seen, restarted] {
         assert_eq!(cluster.recorded(), "Deleted");

@@ -48,7 +48,7 @@ fn nothing_is_created_before_everything_was_listed() {
     });
     let work: ManifestWork = read(work(1));
     agent.apply(AgentInput::work(Change::Reset(vec![work])), now());
-    agent.apply(AgentInput::told(Change::Reset(Vec::new())), now());
+    agent.apply(AgentInput::work_status(Change::Reset(Vec::new())), now());
     agent.apply(AgentInput::object(Change::Reset(Vec::new())), now());
     assert_eq!(agent.decide(&origin(), now()), Decision::rest());
     let dirty = agent.apply(AgentInput::record(Change::Reset(Vec::new())), now());
@@ -91,7 +91,7 @@ fn an_attempt_with_a_record_is_never_created_again() {
 #[test]
 fn an_attempt_that_the_hub_was_told_of_is_never_created_again() {
     let mut cluster = Cluster::of(work(1));
-    cluster.told(told(1));
+    cluster.work_status(written(1));
     assert_eq!(cluster.recorded(), "Deleted");
 }
 
@@ -116,7 +116,7 @@ fn an_object_that_vanished_is_never_created_again() {
 fn an_earlier_attempt_does_not_stand_in_the_way_of_a_later_one() {
     let mut cluster = Cluster::of(work(2));
     cluster.record(record(1, "Finished"));
-    cluster.told(told(1));
+    cluster.work_status(written(1));
     cluster.created();
 }
 
@@ -125,11 +125,11 @@ fn a_foreign_object_is_left_alone_and_told_and_tried_again() {
     let mut cluster = Cluster::of(work(1));
     cluster.fail(&Failure::Foreign("argo/w exists".to_owned()));
     assert_eq!(cluster.conditions(), ["Applied=False ForeignObject"]);
-    let told = match cluster.decide() {
+    let written = match cluster.decide() {
         Some(AgentAction::Conditions { conditions, .. }) => json!(conditions),
         _ => panic!("conditions are written"),
     };
-    cluster.work(with(work(1), json!({ "status": { "conditions": told } })));
+    cluster.work(with(work(1), json!({ "status": { "conditions": written } })));
     cluster.created();
 }
 
@@ -167,11 +167,11 @@ fn a_cluster_without_argo_is_told_and_served_once_argo_is_there() {
     cluster.learn(AgentInput::Argo(ArgoApi::Missing));
     assert!(cluster.agent.is_synced());
     assert_eq!(cluster.conditions(), ["Applied=False ArgoMissing"]);
-    let told = match cluster.decide() {
+    let written = match cluster.decide() {
         Some(AgentAction::Conditions { conditions, .. }) => json!(conditions),
         _ => panic!("conditions are written"),
     };
-    cluster.work(with(work(1), json!({ "status": { "conditions": told } })));
+    cluster.work(with(work(1), json!({ "status": { "conditions": written } })));
     cluster.rests();
     assert_eq!(
         cluster.learn(AgentInput::object(Change::Reset(Vec::new()))),
@@ -190,13 +190,13 @@ fn of_a_manifest_work_that_cannot_be_read_whole_nothing_is_created() {
     };
     let mut cluster = Cluster::of(unreadable(work(1)));
     assert_eq!(cluster.conditions(), ["Applied=False Unreadable"]);
-    let told = match cluster.decide() {
+    let written = match cluster.decide() {
         Some(AgentAction::Conditions { conditions, .. }) => json!(conditions),
         _ => panic!("conditions are written"),
     };
     cluster.work(unreadable(with(
         work(1),
-        json!({ "status": { "conditions": told } }),
+        json!({ "status": { "conditions": written } }),
     )));
     cluster.rests();
     // A request to withdraw it is still answered.

@@ -22,7 +22,7 @@ fn a_deleted_object_is_recorded_and_let_go_and_then_the_mailbox_is_cleared() {
     cluster.record(record(1, "Deleted"));
     assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
     cluster.object_gone(deleting(object(1, "Running")));
-    assert_eq!(cluster.decide(), Some(AgentAction::Untell(origin())));
+    assert_eq!(cluster.decide(), Some(AgentAction::DeleteStatus(origin())));
     cluster.learn(AgentInput::ReportedGone(origin()));
     let Some(AgentAction::AmendRecord { patch, .. }) = cluster.decide() else {
         panic!("the release is stamped")
@@ -47,8 +47,8 @@ fn a_report_that_shows_up_after_the_release_is_taken_back() {
         json!({ "metadata": { "annotations": { "argosy.dev/released-at": "2026-11-21T10:00:00Z" } } });
     let mut cluster = Cluster::new();
     cluster.record(with(record(1, "Deleted"), stamp));
-    cluster.told(told(1));
-    assert_eq!(cluster.decide(), Some(AgentAction::Untell(origin())));
+    cluster.work_status(written(1));
+    assert_eq!(cluster.decide(), Some(AgentAction::DeleteStatus(origin())));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn restarted(work: Value) -> Cluster {
     });
     let work = cluster.next(work);
     cluster.learn(AgentInput::work(Change::Reset(vec![work])));
-    cluster.learn(AgentInput::told(Change::Reset(Vec::new())));
+    cluster.learn(AgentInput::work_status(Change::Reset(Vec::new())));
     cluster.learn(AgentInput::record(Change::Reset(Vec::new())));
     cluster.learn(AgentInput::object(Change::Reset(Vec::new())));
     cluster

@@ -9,7 +9,7 @@ use super::*;
 fn a_finished_run_is_reported_then_recorded_then_let_go() {
     let mut cluster = Cluster::running("Running");
     cluster.object(object(1, "Succeeded"));
-    let Some(AgentAction::Tell { status, .. }) = cluster.decide() else {
+    let Some(AgentAction::WriteStatus { status, .. }) = cluster.decide() else {
         panic!("the last report comes first")
     };
     assert_eq!(
@@ -45,7 +45,7 @@ fn the_end_is_said_on_the_manifest_work_once_the_object_is_gone() {
 fn an_object_that_somebody_deletes_before_its_end_is_reported_as_an_error_and_released() {
     let mut cluster = Cluster::running("Running");
     cluster.object(deleting(object(1, "Running")));
-    let Some(AgentAction::Tell { status, .. }) = cluster.decide() else {
+    let Some(AgentAction::WriteStatus { status, .. }) = cluster.decide() else {
         panic!("the last report comes first")
     };
     let expected = json!({
@@ -150,9 +150,9 @@ fn the_end_of_a_run_is_told_again_from_its_record_where_the_hub_has_lost_it() {
         let mut cluster = Cluster::of(applied(1));
         cluster.record(remembering(recorded, &ending));
         if is_older_report_there {
-            cluster.told(told(1));
+            cluster.work_status(written(1));
         }
-        let Some(AgentAction::Tell { status }) = cluster.decide() else {
+        let Some(AgentAction::WriteStatus { status }) = cluster.decide() else {
             panic!("it is told again")
         };
         assert_eq!(status.metadata.resource_version.is_some(), is_older_report_there);
@@ -166,8 +166,8 @@ fn the_end_of_a_run_is_told_again_from_its_record_where_the_hub_has_lost_it() {
             (reported.attempt, reported.outcome, reported.verb),
             (1, Some(argosy_api::Outcome::Finished), Some(2))
         );
-        cluster.told(serde_json::to_value(*status).unwrap());
-        assert!(!matches!(cluster.decide(), Some(AgentAction::Tell { .. })));
+        cluster.work_status(serde_json::to_value(*status).unwrap());
+        assert!(!matches!(cluster.decide(), Some(AgentAction::WriteStatus { .. })));
     }
 }
 
@@ -177,7 +177,7 @@ fn a_last_report_that_the_hub_has_is_not_replaced_by_what_is_remembered() {
     cluster.report();
     cluster.keep_record();
     cluster.learn(AgentInput::ObjectGone(origin()));
-    assert!(!matches!(cluster.decide(), Some(AgentAction::Tell { .. })));
+    assert!(!matches!(cluster.decide(), Some(AgentAction::WriteStatus { .. })));
 }
 
 #[test]

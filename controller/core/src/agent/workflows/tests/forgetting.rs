@@ -55,7 +55,7 @@ fn what_went_while_nobody_wanted_it_is_remembered_by_the_cluster() {
     assert_eq!(cluster.agent.vanished.len(), 0);
     // The ManifestWork is created again, but its object is not.
     cluster.work(work(1));
-    let Some(AgentAction::Tell { .. } | AgentAction::Conditions { .. }) = cluster.decide() else {
+    let Some(AgentAction::WriteStatus { .. } | AgentAction::Conditions { .. }) = cluster.decide() else {
         panic!("it is over: {:?}", cluster.decide());
     };
     cluster.work_gone(work(1));

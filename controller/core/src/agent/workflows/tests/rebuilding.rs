@@ -37,15 +37,15 @@ fn what_had_started_and_is_there_or_recorded_goes_on() {
 fn what_was_sent_to_another_cluster_of_the_name_is_not_started_and_says_so() {
     let mut cluster = rebuilt(Some("new"), annotated(work(1), "argosy.dev/cluster-id", "old"));
     assert_eq!(cluster.conditions(), ["Applied=False OtherCluster"]);
-    let told = match cluster.decide() {
+    let written = match cluster.decide() {
         Some(AgentAction::Conditions { conditions, .. }) => json!(conditions),
         _ => panic!("conditions are written"),
     };
-    let told = json!({ "status": { "conditions": told } });
+    let written = json!({ "status": { "conditions": written } });
     // The other cluster may have started it, so this one promises nothing on its behalf.
     for sent in [work(1), asked_back(1)] {
         let sent = annotated(sent, "argosy.dev/cluster-id", "old");
-        cluster.work(with(sent, told.clone()));
+        cluster.work(with(sent, written.clone()));
         assert!(!matches!(
             cluster.decide(),
             Some(AgentAction::Create { .. } | AgentAction::Conditions { denied: Some(_), .. })

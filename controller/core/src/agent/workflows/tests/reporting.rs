@@ -5,7 +5,7 @@ use super::*;
 #[track_caller]
 fn report(cluster: &Cluster) -> WorkStatus {
     match cluster.decide() {
-        Some(AgentAction::Tell { status }) => *status,
+        Some(AgentAction::WriteStatus { status }) => *status,
         other => panic!("expected a report, not {other:#?}"),
     }
 }
@@ -14,17 +14,17 @@ fn report(cluster: &Cluster) -> WorkStatus {
 fn the_whole_status_is_told_under_the_name_of_the_origin() {
     let mut cluster = Cluster::of(applied(1));
     cluster.object(object(1, "Running"));
-    let told = serde_json::to_value(report(&cluster)).unwrap();
-    assert_eq!(told["metadata"]["resourceVersion"], json!(null));
-    assert_eq!(told["metadata"]["name"], "argosy-u1");
-    assert_eq!(told["metadata"]["namespace"], "cluster1");
+    let written = serde_json::to_value(report(&cluster)).unwrap();
+    assert_eq!(written["metadata"]["resourceVersion"], json!(null));
+    assert_eq!(written["metadata"]["name"], "argosy-u1");
+    assert_eq!(written["metadata"]["namespace"], "cluster1");
     assert_eq!(
-        told["metadata"]["labels"],
+        written["metadata"]["labels"],
         json!({ "argosy.dev/origin-uid": "u1" })
     );
-    assert_eq!(told["status"], json!({ "phase": "Running" }));
-    assert_eq!(told["reported"], json!({ "attempt": 1, "uid": "object" }));
-    assert_eq!(told["spec"]["sourceRef"]["name"], "w");
+    assert_eq!(written["status"], json!({ "phase": "Running" }));
+    assert_eq!(written["reported"], json!({ "attempt": 1, "uid": "object" }));
+    assert_eq!(written["spec"]["sourceRef"]["name"], "w");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn a_run_that_is_suspended_is_told_unless_that_was_asked() {
     ] {
         let mut cluster = Cluster::of(with(applied(1), asked.clone()));
         cluster.object(object.clone());
-        let told = cluster.agent.objects[&origin()].is_suspended;
-        assert!(told, "{object}");
+        let written = cluster.agent.objects[&origin()].is_suspended;
+        assert!(written, "{object}");
         let (reported, _) = report::reported(&cluster.agent.objects[&origin()], None).unwrap();
         assert_eq!(json!(reported)["isSuspended"], is_told, "{object}");
     }
@@ -67,10 +67,10 @@ fn a_run_that_is_suspended_is_told_unless_that_was_asked() {
 #[test]
 fn what_was_told_is_known_after_a_restart_from_metadata_alone() {
     let before = Cluster::running("Running");
-    let digest = before.agent.told[&origin()].digest.unwrap().to_string();
+    let digest = before.agent.work_statuses[&origin()].digest.unwrap().to_string();
     let mut cluster = Cluster::of(applied(1));
-    cluster.told(with(
-        told(1),
+    cluster.work_status(with(
+        written(1),
         json!({ "metadata": { "annotations": { "argosy.dev/digest": digest } } }),
     ));
     cluster.object(object(1, "Running"));
@@ -120,6 +120,6 @@ fn a_manifest_work_or_a_report_of_another_name_is_not_what_its_label_says() {
     let mut cluster = Cluster::of(with(work(1), other.clone()));
     cluster.rests();
     cluster.work(work(1));
-    cluster.told(with(told(1), other));
+    cluster.work_status(with(written(1), other));
     assert!(matches!(cluster.decide(), Some(AgentAction::Create { .. })));
 }

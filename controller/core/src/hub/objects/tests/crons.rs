@@ -10,7 +10,7 @@ pub(super) fn told_of(action: &DownsyncAction) -> Option<String> {
     let DownsyncAction::DeleteWork { told, .. } = action else {
         return None;
     };
-    let Told {
+    let ObjectEvent {
         place,
         reason,
         message,
