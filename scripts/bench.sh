@@ -42,6 +42,6 @@ target=$CARGO_TARGET_DIR
 echo 'building'
 # The same command as in the installation, so that neither undoes the other's work.
 cargo build --quiet --release --locked --package argosy --bins
-# What measures shares the machine with what is measured, and the floor is part of it: a slow one would flatter Argosy.
+# What measures shares the machine with what is measured, and the baseline is part of it: a slow one would flatter Argosy.
 cargo build --quiet --release --locked --package argosy-tests --bin bench
 ARGOSY_BINARIES=$target/release exec "$target/release/bench" "$@"

@@ -1,5 +1,5 @@
 //! The benchmark. It measures the time that Workflows take to reach their clusters and that
-//! statuses take to come back, and the cost of both. Every row is compared with the floor: a
+//! statuses take to come back, and the cost of both. Every row is compared with the baseline: a
 //! program that copies with one request each way.
 //!
 //! It uses real API servers, an etcd that syncs every write, and the real binaries, without
@@ -8,13 +8,12 @@
 //!
 //! Not here: the cost of the controller's index alone (`cargo bench -p argosy-core`).
 
+mod baseline;
+mod cost;
+mod environment;
 mod exposition;
 mod fake_argo;
 mod fleet;
-mod floor;
-mod gauge;
-mod ground;
-mod journal;
 mod load;
 mod machine;
 mod measurement;
@@ -24,12 +23,13 @@ mod progress;
 mod requests;
 mod rows;
 mod samples;
-mod sight;
 mod svg;
 mod table;
-mod tower;
+mod timeline;
 mod usage;
 mod verdict;
+mod watches;
+mod workflow_watch;
 
 use std::{fs, path::Path};
 
@@ -38,8 +38,8 @@ use serde_json::json;
 
 pub use self::options::Options;
 use self::{
+    environment::{Environment, Mode},
     fake_argo::Script,
-    ground::{Ground, Lane},
     machine::Machine,
     rows::{Found, hang, live, many, single, single::Plan},
     verdict::Verdict,
@@ -62,14 +62,14 @@ pub async fn run(options: &Options) -> Result<bool> {
     }
     let mut found = Found::default();
     let rows = options.rows()?;
-    let lanes = options.argosy()?;
-    let outcome = on_two(options, &rows, &lanes, &mut found).await;
+    let modes = options.argosy()?;
+    let outcome = on_two(options, &rows, &modes, &mut found).await;
     found.note(outcome, "rows over two clusters");
     write(&output, &machine, &found)?;
     for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h')) {
-        for lane in &lanes {
-            let outcome = on_many(options, *row, *lane, &mut found).await;
-            found.note(outcome, &format!("row {row}, {}", lane.name()));
+        for mode in &modes {
+            let outcome = on_many(options, *row, *mode, &mut found).await;
+            found.note(outcome, &format!("row {row}, {}", mode.name()));
             write(&output, &machine, &found)?;
         }
     }
@@ -84,9 +84,9 @@ pub async fn run(options: &Options) -> Result<bool> {
     Ok(found.failures.is_empty() && verdicts.iter().all(Verdict::is_met))
 }
 
-/// The rows over two clusters. They share one ground, because ended Workflows cost later ones
+/// The rows over two clusters. They share one environment, because ended Workflows cost later ones
 /// nothing.
-async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Found) -> Result<()> {
+async fn on_two(options: &Options, rows: &[char], modes: &[Mode], found: &mut Found) -> Result<()> {
     let rows: Vec<char> = rows
         .iter()
         .filter(|row| matches!(row, 'a'..='e'))
@@ -95,15 +95,24 @@ async fn on_two(options: &Options, rows: &[char], lanes: &[Lane], found: &mut Fo
     if rows.is_empty() {
         return Ok(());
     }
-    let lanes: Vec<_> = [Lane::Floor].iter().chain(lanes).map(|lane| (*lane, 2)).collect();
-    let ground = Ground::build(&lanes, false).await?;
-    let outcome = on_ground(options, &ground, &rows, found).await;
-    ground.clear().await?;
+    let modes: Vec<_> = [Mode::Baseline]
+        .iter()
+        .chain(modes)
+        .map(|mode| (*mode, 2))
+        .collect();
+    let environment = Environment::build(&modes, false).await?;
+    let outcome = on_ground(options, &environment, &rows, found).await;
+    environment.clear().await?;
     outcome
 }
 
-async fn on_ground(options: &Options, ground: &Ground, rows: &[char], found: &mut Found) -> Result<()> {
-    single::warm_up(ground).await?;
+async fn on_ground(
+    options: &Options,
+    environment: &Environment,
+    rows: &[char],
+    found: &mut Found,
+) -> Result<()> {
+    single::warm_up(environment).await?;
     for row in rows.iter().copied() {
         let plan = |count, statuses, nodes| Plan {
             row,
@@ -115,14 +124,14 @@ async fn on_ground(options: &Options, ground: &Ground, rows: &[char], found: &mu
             },
         };
         match row {
-            'a' => single::measure(ground, plan(options.count(100, 25), 2, 10), "", found).await?,
-            'b' => many::measure(ground, plan(options.count(200, 100), 1, 10), found).await?,
-            'c' => many::measure(ground, plan(options.count(1000, 250), 1, 10), found).await?,
-            'd' => many::measure(ground, plan(options.count(1000, 250), 10, 10), found).await?,
+            'a' => single::measure(environment, plan(options.count(100, 25), 2, 10), "", found).await?,
+            'b' => many::measure(environment, plan(options.count(200, 100), 1, 10), found).await?,
+            'c' => many::measure(environment, plan(options.count(1000, 250), 1, 10), found).await?,
+            'd' => many::measure(environment, plan(options.count(1000, 250), 10, 10), found).await?,
             _ => {
                 for nodes in [10, 100, 1000] {
                     let plan = plan(options.count(25, 5), 1, nodes);
-                    single::measure(ground, plan, &format!("{nodes} nodes"), found).await?;
+                    single::measure(environment, plan, &format!("{nodes} nodes"), found).await?;
                 }
             }
         }
@@ -130,15 +139,15 @@ async fn on_ground(options: &Options, ground: &Ground, rows: &[char], found: &mu
     Ok(())
 }
 
-/// The rows over many clusters, each with a ground of its own per lane.
-async fn on_many(options: &Options, row: char, lane: Lane, found: &mut Found) -> Result<()> {
+/// The rows over many clusters, each with an environment of its own per mode.
+async fn on_many(options: &Options, row: char, mode: Mode, found: &mut Found) -> Result<()> {
     let places = if row == 'g' { 50 } else { 10 };
-    let ground = match row {
-        'g' => Ground::build(&[(Lane::Floor, places), (lane, places)], false).await?,
-        _ => Ground::build(&[(lane, places)], row == 'h').await?,
+    let environment = match row {
+        'g' => Environment::build(&[(Mode::Baseline, places), (mode, places)], false).await?,
+        _ => Environment::build(&[(mode, places)], row == 'h').await?,
     };
-    let outcome = over_many(options, row, &ground, lane, found).await;
-    ground.clear().await?;
+    let outcome = over_many(options, row, &environment, mode, found).await;
+    environment.clear().await?;
     outcome
 }
 
@@ -152,16 +161,16 @@ const SCRIPT: Script = Script {
 async fn over_many(
     options: &Options,
     row: char,
-    ground: &Ground,
-    lane: Lane,
+    environment: &Environment,
+    mode: Mode,
     found: &mut Found,
 ) -> Result<()> {
-    single::warm_up(ground).await?;
-    let there = ground.line(lane)?;
+    single::warm_up(environment).await?;
+    let there = environment.line(mode)?;
     match row {
         'f' => {
             let count = options.count(10_000, 500);
-            live::measure(ground, there, count, options.count(50, 20), found).await?;
+            live::measure(environment, there, count, options.count(50, 20), found).await?;
         }
         'g' => {
             let count = options.count(1000, 250);
@@ -170,9 +179,9 @@ async fn over_many(
                 count,
                 script: SCRIPT,
             };
-            many::measure(ground, plan, found).await?;
+            many::measure(environment, plan, found).await?;
         }
-        _ => hang::measure(ground, there, options.count(300, 75), found).await?,
+        _ => hang::measure(environment, there, options.count(300, 75), found).await?,
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::sight::Arrival;
+use super::watches::Arrival;
 
 /// The reports of the Workflows of a measurement.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{samples::Row, tower::Tower};
+use super::{samples::Row, workflow_watch::WorkflowWatch};
 use crate::testenv::{
     objects::{self, create, phase},
     server::client_of,
@@ -27,8 +27,8 @@ pub(super) async fn measure(count: usize) -> Result<Vec<Row>> {
     let mut down = Row::new("create on the control cluster to object on cluster1");
     let mut up = Row::new("status on cluster1 to the control cluster");
     let mut ends = Ends {
-        control_tower: Tower::build(control.clone()).await?,
-        wec_tower: Tower::build(wec.clone()).await?,
+        control_watch: WorkflowWatch::build(control.clone()).await?,
+        wec_watch: WorkflowWatch::build(wec.clone()).await?,
         control,
         wec,
     };
@@ -38,7 +38,7 @@ pub(super) async fn measure(count: usize) -> Result<Vec<Row>> {
         // Deletes the Workflow even if the sample failed.
         ends.control.delete(&name, &DeleteParams::default()).await?;
         sampled?;
-        ends.control_tower.saw_gone(&name).await?;
+        ends.control_watch.saw_gone(&name).await?;
     }
     Ok(vec![down, up])
 }
@@ -47,8 +47,8 @@ pub(super) async fn measure(count: usize) -> Result<Vec<Row>> {
 struct Ends {
     control: Api<Workflow>,
     wec: Api<Workflow>,
-    control_tower: Tower,
-    wec_tower: Tower,
+    control_watch: WorkflowWatch,
+    wec_watch: WorkflowWatch,
 }
 
 impl Ends {
@@ -56,18 +56,18 @@ impl Ends {
     async fn sample(&mut self, name: &str, down: &mut Row, up: &mut Row) -> Result<()> {
         create(&self.control, &waiting(name)).await?;
         let begin = self
-            .control_tower
+            .control_watch
             .saw(name, "it is on the control cluster", |_| true)
             .await?;
-        let end = self.wec_tower.saw(name, "it is on cluster1", |_| true).await?;
+        let end = self.wec_watch.saw(name, "it is on cluster1", |_| true).await?;
         down.samples.add(end - begin);
 
         let begin = self
-            .wec_tower
+            .wec_watch
             .saw(name, "it waits on cluster1", is_waiting)
             .await?;
         let end = self
-            .control_tower
+            .control_watch
             .saw(name, "it is shown waiting", is_waiting)
             .await?;
         up.samples.add(end - begin);
@@ -75,11 +75,11 @@ impl Ends {
         let terminate = Patch::Merge(json!({ "spec": { "shutdown": "Terminate" } }));
         self.wec.patch(name, &PatchParams::default(), &terminate).await?;
         let begin = self
-            .wec_tower
+            .wec_watch
             .saw(name, "it has failed on cluster1", has_failed)
             .await?;
         let end = self
-            .control_tower
+            .control_watch
             .saw(name, "it is shown failed", has_failed)
             .await?;
         up.samples.add(end - begin);

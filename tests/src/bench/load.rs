@@ -14,9 +14,9 @@ use tokio::{
 };
 
 use super::{
+    environment::{Environment, Line, Mode, Station},
     fake_argo::{self, Script},
-    ground::{Ground, Lane, Line, Station},
-    journal::{Mark, Place},
+    timeline::{Mark, Place},
 };
 
 /// Requests in flight.
@@ -28,12 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TRIES: usize = 5;
 
 /// Creates a Workflow at `station`.
-pub(super) async fn create(ground: &Ground, station: &Station, name: &str) -> Result<()> {
+pub(super) async fn create(environment: &Environment, station: &Station, name: &str) -> Result<()> {
     let body = serde_json::to_vec(&station.workflow(name))?;
-    ground.journal.note(name, Mark::Asked, Instant::now());
+    environment.timeline.note(name, Mark::Asked, Instant::now());
     let mut last = None;
     for _ in 0..TRIES {
-        let sent = send(&ground.control, &station.namespace, body.clone());
+        let sent = send(&environment.control, &station.namespace, body.clone());
         match timeout(PATIENCE, sent).await {
             Ok(Ok(())) => return Ok(()),
             // An earlier try has succeeded after all.
@@ -63,33 +63,33 @@ pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
 
 /// Sends one Workflow, and writes each of its statuses after the previous one has arrived.
 pub(super) async fn one(
-    ground: &Ground,
+    environment: &Environment,
     line: &Line,
     number: usize,
     name: &str,
     script: Script,
 ) -> Result<()> {
     let station = line.station(number)?;
-    create(ground, station, name).await?;
-    let journal = &ground.journal;
-    journal
+    create(environment, station, name).await?;
+    let timeline = &environment.timeline;
+    timeline
         .until_one(name, "on its cluster", |trip| trip.at(Mark::Applied).is_some())
         .await?;
-    let wec = ground
+    let wec = environment
         .wecs
         .get(station.server)
         .context("a station has a server")?;
     for status in 1..=script.statuses {
         fake_argo::write(wec, &station.namespace, name, script, status).await?;
-        journal
+        timeline
             .until_one(name, "shown on the control cluster", |trip| {
                 trip.status_at(status, Place::Control).is_some()
             })
             .await?;
     }
-    if script.ends && line.lane != Lane::Floor {
+    if script.ends && line.mode != Mode::Baseline {
         // Work after the last status must not fall into the time of the next Workflow.
-        journal
+        timeline
             .until_one(name, "let go", |trip| trip.at(Mark::LetGo).is_some())
             .await?;
     }
@@ -97,12 +97,12 @@ pub(super) async fn one(
 }
 
 /// Plays Argo for Workflows whose names begin with `prefix`, until the returned tasks are dropped.
-pub(super) fn play(ground: &Ground, prefix: &str, script: Script) -> JoinSet<()> {
+pub(super) fn play(environment: &Environment, prefix: &str, script: Script) -> JoinSet<()> {
     let mut player = JoinSet::new();
-    let arrivals = ground.door.open();
+    let arrivals = environment.door.open();
     // With a dash, because `c-pull-1` is also a prefix of `c-pull-10`.
     player.spawn(fake_argo::play(
-        ground.wecs.clone(),
+        environment.wecs.clone(),
         arrivals,
         format!("{prefix}-"),
         script,
@@ -112,32 +112,32 @@ pub(super) fn play(ground: &Ground, prefix: &str, script: Script) -> JoinSet<()>
 
 /// Sends all of `names` at once and waits until each has its last status on the control cluster.
 pub(super) async fn many(
-    ground: &Ground,
+    environment: &Environment,
     line: &Line,
     prefix: &str,
     names: &[String],
     script: Script,
 ) -> Result<()> {
-    let _player = play(ground, prefix, script);
+    let _player = play(environment, prefix, script);
     let patience = patience(names.len(), script);
     stream::iter(names.iter().enumerate())
-        .map(async |(number, name)| create(ground, line.station(number)?, name).await)
+        .map(async |(number, name)| create(environment, line.station(number)?, name).await)
         .buffer_unordered(IN_FLIGHT)
         .try_collect::<()>()
         .await?;
-    let journal = &ground.journal;
-    journal
+    let timeline = &environment.timeline;
+    timeline
         .until(names, "on their clusters", patience, |trip| {
             trip.at(Mark::Applied).is_some()
         })
         .await?;
-    journal
+    timeline
         .until(names, "shown with their last status", patience, |trip| {
             trip.status_at(script.statuses, Place::Control).is_some()
         })
         .await?;
-    if script.ends && line.lane != Lane::Floor {
-        journal
+    if script.ends && line.mode != Mode::Baseline {
+        timeline
             .until(names, "let go", patience, |trip| trip.at(Mark::LetGo).is_some())
             .await?;
     }

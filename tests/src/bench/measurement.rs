@@ -1,4 +1,4 @@
-//! The result of one lane in one row: times by stage, throughput, and the cost per Workflow.
+//! The result of one mode in one row: times by stage, throughput, and the cost per Workflow.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,22 +6,22 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
+    cost::Reading,
+    environment::Mode,
     fake_argo::Script,
-    gauge::Reading,
-    ground::Lane,
-    journal::{Mark, Place, Trip},
     requests::Counts,
     samples::{Samples, Summary, number},
+    timeline::{Mark, Place, Trip},
     usage::Usage,
 };
 
-/// The result of one lane in one row.
+/// The result of one mode in one row.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measurement {
     /// Letter of the row.
     pub(super) row: char,
-    /// `floor`, `pull` or `push`.
-    pub(super) lane: &'static str,
+    /// `baseline`, `pull` or `push`.
+    pub(super) mode: &'static str,
     /// Distinguishes it from other measurements of the row; may be empty.
     pub(super) case: String,
     /// Number of Workflows.
@@ -105,7 +105,7 @@ pub(super) const UP_STAGES: [(&str, Place, Place); 3] = [
 
 impl Measurement {
     /// A measurement from `trips`, whose cost is `reading`.
-    pub(super) fn new(row: char, lane: Lane, script: Script, trips: &[Trip], reading: &Reading) -> Self {
+    pub(super) fn new(row: char, mode: Mode, script: Script, trips: &[Trip], reading: &Reading) -> Self {
         let each = 1.0 / number(trips.len()).max(1.0);
         let share = |counts: &Counts| -> Counts {
             let counts = counts.iter();
@@ -117,7 +117,7 @@ impl Measurement {
             .map(|trip| trip.statuses_between(Place::Cluster, Place::Control).count());
         Self {
             row,
-            lane: lane.name(),
+            mode: mode.name(),
             case: String::new(),
             workflows: trips.len(),
             statuses: script.statuses,
@@ -239,20 +239,20 @@ fn curve(trips: &[Trip], at: impl Fn(&Trip) -> Option<Instant>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::journal::Journal;
+    use crate::bench::timeline::Timeline;
 
     #[test]
     fn what_was_seen_becomes_stages_curves_and_shares() {
-        let journal = Journal::new();
+        let timeline = Timeline::new();
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         let names = ["a".to_owned(), "b".to_owned()];
         for (name, late) in [("a", 0), ("b", 1000)] {
-            journal.note(name, Mark::Asked, at(0));
-            journal.note(name, Mark::Created, at(10));
-            journal.note(name, Mark::Applied, at(30 + late));
-            journal.note_status(name, 1, Place::Cluster, at(40 + late));
-            journal.note_status(name, 1, Place::Control, at(45 + late));
+            timeline.note(name, Mark::Asked, at(0));
+            timeline.note(name, Mark::Created, at(10));
+            timeline.note(name, Mark::Applied, at(30 + late));
+            timeline.note_status(name, 1, Place::Cluster, at(40 + late));
+            timeline.note_status(name, 1, Place::Control, at(45 + late));
         }
         let mut reading = Reading::default();
         reading.served.writes = [
@@ -265,7 +265,7 @@ mod tests {
             nodes: 1,
             ends: true,
         };
-        let found = Measurement::new('a', Lane::Floor, script, &journal.trips_of(&names), &reading);
+        let found = Measurement::new('a', Mode::Baseline, script, &timeline.trips_of(&names), &reading);
         let p50 = |stage| found.time(stage, |times| times.p50).map(f64::round);
         assert_eq!(
             [

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Parser;
 
-use super::ground::Lane;
+use super::environment::Mode;
 
 /// Measure Workflows from the control cluster to their clusters, and their statuses back, beside
 /// the cost of copying on the same API servers.
@@ -20,7 +20,7 @@ pub struct Options {
     /// hangs
     #[arg(long, value_delimiter = ',')]
     pub rows: Vec<char>,
-    /// Ways of copying to measure beside the floor: pull, push
+    /// Ways of copying to measure beside the baseline: pull, push
     #[arg(long, value_delimiter = ',', default_values_t = ["pull".to_owned(), "push".to_owned()])]
     pub modes: Vec<String>,
     /// Print all measurements stage by stage, and the progress; otherwise they are in results.json
@@ -65,18 +65,18 @@ impl Options {
         Ok(ROWS.iter().filter(|row| wanted.contains(row)).copied().collect())
     }
 
-    /// The lanes beside the floor.
-    pub(super) fn argosy(&self) -> Result<Vec<Lane>> {
+    /// The modes beside the baseline.
+    pub(super) fn argosy(&self) -> Result<Vec<Mode>> {
         for mode in &self.modes {
             ensure!(
                 matches!(mode.as_str(), "pull" | "push"),
                 "there is no mode {mode}; there are pull and push"
             );
         }
-        let lanes = [Lane::Pull, Lane::Push];
-        Ok(lanes
+        let modes = [Mode::Pull, Mode::Push];
+        Ok(modes
             .into_iter()
-            .filter(|lane| self.modes.iter().any(|mode| mode == lane.name()))
+            .filter(|mode| self.modes.iter().any(|wanted| wanted == mode.name()))
             .collect())
     }
 
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(options("bench --quick").rows().unwrap(), QUICK);
         assert_eq!(options("bench").rows().unwrap(), ROWS);
         assert!(options("bench --rows z").rows().is_err());
-        assert!(options("bench --modes floor").argosy().is_err());
+        assert!(options("bench --modes baseline").argosy().is_err());
     }
 
     #[test]

@@ -12,8 +12,8 @@ use super::{
     table::title,
 };
 
-/// The lanes in the order of drawing.
-const LANES: [&str; 3] = ["floor", "pull", "push"];
+/// The modes in the order of drawing.
+const MODES: [&str; 3] = ["baseline", "pull", "push"];
 
 /// Draws all plots into the folder `output`.
 pub(super) fn draw(output: &Path, machine: &Machine, found: &[Measurement]) -> Result<()> {
@@ -49,8 +49,8 @@ type Pick = fn(&Summary) -> f64;
 /// Title, unit and data of a chart.
 type Parts = (String, &'static str, Data);
 
-fn of<'a>(found: &'a [Measurement], row: char, lane: &str) -> impl Iterator<Item = &'a Measurement> {
-    found.iter().filter(move |one| one.row == row && one.lane == lane)
+fn of<'a>(found: &'a [Measurement], row: char, mode: &str) -> impl Iterator<Item = &'a Measurement> {
+    found.iter().filter(move |one| one.row == row && one.mode == mode)
 }
 
 fn one_at_a_time(found: &[Measurement]) -> Option<Parts> {
@@ -60,10 +60,10 @@ fn one_at_a_time(found: &[Measurement]) -> Option<Parts> {
         ("status back, p50", UP, |times| times.p50),
         ("status back, p99", UP, |times| times.p99),
     ];
-    let series = LANES.iter().filter_map(|lane| {
-        let one = of(found, 'a', lane).next()?;
+    let series = MODES.iter().filter_map(|mode| {
+        let one = of(found, 'a', mode).next()?;
         let bars = groups.iter().map(|(_, stage, pick)| one.time(stage, pick));
-        Some(((*lane).to_owned(), bars.collect()))
+        Some(((*mode).to_owned(), bars.collect()))
     });
     let names = groups.iter().map(|(name, ..)| (*name).to_owned());
     bars(title('a').to_owned(), names.collect(), series.collect())
@@ -77,10 +77,10 @@ fn stages(found: &[Measurement]) -> Option<Parts> {
     let names: Vec<&str> = names
         .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
         .collect();
-    let series = LANES.iter().filter_map(|lane| {
-        let one = of(found, 'a', lane).next()?;
+    let series = MODES.iter().filter_map(|mode| {
+        let one = of(found, 'a', mode).next()?;
         let bars = names.iter().map(|name| one.time(name, |times| times.p50));
-        Some(((*lane).to_owned(), bars.collect()))
+        Some(((*mode).to_owned(), bars.collect()))
     });
     let groups = names.iter().map(|name| (*name).to_owned()).collect();
     bars(
@@ -102,9 +102,9 @@ fn by_case(found: &[Measurement], row: char, stage: &'static str, pick: Pick) ->
             cases.push(one.case.clone());
         }
     }
-    let series = LANES.iter().filter_map(|lane| {
+    let series = MODES.iter().filter_map(|mode| {
         let time = |case: &String| {
-            let one = of(found, row, lane).find(|one| one.case == *case)?;
+            let one = of(found, row, mode).find(|one| one.case == *case)?;
             if row == 'h' {
                 one.median_of_turns(stage, pick)
             } else {
@@ -113,7 +113,7 @@ fn by_case(found: &[Measurement], row: char, stage: &'static str, pick: Pick) ->
         };
         let values: Vec<Option<f64>> = cases.iter().map(time).collect();
         let is_there = values.iter().any(Option::is_some);
-        is_there.then(|| ((*lane).to_owned(), values))
+        is_there.then(|| ((*mode).to_owned(), values))
     });
     let percentile = if row == 'h' { "p99, median of turns" } else { "p50" };
     bars(
@@ -129,13 +129,13 @@ fn bars(title: String, groups: Vec<String>, series: Vec<(String, Vec<Option<f64>
 
 /// The share of a row's Workflows that were reported, over time.
 fn over_time(found: &[Measurement], row: char) -> Option<Parts> {
-    let series = LANES.iter().filter_map(|lane| {
-        let one = of(found, row, lane).next()?;
+    let series = MODES.iter().filter_map(|mode| {
+        let one = of(found, row, mode).next()?;
         let points = number(one.reported.len());
         let times = one.reported.iter().enumerate();
         let share = |at: usize| 100.0 * number(at + 1) / points;
         let line = times.map(|(at, seconds)| (*seconds, share(at)));
-        Some(((*lane).to_owned(), [(0.0, 0.0)].into_iter().chain(line).collect()))
+        Some(((*mode).to_owned(), [(0.0, 0.0)].into_iter().chain(line).collect()))
     });
     let series: Vec<(String, Vec<(f64, f64)>)> = series.collect();
     let count = found.iter().find(|one| one.row == row)?.workflows;
@@ -146,9 +146,9 @@ fn over_time(found: &[Measurement], row: char) -> Option<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, samples::FIVE_TO_EIGHT};
+    use crate::bench::{cost::Reading, environment::Mode, fake_argo::Script, samples::FIVE_TO_EIGHT};
 
-    fn measurement(row: char, lane: Lane, case: &str) -> Measurement {
+    fn measurement(row: char, mode: Mode, case: &str) -> Measurement {
         let script = Script {
             statuses: 1,
             nodes: 10,
@@ -157,7 +157,7 @@ mod tests {
         Measurement {
             stages: [(UP, FIVE_TO_EIGHT), (WHOLE, FIVE_TO_EIGHT)].into(),
             reported: vec![1.0, 2.0],
-            ..Measurement::new(row, lane, script, &[], &Reading::default()).called(case)
+            ..Measurement::new(row, mode, script, &[], &Reading::default()).called(case)
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
             "one more, 10000 bound",
             "restart, 10000 bound",
         ];
-        let found = cases.map(|case| measurement('f', Lane::Push, case));
+        let found = cases.map(|case| measurement('f', Mode::Push, case));
         let Some((_, _, Data::Bars(groups, series))) = by_case(&found, 'f', WHOLE, |times| times.p50) else {
             panic!("bars are drawn");
         };
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn over_time_all_are_reported_in_the_end() {
         let found = [
-            measurement('c', Lane::Floor, ""),
-            measurement('c', Lane::Pull, ""),
+            measurement('c', Mode::Baseline, ""),
+            measurement('c', Mode::Pull, ""),
         ];
         let Some((_, _, Data::Lines(_, series))) = over_time(&found, 'c') else {
             panic!("lines are drawn");

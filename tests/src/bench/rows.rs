@@ -23,18 +23,18 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Adds a measurement. The floor of a row is printed in the lines of the other lanes.
+    /// Adds a measurement. The baseline of a row is printed in the lines of the other modes.
     #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
     pub(super) fn add(&mut self, measurement: Measurement) {
         clear();
         if is_verbose() {
             print!("{}", table::lines(&measurement));
-        } else if measurement.lane != "floor" {
+        } else if measurement.mode != "baseline" {
             let same = |one: &&Measurement| {
-                one.row == measurement.row && one.case == measurement.case && one.lane == "floor"
+                one.row == measurement.row && one.case == measurement.case && one.mode == "baseline"
             };
-            let floor = self.measurements.iter().rev().find(same);
-            println!("{}", table::line(&measurement, floor));
+            let baseline = self.measurements.iter().rev().find(same);
+            println!("{}", table::line(&measurement, baseline));
         }
         self.measurements.push(measurement);
     }

@@ -37,7 +37,7 @@ const BOTTOM: f64 = 340.0;
 /// red-green color blindness.
 fn color(series: &str) -> &'static str {
     match series {
-        "floor" => "#8a8f98",
+        "baseline" => "#8a8f98",
         "pull" => "#1f6feb",
         _ => "#d97706",
     }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_bar_is_as_high_as_its_value_and_one_that_was_not_measured_is_not_drawn() {
         let series = vec![
-            ("floor".to_owned(), vec![Some(50.0), None]),
+            ("baseline".to_owned(), vec![Some(50.0), None]),
             ("pull".to_owned(), vec![Some(100.0), Some(25.0)]),
         ];
         let drawn = chart(Data::Bars(vec!["p50".to_owned(), "p99".to_owned()], series));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_through_its_points() {
-        let series = vec![("floor".to_owned(), vec![(0.0, 0.0), (10.0, 100.0)])];
+        let series = vec![("baseline".to_owned(), vec![(0.0, 0.0), (10.0, 100.0)])];
         let drawn = chart(Data::Lines("s", series));
         assert!(drawn.contains("points=\"64.0,340.0 840.0,70.0\""), "{drawn}");
     }

@@ -30,15 +30,15 @@ pub(super) fn head() -> String {
         "", "", DOWN, UP, "all reported", "writes"
     ) + &format!(
         "\n{:36}{:>7}  {}  {}  {:>15}{:>8}",
-        "row, mode", "n", PERCENTILES, PERCENTILES, "s (x floor)", "of each"
+        "row, mode", "n", PERCENTILES, PERCENTILES, "s (ratio)", "of each"
     )
 }
 
-const PERCENTILES: &str = " p50     p99 (x floor)";
+const PERCENTILES: &str = " p50     p99   (ratio)";
 
-/// A measurement in one line, with its factors relative to `floor`.
-pub(super) fn line(found: &Measurement, floor: Option<&Measurement>) -> String {
-    let mut what = format!("({}) {}", found.row, found.lane);
+/// A measurement in one line, with its factors relative to `baseline`.
+pub(super) fn line(found: &Measurement, baseline: Option<&Measurement>) -> String {
+    let mut what = format!("({}) {}", found.row, found.mode);
     if !found.case.is_empty() {
         let _ = write!(what, ", {}", found.case);
     }
@@ -46,11 +46,11 @@ pub(super) fn line(found: &Measurement, floor: Option<&Measurement>) -> String {
         let Some(times) = found.stages.get(stage) else {
             return String::new();
         };
-        let factor = floor.and_then(|floor| Some(times.p50 / floor.stages.get(stage)?.p50.max(0.1)));
+        let factor = baseline.and_then(|baseline| Some(times.p50 / baseline.stages.get(stage)?.p50.max(0.1)));
         format!("{:.1} {:>7.1} {:>9}", times.p50, times.p99, factor_of(factor))
     };
     let all = found.reported.last().map_or(String::new(), |seconds| {
-        let factor = floor.and_then(|floor| Some(seconds / floor.reported.last()?));
+        let factor = baseline.and_then(|baseline| Some(seconds / baseline.reported.last()?));
         format!("{seconds:.2} {:>7}", factor_of(factor))
     });
     format!(
@@ -68,7 +68,7 @@ fn factor_of(factor: Option<f64>) -> String {
 
 /// A measurement in several lines.
 pub(super) fn lines(found: &Measurement) -> String {
-    let mut text = format!("({}) {}: {}", found.row, title(found.row), found.lane);
+    let mut text = format!("({}) {}: {}", found.row, title(found.row), found.mode);
     if !found.case.is_empty() {
         let _ = write!(text, ", {}", found.case);
     }
@@ -124,8 +124,8 @@ fn costs(found: &Measurement) -> String {
         counts(&found.writes)
     );
     for who in ["controller", "agents"] {
-        // The floor has no metrics, and a hosted agent is part of the controller.
-        if found.lane != "floor" && (who == "controller" || found.lane == "pull") {
+        // The baseline has no metrics, and a hosted agent is part of the controller.
+        if found.mode != "baseline" && (who == "controller" || found.mode == "pull") {
             let told = found.requests.get(who).map_or("-".to_owned(), counts);
             let _ = writeln!(text, "    requests of each, {who}: {told}");
         }
@@ -195,7 +195,7 @@ pub(super) fn judged(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, samples::FIVE_TO_EIGHT};
+    use crate::bench::{cost::Reading, environment::Mode, fake_argo::Script, samples::FIVE_TO_EIGHT};
 
     #[test]
     fn a_measurement_shows_what_was_counted_and_what_was_not() {
@@ -204,7 +204,7 @@ mod tests {
             nodes: 10,
             ends: true,
         };
-        let mut found = Measurement::new('c', Lane::Pull, script, &[], &Reading::default()).called("x");
+        let mut found = Measurement::new('c', Mode::Pull, script, &[], &Reading::default()).called("x");
         found.writes = [("POST workflows".to_owned(), 2.0), ("PUT rare".to_owned(), 0.001)].into();
         found.writes_each = 2.0;
         found
@@ -227,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_times_and_what_they_are_times_the_floor_s() {
+    fn a_line_has_the_times_and_what_they_are_times_the_baseline_s() {
         let script = Script {
             statuses: 1,
             nodes: 10,
             ends: true,
         };
-        let measured = |lane, seconds| {
-            let mut found = Measurement::new('c', lane, script, &[], &Reading::default());
+        let measured = |mode, seconds| {
+            let mut found = Measurement::new('c', mode, script, &[], &Reading::default());
             found.stages = [(DOWN, FIVE_TO_EIGHT)].into();
             found.reported = vec![seconds];
             found.writes_each = 9.0;
             found
         };
-        let text = line(&measured(Lane::Pull, 5.0), Some(&measured(Lane::Floor, 2.0)));
+        let text = line(&measured(Mode::Pull, 5.0), Some(&measured(Mode::Baseline, 2.0)));
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(
             words,
@@ -248,7 +248,7 @@ mod tests {
                 "(c)", "pull", "0", "5.0", "7.0", "(1.00)", "5.00", "(2.50)", "9.00"
             ]
         );
-        let alone = line(&measured(Lane::Pull, 5.0), None);
+        let alone = line(&measured(Mode::Pull, 5.0), None);
         assert!(!alone.contains("(1.00)") && alone.contains("5.00"), "{alone}");
     }
 

@@ -1,4 +1,4 @@
-//! Compares the measurements with the targets. Targets for times are ratios to the floor of the
+//! Compares the measurements with the targets. Targets for times are ratios to the baseline of the
 //! same run, because a slower machine is not Argosy's fault.
 
 use serde::Serialize;
@@ -31,17 +31,17 @@ impl Verdict {
 /// The verdicts on all targets that `found` has measurements for.
 pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for lane in ["pull", "push"] {
-        let of = |row: char, lane: &str, case: &str| {
-            let is_it = |one: &&Measurement| one.row == row && one.lane == lane && one.case.starts_with(case);
+    for mode in ["pull", "push"] {
+        let of = |row: char, mode: &str, case: &str| {
+            let is_it = |one: &&Measurement| one.row == row && one.mode == mode && one.case.starts_with(case);
             found.iter().find(is_it)
         };
-        verdicts.extend(one_at_a_time(lane, of('a', lane, ""), of('a', "floor", "")));
-        verdicts.extend(at_once(lane, of('c', lane, ""), of('c', "floor", "")));
-        let live = found.iter().filter(|one| one.row == 'f' && one.lane == lane);
-        verdicts.extend(many_live(lane, &live.collect::<Vec<_>>()));
-        let (without, with) = (of('h', lane, "others, none"), of('h', lane, "others, one"));
-        verdicts.extend(hanging(lane, without, with));
+        verdicts.extend(one_at_a_time(mode, of('a', mode, ""), of('a', "baseline", "")));
+        verdicts.extend(at_once(mode, of('c', mode, ""), of('c', "baseline", "")));
+        let live = found.iter().filter(|one| one.row == 'f' && one.mode == mode);
+        verdicts.extend(many_live(mode, &live.collect::<Vec<_>>()));
+        let (without, with) = (of('h', mode, "others, none"), of('h', mode, "others, one"));
+        verdicts.extend(hanging(mode, without, with));
     }
     verdicts
 }
@@ -67,8 +67,8 @@ fn times(target: String, limit: f64, found: Option<f64>) -> Option<Verdict> {
     })
 }
 
-fn one_at_a_time(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measurement>) -> Vec<Verdict> {
-    let (Some(argosy), Some(floor)) = (argosy, floor) else {
+fn one_at_a_time(mode: &str, argosy: Option<&Measurement>, baseline: Option<&Measurement>) -> Vec<Verdict> {
+    let (Some(argosy), Some(baseline)) = (argosy, baseline) else {
         return Vec::new();
     };
     let percentiles: [(&str, Pick, f64); 2] =
@@ -76,20 +76,20 @@ fn one_at_a_time(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measur
     let ways = [("down", DOWN), ("up", UP)];
     let all = ways.into_iter().flat_map(|(way, stage)| {
         percentiles.into_iter().filter_map(move |(name, of, limit)| {
-            let target = format!("{lane}, one at a time, {way}, {name}: times the floor's");
-            times(target, limit, ratio(argosy, floor, stage, of))
+            let target = format!("{mode}, one at a time, {way}, {name}: times the baseline's");
+            times(target, limit, ratio(argosy, baseline, stage, of))
         })
     });
     all.collect()
 }
 
-fn at_once(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measurement>) -> Vec<Verdict> {
+fn at_once(mode: &str, argosy: Option<&Measurement>, baseline: Option<&Measurement>) -> Vec<Verdict> {
     let Some(argosy) = argosy else { return Vec::new() };
     let count = argosy.workflows;
-    let slower = floor.and_then(|floor| Some(argosy.reported.last()? / floor.reported.last()?));
-    let target = format!("{lane}, {count} at once, until all are reported: times the floor's");
+    let slower = baseline.and_then(|baseline| Some(argosy.reported.last()? / baseline.reported.last()?));
+    let target = format!("{mode}, {count} at once, until all are reported: times the baseline's");
     let writes = Verdict {
-        target: format!("{lane}, {count} at once: writes for a Workflow"),
+        target: format!("{mode}, {count} at once: writes for a Workflow"),
         found: (argosy.writes_each * 100.0).round() / 100.0,
         limit: 12.0,
         unit: "writes",
@@ -97,13 +97,13 @@ fn at_once(lane: &str, argosy: Option<&Measurement>, floor: Option<&Measurement>
     times(target, 3.0, slower).into_iter().chain([writes]).collect()
 }
 
-fn many_live(lane: &str, found: &[&Measurement]) -> Vec<Verdict> {
+fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
     let case = |begin: &'static str| found.iter().filter(move |one| one.case.starts_with(begin));
     let mut more = case("one more");
     let mut verdicts = Vec::new();
     if let (Some(few), Some(many)) = (more.next(), more.next()) {
         for (way, stage) in [("down", DOWN), ("up", UP)] {
-            let target = format!("{lane}, {}, {way}, p50: times that of {}", many.case, few.case);
+            let target = format!("{mode}, {}, {way}, p50: times that of {}", many.case, few.case);
             verdicts.extend(times(target, 1.2, ratio(many, few, stage, |times| times.p50)));
         }
     }
@@ -112,7 +112,7 @@ fn many_live(lane: &str, found: &[&Measurement]) -> Vec<Verdict> {
             // A hosted agent is part of the controller.
             let used = live.usage.get(who).filter(|usage| usage.resident_mib > 0.0);
             verdicts.extend(used.map(|usage| Verdict {
-                target: format!("{lane}, {}: resident memory, {who}", live.case),
+                target: format!("{mode}, {}: resident memory, {who}", live.case),
                 found: usage.resident_mib.round(),
                 limit,
                 unit: "MiB",
@@ -127,7 +127,7 @@ fn many_live(lane: &str, found: &[&Measurement]) -> Vec<Verdict> {
         for (figure, limit, unit) in limits {
             let found = restart.figures.get(figure);
             verdicts.extend(found.map(|found| Verdict {
-                target: format!("{lane}, {}: {figure}", restart.case),
+                target: format!("{mode}, {}: {figure}", restart.case),
                 found: (found * 100.0).round() / 100.0,
                 limit,
                 unit,
@@ -137,11 +137,11 @@ fn many_live(lane: &str, found: &[&Measurement]) -> Vec<Verdict> {
     verdicts
 }
 
-fn hanging(lane: &str, without: Option<&Measurement>, with: Option<&Measurement>) -> Option<Verdict> {
+fn hanging(mode: &str, without: Option<&Measurement>, with: Option<&Measurement>) -> Option<Verdict> {
     let p99 = |one: &Measurement| one.median_of_turns(WHOLE, |times| times.p99);
     let slower = p99(with?)? / one_above_nothing(p99(without?)?);
     times(
-        format!("{lane}, one cluster hangs: the others' p99 (median of turns), times that without"),
+        format!("{mode}, one cluster hangs: the others' p99 (median of turns), times that without"),
         1.1,
         Some(slower),
     )
@@ -152,9 +152,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::bench::{fake_argo::Script, gauge::Reading, ground::Lane, measurement::Turn, usage::Usage};
+    use crate::bench::{
+        cost::Reading, environment::Mode, fake_argo::Script, measurement::Turn, usage::Usage,
+    };
 
-    fn measurement(row: char, lane: Lane, case: &str, milliseconds: f64) -> Measurement {
+    fn measurement(row: char, mode: Mode, case: &str, milliseconds: f64) -> Measurement {
         let script = Script {
             statuses: 1,
             nodes: 10,
@@ -170,7 +172,7 @@ mod tests {
         Measurement {
             stages: [(DOWN, summary), (UP, summary), (WHOLE, summary)].into(),
             reported: vec![milliseconds],
-            ..Measurement::new(row, lane, script, &[], &Reading::default()).called(case)
+            ..Measurement::new(row, mode, script, &[], &Reading::default()).called(case)
         }
     }
 
@@ -180,26 +182,26 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_is_compared_with_the_floor_of_the_same_run() {
-        let floor = measurement('a', Lane::Floor, "", 2.0);
-        let found = [floor.clone(), measurement('a', Lane::Pull, "", 6.0)];
+    fn one_at_a_time_is_compared_with_the_baseline_of_the_same_run() {
+        let baseline = measurement('a', Mode::Baseline, "", 2.0);
+        let found = [baseline.clone(), measurement('a', Mode::Pull, "", 6.0)];
         assert_eq!(verdicts(&found).len(), 4);
         assert_eq!(missed(&found), [] as [&str; 0]);
-        let found = [floor, measurement('a', Lane::Pull, "", 8.0)];
+        let found = [baseline, measurement('a', Mode::Pull, "", 8.0)];
         let both_medians =
-            ["down, p50", "up, p50"].map(|way| format!("pull, one at a time, {way}: times the floor's"));
+            ["down, p50", "up, p50"].map(|way| format!("pull, one at a time, {way}: times the baseline's"));
         assert_eq!(missed(&found), both_medians);
     }
 
     #[test]
     fn many_at_once_may_take_three_times_as_long_and_twelve_writes() {
-        let floor = measurement('c', Lane::Floor, "", 1.0);
-        let mut push = measurement('c', Lane::Push, "", 3.0);
+        let baseline = measurement('c', Mode::Baseline, "", 1.0);
+        let mut push = measurement('c', Mode::Push, "", 3.0);
         push.writes_each = 12.0;
-        assert_eq!(missed(&[floor.clone(), push.clone()]), [] as [&str; 0]);
+        assert_eq!(missed(&[baseline.clone(), push.clone()]), [] as [&str; 0]);
         push.writes_each = 12.5;
         push.reported = vec![3.5];
-        assert_eq!(missed(&[floor, push]).len(), 2);
+        assert_eq!(missed(&[baseline, push]).len(), 2);
     }
 
     #[test]
@@ -208,14 +210,14 @@ mod tests {
             resident_mib,
             ..Usage::default()
         };
-        let mut live = measurement('f', Lane::Pull, "10000 live", 1.0);
+        let mut live = measurement('f', Mode::Pull, "10000 live", 1.0);
         live.usage = BTreeMap::from([("controller", usage(149.0)), ("agents", usage(61.0))]);
-        let mut restart = measurement('f', Lane::Pull, "restart, 10000 bound", 1.0);
+        let mut restart = measurement('f', Mode::Pull, "restart, 10000 bound", 1.0);
         restart.figures = BTreeMap::from([("seconds to its cluster", 14.0), ("needless writes", 1.0)]);
         let found = [
-            measurement('f', Lane::Pull, "one more, 10 bound", 10.0),
+            measurement('f', Mode::Pull, "one more, 10 bound", 10.0),
             live,
-            measurement('f', Lane::Pull, "one more, 10000 bound", 13.0),
+            measurement('f', Mode::Pull, "one more, 10000 bound", 13.0),
             restart,
         ];
         assert_eq!(
@@ -233,10 +235,10 @@ mod tests {
     fn a_cluster_that_hangs_may_cost_the_others_a_tenth() {
         let in_turns = |case, turns: [f64; 3]| {
             let one = |milliseconds| Turn {
-                stages: measurement('h', Lane::Push, case, milliseconds).stages,
+                stages: measurement('h', Mode::Push, case, milliseconds).stages,
                 consistency_checks: 0.0,
             };
-            let mut all = measurement('h', Lane::Push, case, turns[2]);
+            let mut all = measurement('h', Mode::Push, case, turns[2]);
             all.turns = turns.map(one).into();
             all
         };
@@ -252,6 +254,6 @@ mod tests {
 
     #[test]
     fn of_rows_that_did_not_run_nothing_is_said() {
-        assert_eq!(verdicts(&[measurement('a', Lane::Pull, "", 6.0)]), []);
+        assert_eq!(verdicts(&[measurement('a', Mode::Pull, "", 6.0)]), []);
     }
 }

@@ -8,13 +8,13 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use super::Found;
 use crate::bench::{
+    cost::Reading,
+    environment::{Environment, Line},
     fake_argo::Script,
-    gauge::Reading,
-    ground::{Ground, Line},
-    journal::{Mark, Place, Trip},
     load::{create, names, play},
     measurement::{Measurement, Turn, WHOLE},
     progress::tell,
+    timeline::{Mark, Place, Trip},
 };
 use crate::testenv::supervisor;
 
@@ -41,9 +41,9 @@ struct Side {
     turns: Vec<Turn>,
 }
 
-/// Sends `count` Workflows per turn in one lane.
+/// Sends `count` Workflows per turn in one mode.
 pub(in crate::bench) async fn measure(
-    ground: &Ground,
+    environment: &Environment,
     line: &Line,
     count: usize,
     found: &mut Found,
@@ -55,10 +55,10 @@ pub(in crate::bench) async fn measure(
             sides.reverse();
         }
         for (side, hangs) in sides {
-            let prefix = format!("h-{}-{hangs}{number}", line.lane.name());
+            let prefix = format!("h-{}-{hangs}{number}", line.mode.name());
             tell(&format!("{prefix}: {count} one after the other"));
-            let (elsewhere, costs) = turn(ground, line, &names(&prefix, count), hangs, &prefix).await?;
-            let trips = ground.journal.trips_of(&elsewhere);
+            let (elsewhere, costs) = turn(environment, line, &names(&prefix, count), hangs, &prefix).await?;
+            let trips = environment.timeline.trips_of(&elsewhere);
             let part = Turn::new(SCRIPT, &trips, &costs);
             let p99 = part.stages.get(WHOLE).map_or(0.0, |times| times.p99);
             tell(&format!(
@@ -71,8 +71,8 @@ pub(in crate::bench) async fn measure(
         }
     }
     for (side, case) in all.into_iter().zip(["others, none hangs", "others, one hangs"]) {
-        let trips = ground.journal.trips_of(&side.others);
-        let mut measured = Measurement::new('h', line.lane, SCRIPT, &trips, &side.reading);
+        let trips = environment.timeline.trips_of(&side.others);
+        let mut measured = Measurement::new('h', line.mode, SCRIPT, &trips, &side.reading);
         measured.turns = side.turns;
         // The Workflows of the hanging cluster have a cost, too.
         found.add(
@@ -115,29 +115,31 @@ fn slowest(trips: &[Trip]) -> String {
 /// Sends all Workflows while the cluster hangs or not. Returns the names of those for the other
 /// clusters, and the cost.
 async fn turn(
-    ground: &Ground,
+    environment: &Environment,
     line: &Line,
     sent: &[String],
     hangs: bool,
     prefix: &str,
 ) -> Result<(Vec<String>, Reading)> {
-    let proxy = ground.proxy.as_ref();
+    let proxy = environment.proxy.as_ref();
     let proxy = proxy.context("there is a cluster that can hang")?;
     if hangs {
         proxy.hang();
     }
-    let asked = ground.asked();
+    let asked = environment.asked();
     let begun = asked.begin().await?;
-    let _player = play(ground, prefix, SCRIPT);
-    let elsewhere = paced(ground, line, sent).await?;
+    let _player = play(environment, prefix, SCRIPT);
+    let elsewhere = paced(environment, line, sent).await?;
     let costs = asked.end(&begun).await?;
     proxy.recover();
     let patience = Duration::from_mins(3);
     // Includes the Workflows of the hanging cluster: they were only late.
-    let shown = ground.journal.until(sent, "shown after all", patience, |trip| {
-        trip.status_at(1, Place::Control).is_some()
-    });
-    let ((), started) = supervisor::beside(&ground.processes(line), shown).await?;
+    let shown = environment
+        .timeline
+        .until(sent, "shown after all", patience, |trip| {
+            trip.status_at(1, Place::Control).is_some()
+        });
+    let ((), started) = supervisor::beside(&environment.processes(line), shown).await?;
     if started > 0 {
         tell(&format!(
             "{started} processes of Argosy had ended and were started again"
@@ -149,7 +151,7 @@ async fn turn(
 
 /// Creates one Workflow after the other, waits for those of the other clusters, and returns their
 /// names.
-async fn paced(ground: &Ground, line: &Line, sent: &[String]) -> Result<Vec<String>> {
+async fn paced(environment: &Environment, line: &Line, sent: &[String]) -> Result<Vec<String>> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut due = sent.iter().enumerate();
@@ -157,7 +159,7 @@ async fn paced(ground: &Ground, line: &Line, sent: &[String]) -> Result<Vec<Stri
     loop {
         tokio::select! {
             _ = ticks.tick() => match due.next() {
-                Some((number, name)) => requests.push(create(ground, line.station(number)?, name)),
+                Some((number, name)) => requests.push(create(environment, line.station(number)?, name)),
                 None => break,
             },
             Some(created) = requests.next() => created?,
@@ -170,7 +172,7 @@ async fn paced(ground: &Ground, line: &Line, sent: &[String]) -> Result<Vec<Stri
     let others = sent.iter().enumerate().filter(|(number, _)| number % places != 0);
     let others: Vec<String> = others.map(|(_, name)| name.clone()).collect();
     let patience = Duration::from_mins(2);
-    let shown = ground.journal.until(&others, "shown", patience, |trip| {
+    let shown = environment.timeline.until(&others, "shown", patience, |trip| {
         trip.status_at(1, Place::Control).is_some()
     });
     shown.await?;

@@ -6,14 +6,14 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::{Found, many, single::Plan};
 use crate::bench::{
+    cost::Reading,
+    environment::{Environment, Line},
     fake_argo::{self, Script},
-    gauge::Reading,
-    ground::{Ground, Line},
-    journal::{Mark, Place},
     load::{create, names, one},
     measurement::{Measurement, Turn},
     samples::number,
-    sight,
+    timeline::{Mark, Place},
+    watches,
 };
 use crate::testenv::supervisor;
 
@@ -47,9 +47,9 @@ fn bindings(bound: usize) -> Duration {
     Duration::from_secs(7) + of_each * u32::try_from(bound).unwrap_or(u32::MAX)
 }
 
-/// Makes `count` Workflows live in one lane, and measures before and after with `samples` more.
+/// Makes `count` Workflows live in one mode, and measures before and after with `samples` more.
 pub(in crate::bench) async fn measure(
-    ground: &Ground,
+    environment: &Environment,
     line: &Line,
     count: usize,
     samples: usize,
@@ -60,23 +60,28 @@ pub(in crate::bench) async fn measure(
         count,
         script: LIVE,
     };
-    many::send(ground, line, plan(FEW), "few").await?;
-    found.add(one_more(ground, line, samples, FEW).await?);
-    let sending = many::send(ground, line, plan(count), "live");
-    let (mut bound, started) = supervisor::beside(&ground.processes(line), sending).await?;
+    many::send(environment, line, plan(FEW), "few").await?;
+    found.add(one_more(environment, line, samples, FEW).await?);
+    let sending = many::send(environment, line, plan(count), "live");
+    let (mut bound, started) = supervisor::beside(&environment.processes(line), sending).await?;
     if started > 0 {
         bound.figures.insert("processes started again", number(started));
     }
     found.add(bound.called(format!("{count} live")));
-    found.add(one_more(ground, line, samples, count).await?);
-    found.add(restart(ground, line, count).await?);
+    found.add(one_more(environment, line, samples, count).await?);
+    found.add(restart(environment, line, count).await?);
     Ok(())
 }
 
 /// Measures one more after the other while `bound` are live, in turns.
-async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) -> Result<Measurement> {
-    let names = names(&format!("f-{}-more{bound}", line.lane.name()), samples);
-    let asked = ground.asked();
+async fn one_more(
+    environment: &Environment,
+    line: &Line,
+    samples: usize,
+    bound: usize,
+) -> Result<Measurement> {
+    let names = names(&format!("f-{}-more{bound}", line.mode.name()), samples);
+    let asked = environment.asked();
     let mut reading = Reading::default();
     let mut turns = Vec::new();
     let numbered: Vec<_> = names.iter().enumerate().collect();
@@ -87,16 +92,16 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
         }
         let begun = asked.begin().await?;
         for (number, name) in part {
-            one(ground, line, *number, name, MORE).await?;
+            one(environment, line, *number, name, MORE).await?;
         }
         asked.until_quiet(Duration::from_secs(30)).await?;
         let costs = asked.end(&begun).await?;
         let sent: Vec<String> = part.iter().map(|(_, name)| (*name).clone()).collect();
-        turns.push(Turn::new(MORE, &ground.journal.trips_of(&sent), &costs));
+        turns.push(Turn::new(MORE, &environment.timeline.trips_of(&sent), &costs));
         reading.add(&costs);
     }
-    let trips = ground.journal.trips_of(&names);
-    let mut measured = Measurement::new('f', line.lane, MORE, &trips, &reading);
+    let trips = environment.timeline.trips_of(&names);
+    let mut measured = Measurement::new('f', line.mode, MORE, &trips, &reading);
     let checks = reading.served.consistency_checks;
     measured
         .figures
@@ -108,46 +113,46 @@ async fn one_more(ground: &Ground, line: &Line, samples: usize, bound: usize) ->
 }
 
 /// Kills the controller, starts it again, and creates a Workflow while it is down.
-async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measurement> {
-    let name = format!("f-{}-restart", line.lane.name());
+async fn restart(environment: &Environment, line: &Line, bound: usize) -> Result<Measurement> {
+    let name = format!("f-{}-restart", line.mode.name());
     let station = line.station(1)?;
-    let controller = &ground.env.controller;
+    let controller = &environment.env.controller;
     let quiet = bindings(bound / line.stations.len().max(1));
-    ground
+    environment
         .asked()
         .until_quiet_for(quiet, Duration::from_mins(5))
         .await?;
-    let policy = sight::policy(station.cluster.as_deref().unwrap_or_default());
-    let said_before = ground.journal.trip(&policy).changes;
-    let begun = ground.asked().begin().await?;
+    let policy = watches::policy(station.cluster.as_deref().unwrap_or_default());
+    let said_before = environment.timeline.trip(&policy).changes;
+    let begun = environment.asked().begin().await?;
     let killed = Instant::now();
     controller.kill()?;
-    let (started, created) = tokio::join!(controller.start_again(), create(ground, station, &name));
+    let (started, created) = tokio::join!(controller.start_again(), create(environment, station, &name));
     started?;
     created?;
     let ready = killed.elapsed();
     let names = [name.clone()];
     let patience = Duration::from_mins(3);
-    let journal = &ground.journal;
-    journal
+    let timeline = &environment.timeline;
+    timeline
         .until(&names, "on its cluster", patience, |trip| {
             trip.at(Mark::Applied).is_some()
         })
         .await?;
-    if let Some(wec) = ground.wecs.get(station.server) {
+    if let Some(wec) = environment.wecs.get(station.server) {
         fake_argo::write(wec, &station.namespace, &name, MORE, 1).await?;
     }
-    journal
+    timeline
         .until(&names, "let go", patience, |trip| {
             trip.at(Mark::LetGo).is_some() && trip.status_at(1, Place::Control).is_some()
         })
         .await?;
     // Reads the process IDs again, because the process is a new one.
-    let asked = ground.asked();
+    let asked = environment.asked();
     asked.until_quiet_for(quiet, Duration::from_mins(5)).await?;
     let reading = asked.end(&begun).await?;
-    let trip = journal.trip(&name);
-    let mut measurement = Measurement::new('f', line.lane, MORE, std::slice::from_ref(&trip), &reading)
+    let trip = timeline.trip(&name);
+    let mut measurement = Measurement::new('f', line.mode, MORE, std::slice::from_ref(&trip), &reading)
         .without_throughput()
         .called(format!("restart, {bound} bound"));
     // The counters were reset with the process.
@@ -156,7 +161,7 @@ async fn restart(ground: &Ground, line: &Line, bound: usize) -> Result<Measureme
     let waited = trip.between(Mark::Asked, Mark::Applied).unwrap_or_default();
     // Each write that changes something is seen once. A write about other Workflows, or without a
     // change, is needless.
-    let seen = trip.changes + journal.trip(&policy).changes - said_before;
+    let seen = trip.changes + timeline.trip(&policy).changes - said_before;
     let written: f64 = reading.served.writes.values().sum();
     let figures = &mut measurement.figures;
     figures.insert("seconds until ready", ready.as_secs_f64());

@@ -1,4 +1,4 @@
-//! One Workflow at a time: (a), and (e) with statuses of many nodes. The lanes take turns, so that
+//! One Workflow at a time: (a), and (e) with statuses of many nodes. The modes take turns, so that
 //! disturbances of the machine affect all of them.
 
 use anyhow::Result;
@@ -6,9 +6,9 @@ use tokio::time::Duration;
 
 use super::Found;
 use crate::bench::{
+    cost::Reading,
+    environment::{Environment, Line},
     fake_argo::Script,
-    gauge::Reading,
-    ground::{Ground, Line},
     load::{names, one},
     measurement::Measurement,
 };
@@ -18,55 +18,55 @@ use crate::bench::{
 pub(in crate::bench) struct Plan {
     /// Letter of the row.
     pub(in crate::bench) row: char,
-    /// Workflows per lane.
+    /// Workflows per mode.
     pub(in crate::bench) count: usize,
     /// The reports of each Workflow.
     pub(in crate::bench) script: Script,
 }
 
-/// Workflows of one lane before the turn of the next lane.
+/// Workflows of one mode before the turn of the next mode.
 const TURN: usize = 25;
 
 /// Opens connections and warms caches. This is not counted.
-pub(in crate::bench) async fn warm_up(ground: &Ground) -> Result<()> {
+pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
     let script = Script {
         statuses: 1,
         nodes: 10,
         ends: true,
     };
-    for line in &ground.lines {
+    for line in &environment.lines {
         for number in 0..line.stations.len().max(3) {
-            let name = format!("warm-{}-{number}", line.lane.name());
-            one(ground, line, number, &name, script).await?;
+            let name = format!("warm-{}-{number}", line.mode.name());
+            one(environment, line, number, &name, script).await?;
         }
     }
-    ground.asked().until_quiet(Duration::from_secs(20)).await
+    environment.asked().until_quiet(Duration::from_secs(20)).await
 }
 
-/// Sends `plan` in each lane.
+/// Sends `plan` in each mode.
 pub(in crate::bench) async fn measure(
-    ground: &Ground,
+    environment: &Environment,
     plan: Plan,
     case: &str,
     found: &mut Found,
 ) -> Result<()> {
-    let mut readings = vec![Reading::default(); ground.lines.len()];
-    let prefix = |line: &Line| format!("{}{}-{}", plan.row, plan.script.nodes, line.lane.name());
+    let mut readings = vec![Reading::default(); environment.lines.len()];
+    let prefix = |line: &Line| format!("{}{}-{}", plan.row, plan.script.nodes, line.mode.name());
     for begin in (0..plan.count).step_by(TURN) {
-        for (line, reading) in ground.lines.iter().zip(&mut readings) {
-            let asked = ground.asked();
+        for (line, reading) in environment.lines.iter().zip(&mut readings) {
+            let asked = environment.asked();
             let begun = asked.begin().await?;
             for number in begin..plan.count.min(begin + TURN) {
                 let name = format!("{}-{number}", prefix(line));
-                one(ground, line, number, &name, plan.script).await?;
+                one(environment, line, number, &name, plan.script).await?;
             }
             asked.until_quiet(Duration::from_secs(20)).await?;
             reading.add(&asked.end(&begun).await?);
         }
     }
-    for (line, reading) in ground.lines.iter().zip(&readings) {
-        let trips = ground.journal.trips_of(&names(&prefix(line), plan.count));
-        let measured = Measurement::new(plan.row, line.lane, plan.script, &trips, reading);
+    for (line, reading) in environment.lines.iter().zip(&readings) {
+        let trips = environment.timeline.trips_of(&names(&prefix(line), plan.count));
+        let measured = Measurement::new(plan.row, line.mode, plan.script, &trips, reading);
         found.add(measured.without_throughput().called(case));
     }
     Ok(())

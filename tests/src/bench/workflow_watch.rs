@@ -19,7 +19,7 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The sightings with their times.
-pub(super) struct Tower {
+pub(super) struct WorkflowWatch {
     sightings: mpsc::UnboundedReceiver<(Instant, Sighting)>,
     _watch: JoinSet<()>,
 }
@@ -30,21 +30,21 @@ enum Sighting {
     Gone(String),
 }
 
-impl Tower {
+impl WorkflowWatch {
     /// Starts the watch and waits until it has begun.
     pub(super) async fn build(api: Api<Workflow>) -> Result<Self> {
         let (sender, sightings) = mpsc::unbounded_channel();
         let mut watch = JoinSet::new();
         watch.spawn(look_out(api, sender));
-        let mut tower = Self {
+        let mut workflow_watch = Self {
             sightings,
             _watch: watch,
         };
-        tower
+        workflow_watch
             .next(|sighting| matches!(sighting, Sighting::Ready))
             .await
             .context("the watch begins")?;
-        Ok(tower)
+        Ok(workflow_watch)
     }
 
     /// The time at which `test` first held for the Workflow `name`, counted from the last call.

@@ -1,8 +1,8 @@
-//! The ground that measurements run on: real API servers, a controller with its webhook, and for
-//! each lane (way of copying) the stations that Workflows go to. No kubelets.
+//! The environment that measurements run on: real API servers, a controller with its webhook, and for
+//! each mode (way of copying) the stations that Workflows go to. No kubelets.
 //!
 //! There are two WEC servers. Each further member is an agent with a cluster name, a mailbox and a
-//! namespace of its own on one of the two. The floor has separate namespaces.
+//! namespace of its own on one of the two. The baseline has separate namespaces.
 
 use std::sync::Arc;
 
@@ -26,70 +26,70 @@ use tokio::{
 };
 
 use super::{
-    floor,
-    gauge::Asked,
-    journal::Journal,
+    baseline,
+    cost::Asked,
     progress::tell,
-    sight::{self, Door, Sight},
+    timeline::Timeline,
+    watches::{self, Door, Watches},
 };
 
 /// The program that copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lane {
-    /// [`floor`].
-    Floor,
+pub(super) enum Mode {
+    /// [`baseline`].
+    Baseline,
     /// Argosy with the agent in a process of its own.
     Pull,
     /// Argosy with the agent hosted by the controller.
     Push,
 }
 
-impl Lane {
+impl Mode {
     /// A short name that is valid in object names.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Floor => "floor",
+            Self::Baseline => "baseline",
             Self::Pull => "pull",
             Self::Push => "push",
         }
     }
 }
 
-/// A destination of some of a lane's Workflows.
+/// A destination of some of a mode's Workflows.
 pub(super) struct Station {
     /// Namespace of its Workflows on both sides.
     pub(super) namespace: String,
     /// Number of its WEC server.
     pub(super) server: usize,
-    /// Name of the ManagedCluster. The floor has none.
+    /// Name of the ManagedCluster. The baseline has none.
     pub(super) cluster: Option<String>,
     /// Keeps its agent alive.
     member: Option<Member>,
 }
 
-/// A lane with its stations.
+/// A mode with its stations.
 pub(super) struct Line {
     /// The program that copies.
-    pub(super) lane: Lane,
+    pub(super) mode: Mode,
     /// The destinations.
     pub(super) stations: Vec<Station>,
 }
 
 /// Everything that measurements run on.
-pub(super) struct Ground {
+pub(super) struct Environment {
     /// The servers and the controller.
     pub(super) env: Arc<TestEnv>,
     /// The record of all sightings.
-    pub(super) journal: Arc<Journal>,
+    pub(super) timeline: Arc<Timeline>,
     /// The load's client of the control cluster.
     pub(super) control: Client,
     /// The player's clients of the WEC servers.
     pub(super) wecs: Vec<Client>,
     /// Receives Workflows that arrive on the WECs.
     pub(super) door: Door,
-    /// The lanes.
+    /// The modes.
     pub(super) lines: Vec<Line>,
-    /// The proxy in front of the first cluster of a lane, if that cluster can hang.
+    /// The proxy in front of the first cluster of a mode, if that cluster can hang.
     pub(super) proxy: Option<Proxy>,
     tasks: JoinSet<()>,
 }
@@ -97,15 +97,15 @@ pub(super) struct Ground {
 /// Agents that start at the same time.
 const JOINING: usize = 4;
 
-impl Ground {
+impl Environment {
     /// The processes of Argosy that serve `line`.
     pub(super) fn processes<'a>(&'a self, line: &'a Line) -> Vec<&'a Binary> {
         line.agents().chain([&self.env.controller]).collect()
     }
 
-    /// Starts everything: the lanes with their numbers of stations. With `hangs`, the connection to
+    /// Starts everything: the modes with their numbers of stations. With `hangs`, the connection to
     /// the first cluster can be made to hang.
-    pub(super) async fn build(lanes: &[(Lane, usize)], hangs: bool) -> Result<Self> {
+    pub(super) async fn build(modes: &[(Mode, usize)], hangs: bool) -> Result<Self> {
         let begin = Instant::now();
         let servers = Arc::new(Servers::start(Durability::Synced).await?);
         let env = Arc::new(TestEnv::start_guarded(servers.clone(), "bench").await?);
@@ -118,8 +118,8 @@ impl Ground {
         for wec in &servers.wecs {
             wecs.push(wec.client().await?);
         }
-        let mut ground = Self {
-            journal: Arc::new(Journal::new()),
+        let mut environment = Self {
+            timeline: Arc::new(Timeline::new()),
             control: env.control.client().await?,
             wecs,
             door: Door::default(),
@@ -128,20 +128,20 @@ impl Ground {
             proxy,
             env,
         };
-        for (lane, places) in lanes {
-            let line = ground.open(*lane, *places).await?;
-            ground.lines.push(line);
+        for (mode, places) in modes {
+            let line = environment.open(*mode, *places).await?;
+            environment.lines.push(line);
         }
-        ground.look().await?;
-        ground.asked().until_quiet(Duration::from_secs(20)).await?;
+        environment.look().await?;
+        environment.asked().until_quiet(Duration::from_secs(20)).await?;
         tell(&format!("ready after {:.0} s", begin.elapsed().as_secs_f64()));
-        Ok(ground)
+        Ok(environment)
     }
 
-    /// The lane with its stations.
-    pub(super) fn line(&self, lane: Lane) -> Result<&Line> {
-        let found = self.lines.iter().find(|line| line.lane == lane);
-        found.with_context(|| format!("there is no {} here", lane.name()))
+    /// The mode with its stations.
+    pub(super) fn line(&self, mode: Mode) -> Result<&Line> {
+        let found = self.lines.iter().find(|line| line.mode == mode);
+        found.with_context(|| format!("there is no {} here", mode.name()))
     }
 
     /// The servers and processes whose cost is read.
@@ -190,19 +190,19 @@ impl Ground {
         servers.store.discard()
     }
 
-    async fn open(&self, lane: Lane, places: usize) -> Result<Line> {
+    async fn open(&self, mode: Mode, places: usize) -> Result<Line> {
         let stations: Vec<Station> = stream::iter(0..places)
-            .map(|number| self.station(lane, number))
+            .map(|number| self.station(mode, number))
             .buffered(JOINING)
             .try_collect()
             .await?;
-        Ok(Line { lane, stations })
+        Ok(Line { mode, stations })
     }
 
-    async fn station(&self, lane: Lane, number: usize) -> Result<Station> {
+    async fn station(&self, mode: Mode, number: usize) -> Result<Station> {
         let server = number % self.wecs.len();
-        let namespace = format!("{}-{number}", lane.name());
-        if lane == Lane::Floor {
+        let namespace = format!("{}-{number}", mode.name());
+        if mode == Mode::Baseline {
             for client in self.wecs.iter().chain([&self.control]) {
                 create_namespace(client, &namespace).await?;
             }
@@ -219,8 +219,8 @@ impl Ground {
             Some(proxy) if number == 0 => proxy.kubeconfig(),
             _ => direct,
         };
-        let member = match lane {
-            Lane::Push => fixture.join_push_through("wec", kubeconfig).await?,
+        let member = match mode {
+            Mode::Push => fixture.join_push_through("wec", kubeconfig).await?,
             _ => {
                 fixture
                     .join_pull_through("wec", kubeconfig, LEASE_SECONDS)
@@ -236,37 +236,37 @@ impl Ground {
         })
     }
 
-    /// Starts the watches and the floor.
+    /// Starts the watches and the baseline.
     async fn look(&mut self) -> Result<()> {
         let control = &self.env.control;
-        let mut sights = vec![
-            (control, Sight::Control),
-            (control, Sight::Works),
-            (control, Sight::Reports),
-            (control, Sight::Policies),
-            (control, Sight::Bindings),
+        let mut watches = vec![
+            (control, Watches::Control),
+            (control, Watches::Works),
+            (control, Watches::Reports),
+            (control, Watches::Policies),
+            (control, Watches::Bindings),
         ];
         for (number, wec) in self.env.servers.wecs.iter().enumerate() {
-            sights.push((wec, Sight::Cluster(number)));
-            sights.push((wec, Sight::Records));
+            watches.push((wec, Watches::Cluster(number)));
+            watches.push((wec, Watches::Records));
         }
-        for (server, what) in sights {
+        for (server, what) in watches {
             let client = server.client().await?;
-            sight::watch(
+            watches::watch(
                 &mut self.tasks,
                 client,
                 what,
-                self.journal.clone(),
+                self.timeline.clone(),
                 self.door.clone(),
             )
             .await?;
         }
-        if self.lines.iter().any(|line| line.lane == Lane::Floor) {
+        if self.lines.iter().any(|line| line.mode == Mode::Baseline) {
             let mut wecs = Vec::new();
             for wec in &self.env.servers.wecs {
                 wecs.push(wec.client().await?);
             }
-            floor::start(&mut self.tasks, &control.client().await?, &wecs);
+            baseline::start(&mut self.tasks, &control.client().await?, &wecs);
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Line {
     /// The station of the Workflow with this number: round-robin.
     pub(super) fn station(&self, number: usize) -> Result<&Station> {
         let at = number % self.stations.len().max(1);
-        self.stations.get(at).context("a lane has places")
+        self.stations.get(at).context("a mode has places")
     }
 
     /// The processes of its agents.
@@ -296,7 +296,7 @@ impl Station {
         let mut workflow = objects::workflow(name, self.cluster.as_deref().unwrap_or_default());
         workflow.metadata.namespace = Some(self.namespace.clone());
         if self.cluster.is_none() {
-            floor::claim(&mut workflow, self.server);
+            baseline::claim(&mut workflow, self.server);
         }
         workflow
     }

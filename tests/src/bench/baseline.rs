@@ -1,5 +1,5 @@
-//! The floor: the cost of copying on this machine with one request each way, without any program in
-//! between. The floor gives none of Argosy's guarantees; it only shows which part of a time is not
+//! The baseline: the cost of copying on this machine with one request each way, without any program in
+//! between. The baseline gives none of Argosy's guarantees; it only shows which part of a time is not
 //! Argosy's. It has as many requests in flight as Argosy.
 
 use std::{
@@ -18,8 +18,8 @@ use kube::{
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
-/// Label of the Workflows that the floor copies. Its value is the number of the WEC server.
-pub(super) const LABEL: &str = "floor.argosy-bench/server";
+/// Label of the Workflows that the baseline copies. Its value is the number of the WEC server.
+pub(super) const LABEL: &str = "baseline.argosy-bench/server";
 
 /// Requests in flight, each way.
 const IN_FLIGHT: usize = 64;
@@ -62,12 +62,12 @@ async fn copy<F: Future<Output = ()> + Send>(
     from: Api<Workflow>,
     one: impl Fn(Workflow) -> F + Clone + Send + 'static,
 ) {
-    let mut lanes = JoinSet::new();
+    let mut modes = JoinSet::new();
     let senders: Vec<_> = (0..IN_FLIGHT)
         .map(|_| {
             let (sender, mut changes) = mpsc::unbounded_channel();
             let one = one.clone();
-            lanes.spawn(async move {
+            modes.spawn(async move {
                 while let Some(workflow) = changes.recv().await {
                     one(workflow).await;
                 }
@@ -75,18 +75,18 @@ async fn copy<F: Future<Output = ()> + Send>(
             sender
         })
         .collect();
-    // Round-robin, so that the lanes have equal shares.
-    let mut lane_of: HashMap<String, usize> = HashMap::new();
+    // Round-robin, so that the modes have equal shares.
+    let mut mode_of: HashMap<String, usize> = HashMap::new();
     let events = watcher(from, watcher::Config::default().labels(LABEL));
     pin_mut!(events);
     while let Some(event) = events.next().await {
         let Ok(Event::Apply(workflow)) = event else {
             continue;
         };
-        let next = lane_of.len() % IN_FLIGHT;
-        let lane = *lane_of.entry(workflow.name_any()).or_insert(next);
-        if let Some(sender) = senders.get(lane) {
-            // Fails only after the lanes have ended.
+        let next = mode_of.len() % IN_FLIGHT;
+        let mode = *mode_of.entry(workflow.name_any()).or_insert(next);
+        if let Some(sender) = senders.get(mode) {
+            // Fails only after the modes have ended.
             let _ = sender.send(workflow);
         }
     }
@@ -126,7 +126,7 @@ async fn report(control: &Client, workflow: &Workflow) {
     }
 }
 
-/// Assigns a Workflow to the floor only.
+/// Assigns a Workflow to the baseline only.
 pub(super) fn claim(workflow: &mut Workflow, server: usize) {
     workflow.metadata.labels = Some([(LABEL.to_owned(), server.to_string())].into());
 }

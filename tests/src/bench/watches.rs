@@ -1,4 +1,4 @@
-//! Watches of all spaces that record sightings in the journal. They decode only the fields that
+//! Watches of all spaces that record sightings in the timeline. They decode only the fields that
 //! show the state of an object, because they share two cores with the measured programs.
 
 use std::{
@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::journal::{Journal, Mark, Place};
+use super::timeline::{Mark, Place, Timeline};
 
 /// The decoded fields of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,7 +71,7 @@ fn lenient<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Status, D::Error
 
 /// A kind of object in a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum Watches {
     /// Workflows of the control cluster.
     Control,
     /// ManifestWorks.
@@ -123,8 +123,8 @@ impl Door {
 pub(super) async fn watch(
     tasks: &mut JoinSet<()>,
     client: Client,
-    sight: Sight,
-    journal: Arc<Journal>,
+    watches: Watches,
+    timeline: Arc<Timeline>,
     door: Door,
 ) -> Result<()> {
     let (sender, mut begun) = mpsc::channel(1);
@@ -132,9 +132,9 @@ pub(super) async fn watch(
         let mut version = "0".to_owned();
         // The server ends a watch every few minutes. The next one continues at the same version.
         loop {
-            let looked = look(&client, sight, &mut version, &sender, |glimpse, is_new| {
-                note(&journal, sight, glimpse);
-                if let (Sight::Cluster(server), true) = (sight, is_new) {
+            let looked = look(&client, watches, &mut version, &sender, |glimpse, is_new| {
+                note(&timeline, watches, glimpse);
+                if let (Watches::Cluster(server), true) = (watches, is_new) {
                     door.pass(Arrival {
                         server,
                         namespace: glimpse.metadata.namespace.clone(),
@@ -143,7 +143,7 @@ pub(super) async fn watch(
                 }
             });
             if let Err(error) = looked.await {
-                super::progress::tell(&format!("the watch of {sight:?} begins anew: {error:#}"));
+                super::progress::tell(&format!("the watch of {watches:?} begins anew: {error:#}"));
                 "0".clone_into(&mut version);
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -151,18 +151,18 @@ pub(super) async fn watch(
     });
     timeout(Duration::from_secs(30), begun.recv())
         .await?
-        .with_context(|| format!("the watch of {sight:?} has ended"))
+        .with_context(|| format!("the watch of {watches:?} has ended"))
 }
 
 async fn look(
     client: &Client,
-    sight: Sight,
+    watches: Watches,
     version: &mut String,
     begun: &mpsc::Sender<()>,
     mut see: impl FnMut(&Glimpse, bool),
 ) -> Result<()> {
     let params = WatchParams::default().timeout(280);
-    let request = Request::new(path(sight)).watch(&params, version)?;
+    let request = Request::new(path(watches)).watch(&params, version)?;
     let opening = client.request_events::<Glimpse>(request);
     let events = timeout(Duration::from_secs(30), opening).await??;
     // Fails if nobody waits any more.
@@ -185,18 +185,18 @@ async fn look(
     Ok(())
 }
 
-fn path(sight: Sight) -> &'static str {
-    match sight {
-        Sight::Control | Sight::Cluster(_) => "/apis/argoproj.io/v1alpha1/workflows",
-        Sight::Works => "/apis/work.open-cluster-management.io/v1/manifestworks",
-        Sight::Reports => "/apis/control.kubestellar.io/v1alpha1/workstatuses",
-        Sight::Policies => "/apis/control.kubestellar.io/v1alpha1/bindingpolicies",
-        Sight::Bindings => "/apis/control.kubestellar.io/v1alpha1/bindings",
-        Sight::Records => "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
+fn path(watches: Watches) -> &'static str {
+    match watches {
+        Watches::Control | Watches::Cluster(_) => "/apis/argoproj.io/v1alpha1/workflows",
+        Watches::Works => "/apis/work.open-cluster-management.io/v1/manifestworks",
+        Watches::Reports => "/apis/control.kubestellar.io/v1alpha1/workstatuses",
+        Watches::Policies => "/apis/control.kubestellar.io/v1alpha1/bindingpolicies",
+        Watches::Bindings => "/apis/control.kubestellar.io/v1alpha1/bindings",
+        Watches::Records => "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
     }
 }
 
-fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
+fn note(timeline: &Timeline, watches: Watches, glimpse: &Glimpse) {
     let at = Instant::now();
     let Metadata {
         name,
@@ -207,52 +207,52 @@ fn note(journal: &Journal, sight: Sight, glimpse: &Glimpse) {
         ..
     } = &glimpse.metadata;
     let status = number_of(&glimpse.status);
-    match sight {
-        Sight::Control => {
-            journal.note(name, Mark::Created, at);
-            journal.note_uid(uid, name);
+    match watches {
+        Watches::Control => {
+            timeline.note(name, Mark::Created, at);
+            timeline.note_uid(uid, name);
             if annotations.contains_key(names::CLAIM_ANNOTATION) {
-                journal.note(name, Mark::Claimed, at);
+                timeline.note(name, Mark::Claimed, at);
             }
-            note_status(journal, name, status, Place::Control, at);
-            journal.note_change(name);
+            note_status(timeline, name, status, Place::Control, at);
+            timeline.note_change(name);
         }
-        Sight::Cluster(_) => {
-            journal.note(name, Mark::Applied, at);
-            note_status(journal, name, status, Place::Cluster, at);
+        Watches::Cluster(_) => {
+            timeline.note(name, Mark::Applied, at);
+            note_status(timeline, name, status, Place::Cluster, at);
             if workflow::is_final(&glimpse.status.phase) && finalizers.is_empty() {
-                journal.note(name, Mark::LetGo, at);
+                timeline.note(name, Mark::LetGo, at);
             }
-            journal.note_change(name);
+            timeline.note_change(name);
         }
-        Sight::Works => {
+        Watches::Works => {
             if let Some(origin) = annotations.get(names::ORIGIN_NAME_ANNOTATION) {
-                journal.note(origin, Mark::Sent, at);
-                journal.note_change(origin);
+                timeline.note(origin, Mark::Sent, at);
+                timeline.note_change(origin);
             }
         }
-        Sight::Reports => {
+        Watches::Reports => {
             let origin = &glimpse.spec.source_ref.name;
-            note_status(journal, origin, status, Place::Mailbox, at);
-            journal.note_change(origin);
+            note_status(timeline, origin, status, Place::Mailbox, at);
+            timeline.note_change(origin);
         }
-        Sight::Policies | Sight::Bindings => journal.note_change(&policy(name)),
-        Sight::Records => {
+        Watches::Policies | Watches::Bindings => timeline.note_change(&policy(name)),
+        Watches::Records => {
             // Records are only counted.
             let origin = labels.get(names::ORIGIN_UID_LABEL).map_or("", String::as_str);
-            journal.note_change_by_uid(origin);
+            timeline.note_change_by_uid(origin);
         }
     }
 }
 
-/// The journal name under which changes of a policy's status are counted.
+/// The timeline name under which changes of a policy's status are counted.
 pub(super) fn policy(name: &str) -> String {
     format!("policy {name}")
 }
 
-fn note_status(journal: &Journal, name: &str, status: Option<u32>, place: Place, at: Instant) {
+fn note_status(timeline: &Timeline, name: &str, status: Option<u32>, place: Place, at: Instant) {
     if let Some(status) = status {
-        journal.note_status(name, status, place, at);
+        timeline.note_status(name, status, place, at);
     }
 }
 
@@ -275,23 +275,23 @@ mod tests {
 
     #[test]
     fn each_space_sets_its_own_marks() {
-        let journal = Journal::new();
+        let timeline = Timeline::new();
         let held = json!({
             "metadata": { "name": "a", "annotations": { names::CLAIM_ANNOTATION: "{}" } },
             "spec": { "entrypoint": "main" }, "status": { "phase": "Pending" },
         });
-        note(&journal, Sight::Control, &glimpse(held));
+        note(&timeline, Watches::Control, &glimpse(held));
         let work = json!({
             "metadata": { "name": "argosy-1", "annotations": { names::ORIGIN_NAME_ANNOTATION: "a" } },
             "status": null,
         });
-        note(&journal, Sight::Works, &glimpse(work));
+        note(&timeline, Watches::Works, &glimpse(work));
         let ended = json!({
             "metadata": { "name": "a", "finalizers": [names::AGENT_FINALIZER] },
             "status": { "phase": "Succeeded", "progress": "2/2", "nodes": { "a": {} } },
         });
-        note(&journal, Sight::Cluster(0), &glimpse(ended.clone()));
-        let trip = journal.trip("a");
+        note(&timeline, Watches::Cluster(0), &glimpse(ended.clone()));
+        let trip = timeline.trip("a");
         for mark in [Mark::Created, Mark::Claimed, Mark::Sent, Mark::Applied] {
             assert!(trip.at(mark).is_some(), "{mark:?}");
         }
@@ -304,11 +304,11 @@ mod tests {
             "metadata": { "name": "argosy-1" }, "spec": { "sourceRef": { "name": "a" } },
             "status": { "progress": "2/2" },
         });
-        note(&journal, Sight::Reports, &glimpse(report));
-        assert!(journal.trip("a").status_at(2, Place::Mailbox).is_some());
+        note(&timeline, Watches::Reports, &glimpse(report));
+        assert!(timeline.trip("a").status_at(2, Place::Mailbox).is_some());
         let mut let_go = ended;
         let_go["metadata"]["finalizers"] = json!([]);
-        note(&journal, Sight::Cluster(0), &glimpse(let_go));
-        assert!(journal.trip("a").at(Mark::LetGo).is_some());
+        note(&timeline, Watches::Cluster(0), &glimpse(let_go));
+        assert!(timeline.trip("a").at(Mark::LetGo).is_some());
     }
 }

@@ -81,7 +81,7 @@ impl Trip {
 
 /// All sightings so far.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct Timeline {
     trips: Mutex<HashMap<String, Trip>>,
     /// Names of Workflows by their UID on the control cluster.
     names: Mutex<HashMap<String, String>>,
@@ -92,8 +92,8 @@ pub(super) struct Journal {
 /// Interval between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-impl Journal {
-    /// An empty journal.
+impl Timeline {
+    /// An empty timeline.
     pub(super) fn new() -> Self {
         Self {
             trips: Mutex::default(),
@@ -127,7 +127,7 @@ impl Journal {
         names.entry(uid.to_owned()).or_insert_with(|| name.to_owned());
     }
 
-    /// Like [`Journal::note_change`], for the Workflow with this UID.
+    /// Like [`Timeline::note_change`], for the Workflow with this UID.
     pub(super) fn note_change_by_uid(&self, uid: &str) {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(uid).cloned();
@@ -189,7 +189,7 @@ impl Journal {
         }
     }
 
-    /// Like [`Journal::until`], for one Workflow.
+    /// Like [`Timeline::until`], for one Workflow.
     pub(super) async fn until_one(&self, name: &str, what: &str, test: impl Fn(&Trip) -> bool) -> Result<()> {
         self.until(&[name.to_owned()], what, ONE, test).await
     }
@@ -220,35 +220,35 @@ mod tests {
 
     #[test]
     fn the_first_sighting_counts() {
-        let journal = Journal::new();
+        let timeline = Timeline::new();
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         for (mark, milliseconds) in [(Mark::Created, 1), (Mark::Applied, 5), (Mark::Applied, 9)] {
-            journal.note("a", mark, at(milliseconds));
+            timeline.note("a", mark, at(milliseconds));
         }
-        let took = journal.trip("a").between(Mark::Created, Mark::Applied);
+        let took = timeline.trip("a").between(Mark::Created, Mark::Applied);
         assert_eq!(took, Some(Duration::from_millis(4)));
-        assert_eq!(journal.trip("a").between(Mark::Created, Mark::Sent), None);
+        assert_eq!(timeline.trip("a").between(Mark::Created, Mark::Sent), None);
     }
 
     #[test]
     fn a_status_that_was_overtaken_has_no_time() {
-        let journal = Journal::new();
+        let timeline = Timeline::new();
         let begin = Instant::now();
-        journal.note_status("a", 1, Place::Cluster, begin);
-        journal.note_status("a", 2, Place::Cluster, begin);
-        journal.note_status("a", 2, Place::Control, begin + Duration::from_millis(3));
-        let trip = journal.trip("a");
+        timeline.note_status("a", 1, Place::Cluster, begin);
+        timeline.note_status("a", 2, Place::Cluster, begin);
+        timeline.note_status("a", 2, Place::Control, begin + Duration::from_millis(3));
+        let trip = timeline.trip("a");
         let took: Vec<Duration> = trip.statuses_between(Place::Cluster, Place::Control).collect();
         assert_eq!(took, [Duration::from_millis(3)]);
     }
 
     #[tokio::test]
     async fn a_wait_names_whom_it_waits_for_in_vain() {
-        let journal = Journal::new();
-        journal.note("a", Mark::Created, Instant::now());
+        let timeline = Timeline::new();
+        timeline.note("a", Mark::Created, Instant::now());
         let names = ["a".to_owned(), "b".to_owned()];
-        let waited = journal
+        let waited = timeline
             .until(&names, "there", Duration::ZERO, |trip| {
                 trip.at(Mark::Created).is_some()
             })
