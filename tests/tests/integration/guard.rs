@@ -9,6 +9,7 @@ use argosy_tests::testenv::{
         workflows_as,
     },
     env::LONG,
+    fake_argo,
     objects::{create, create_namespace, phase},
     waiting::{until, until_gone},
 };
@@ -201,4 +202,49 @@ async fn while_the_controller_is_down_nobody_lifts_the_hold_of_a_run() -> Result
     until_gone(&workflows, "ended", "it is let go").await?;
     until_gone(&member.workflows(), "running", "the user's deletion has arrived").await?;
     until_gone(&workflows, "running", "it is let go").await
+}
+
+/// Steps of a run; together they take about a megabyte, which is all that Argo keeps in an object.
+const STEPS: usize = 3_000;
+
+#[tokio::test]
+async fn a_status_of_a_megabyte_is_compared_within_the_budget_of_the_admission_policy() -> Result<()> {
+    let (fixture, member) = guarded("guard-large").await?;
+    let workflows = fixture.workflows();
+    fixture.dispatch("large", &member).await?;
+    let mut status = fake_argo::running("large");
+    for step in 0..STEPS {
+        let id = format!("large-{step}");
+        status["nodes"][&id] = json!({
+            "id": id, "name": id, "displayName": id, "type": "Pod", "templateName": "main",
+            "phase": "Succeeded", "message": "x".repeat(200),
+        });
+    }
+    member.argo().report("large", status).await?;
+    until(&workflows, "large", "its status is shown", |workflow| {
+        let nodes = workflow
+            .status
+            .as_ref()
+            .and_then(|status| status["nodes"].as_object());
+        nodes.is_some_and(|nodes| nodes.len() >= STEPS)
+    })
+    .await?;
+    until_guarded(&fixture, "large").await?;
+    fixture.env.controller.kill()?;
+
+    let merge = async |patch: serde_json::Value| {
+        workflows
+            .patch("large", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+    };
+    let noted = merge(json!({ "metadata": { "annotations": { "note": "mine" } } })).await?;
+    assert_eq!(noted.annotations()["note"], "mine");
+    let last = format!("large-{}", STEPS - 1);
+    let refused = merge(json!({ "status": { "nodes": { last: { "message": "changed" } } } })).await;
+    let message = refusal(&refused).unwrap_or_default();
+    assert!(
+        message.contains("argosy-hold") && message.contains("try again"),
+        "{refused:?}"
+    );
+    fixture.env.controller.start_again().await
 }
