@@ -58,14 +58,9 @@ pub(crate) trait Incoming {
     /// The version of the object.
     fn version(&self) -> Version<'_>;
 
-    /// True if this is the last version of the object.
+    /// True if this is the last version of the object, as the answer to its last write has it. The
+    /// deletion event has the object as it was stored before that, with its finalizers.
     fn is_gone(&self) -> bool;
-
-    /// True if the object may come back after a deletion event, because the watch selects by a label
-    /// that the object may only have lost.
-    fn may_return(&self) -> bool {
-        false
-    }
 }
 
 impl<K: Resource> Incoming for K {
@@ -149,9 +144,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
                     return delta;
                 };
                 let version = object.version();
-                if !object.may_return() {
-                    bury(&key, Some(&object), version.uid);
-                }
+                bury(&key, Some(&object), version.uid);
                 if known.version_of(&key).is_none_or(|known| ends(version, known)) {
                     delta.gone.push(key);
                 }
@@ -231,10 +224,6 @@ mod tests {
 
         fn is_gone(&self) -> bool {
             self.0.2.ends_with('+')
-        }
-
-        fn may_return(&self) -> bool {
-            self.0.0 == "labeled"
         }
     }
 
@@ -337,15 +326,10 @@ mod tests {
             (delete(("a", "u1", "6")), true),
             (apply(("a", "u1", "6+")), true),
             (Change::Reset(Vec::new()), true),
-            (delete(("labeled", "u1", "6")), false),
             (delete(("a", "u2", "6")), false),
         ] {
             let told = format!("{change:?}");
-            let name = if is_buried || told.contains("u2") {
-                "a"
-            } else {
-                "labeled"
-            };
+            let name = "a";
             let mut in_flight = InFlight::default();
             in_flight.begin(&name);
             news(&known(&[(name, "u1", "5")]), &mut in_flight, change);

@@ -214,16 +214,22 @@ impl ApiServer {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_deletion = is_deleting(&object) && !has_finalizers(&object);
+        let mut told = object.clone();
+        if is_deletion {
+            // The event has the object as it was stored last, with its finalizers, and the version
+            // of the deletion. Only the answer to the write lacks them.
+            if let Some(stored) = self.objects.remove(&key) {
+                told = stored;
+                told["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+            }
+        } else {
+            self.objects.insert(key.clone(), object.clone());
+        }
         self.log.push(Event {
             kind: key.0,
             is_deletion,
-            object: object.clone(),
+            object: told,
         });
-        if is_deletion {
-            self.objects.remove(&key);
-        } else {
-            self.objects.insert(key, object.clone());
-        }
         object
     }
 }

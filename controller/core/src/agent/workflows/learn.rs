@@ -84,17 +84,7 @@ impl RunIndex {
         match input {
             AgentInput::Work(change) => {
                 self.synced.mark(Awaited::Works, change.is_list());
-                match change.map(|seen| seen.0) {
-                    // The ManifestWork only lost the label that the watch selects by. If the label
-                    // is restored, the same object returns.
-                    Change::Delete(seen) if !seen.is_gone => match seen.origin.clone() {
-                        Some(origin) if !is_stale(&self.works, &origin, &seen) => {
-                            forget(&mut self.works, origin)
-                        }
-                        _ => Dirty::new(),
-                    },
-                    change => on_into(&mut self.works, &mut self.in_flight, change),
-                }
+                on_into(&mut self.works, &mut self.in_flight, change.map(|seen| seen.0))
             }
             AgentInput::WorkStatus(change) => {
                 self.synced.mark(Awaited::WorkStatus, change.is_list());

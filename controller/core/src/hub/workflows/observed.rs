@@ -79,10 +79,6 @@ impl Incoming for SeenWork {
     fn is_gone(&self) -> bool {
         self.is_gone
     }
-
-    fn may_return(&self) -> bool {
-        !self.is_gone
-    }
 }
 
 /// Only a deletion event or a list ends a report.

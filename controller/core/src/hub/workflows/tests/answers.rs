@@ -42,6 +42,21 @@ fn the_answer_to_the_write_that_let_a_workflow_go_does_not_bring_it_back() {
 }
 
 #[test]
+fn an_answer_from_before_the_end_does_not_bring_a_manifest_work_back() {
+    let mut fleet = Fleet::of(deleting(claimed("cluster1", 1)));
+    fleet.work(work("cluster1", 1));
+    assert!(matches!(fleet.decide(), Some(HubAction::DeleteWork { .. })));
+    let asked = HubKey::Workflow(key());
+    fleet.hub.started(&asked);
+    let answer = fleet.next(deleting(work("cluster1", 1)));
+    // A deletion event has the object as it was stored last, with its finalizers.
+    fleet.work_gone(deleting(work("cluster1", 1)));
+    let answer = HubInput::work(Change::Apply(Box::new(read(answer))));
+    fleet.hub.succeeded(&asked, answer, now());
+    fleet.patch(Purpose::LetGo);
+}
+
+#[test]
 fn a_workflow_that_is_not_there_to_be_patched_is_forgotten() {
     let mut fleet = Fleet::of(held("cluster1"));
     fleet.fail(&Failure::NotFound {
