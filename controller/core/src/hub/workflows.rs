@@ -142,7 +142,14 @@ pub enum HubInput {
         lease: Box<Lease>,
     },
     /// A WorkStatus that was to be read does not exist.
-    ReportGone(ClusterName, OriginUid),
+    ReportGone {
+        /// The cluster of the mailbox.
+        cluster: ClusterName,
+        /// UID of the Workflow.
+        origin: OriginUid,
+        /// The resource version that the index had when it asked.
+        version: String,
+    },
     /// The specification of a template that a Workflow refers to, read for this Workflow; `None` if
     /// there is no template that may be read.
     TemplateRead(WorkflowKey, TemplateKey, Option<Value>),

@@ -166,7 +166,11 @@ impl Process for WorkflowIndex {
                     lease: Box::new(lease),
                 })
             }
-            HubAction::ReadReport { cluster, origin } => read_report(its, cluster, origin),
+            HubAction::ReadReport {
+                cluster,
+                origin,
+                version,
+            } => read_report(its, cluster, origin, version),
             HubAction::ReadWorkflow { key, uid } => {
                 let there = found(wds.get(Kind::Workflow, &key.namespace, &key.name))?;
                 Ok(there.map_or_else(
@@ -181,11 +185,20 @@ impl Process for WorkflowIndex {
     }
 }
 
-fn read_report(its: &ApiServer, cluster: &ClusterName, origin: &OriginUid) -> Result<HubInput, Failure> {
+fn read_report(
+    its: &ApiServer,
+    cluster: &ClusterName,
+    origin: &OriginUid,
+    version: &str,
+) -> Result<HubInput, Failure> {
     let name = names::work_name(origin.as_str());
     let report = found(its.get(Kind::Status, cluster.as_str(), &name))?;
     Ok(report.map_or_else(
-        || HubInput::ReportGone(cluster.clone(), origin.clone()),
+        || HubInput::ReportGone {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            version: version.to_owned(),
+        },
         |report| HubInput::report(apply(report)),
     ))
 }

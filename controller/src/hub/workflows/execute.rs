@@ -141,12 +141,21 @@ impl Executor {
         })
     }
 
-    async fn read_report(&self, cluster: &ClusterName, origin: &OriginUid) -> Result<HubInput, Failure> {
+    async fn read_report(
+        &self,
+        cluster: &ClusterName,
+        origin: &OriginUid,
+        version: &str,
+    ) -> Result<HubInput, Failure> {
         // The semaphore is never closed. The cluster's lane lets at most one of its reads wait
         // here.
         let _turn = self.reading.acquire().await;
         let Some(report) = self.mailboxes.report(cluster, origin).await? else {
-            return Ok(HubInput::ReportGone(cluster.clone(), origin.clone()));
+            return Ok(HubInput::ReportGone {
+                cluster: cluster.clone(),
+                origin: origin.clone(),
+                version: version.to_owned(),
+            });
         };
         // Unpacking nodes may take a second.
         let learning = spawn_blocking(move || HubInput::report(Change::Apply(Box::new(report))));
@@ -243,7 +252,11 @@ impl Execute<WorkflowIndex> for Executor {
     async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
         match action {
             HubAction::ReadLease { cluster, work } => self.read_lease(key, cluster, work).await,
-            HubAction::ReadReport { cluster, origin } => self.read_report(cluster, origin).await,
+            HubAction::ReadReport {
+                cluster,
+                origin,
+                version,
+            } => self.read_report(cluster, origin, version).await,
             HubAction::ReadWorkflow { key, uid } => self.read_workflow(key, uid).await,
             HubAction::ReadTemplate { namespace, template } => {
                 self.read_template(key, namespace, template).await

@@ -71,6 +71,8 @@ pub enum HubAction {
         cluster: ClusterName,
         /// UID of the Workflow.
         origin: OriginUid,
+        /// The resource version of which only the address is kept.
+        version: String,
     },
     /// Read a Workflow of the WDS whose specification is not in the index.
     ReadWorkflow {

@@ -167,11 +167,11 @@ impl WorkflowIndex {
         claim: &Claim,
         report: Option<&WorkStatusView>,
     ) -> Option<HubAction> {
-        report
-            .is_some_and(|report| report.is_shed)
-            .then(|| HubAction::ReadReport {
-                cluster: claim.cluster.clone(),
-                origin: view.uid.clone(),
-            })
+        let report = report.filter(|report| report.is_shed)?;
+        Some(HubAction::ReadReport {
+            cluster: claim.cluster.clone(),
+            origin: view.uid.clone(),
+            version: report.resource_version.clone(),
+        })
     }
 }

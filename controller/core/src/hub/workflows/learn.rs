@@ -43,7 +43,11 @@ impl WorkflowIndex {
             HubInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             HubInput::LeaseRead { key, work, lease } => self.on_lease_read(&key, work, *lease, now),
             HubInput::Report(change) => self.on_reports(change),
-            HubInput::ReportGone(cluster, origin) => self.miss_report(&origin, &cluster),
+            HubInput::ReportGone {
+                cluster,
+                origin,
+                version,
+            } => self.miss_report(&origin, &cluster, &version),
             HubInput::TemplateRead(key, template, spec) => self.on_template(&key, template, spec.as_ref()),
         }
     }

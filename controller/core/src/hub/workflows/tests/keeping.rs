@@ -13,11 +13,29 @@ fn running() -> Value {
 /// The index reads the report from the ITS, because it needs the content.
 #[track_caller]
 fn read_report(fleet: &mut Fleet, there: &Value) {
-    let Some(HubAction::ReadReport { cluster, origin }) = fleet.decide() else {
+    let Some(HubAction::ReadReport { cluster, origin, .. }) = fleet.decide() else {
         panic!("the report is to be read, not {:#?}", fleet.decide());
     };
     assert_eq!((cluster.as_str(), origin.as_str()), ("cluster1", "u1"));
     fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+}
+
+/// The answer that the report to be read does not exist.
+#[track_caller]
+fn missed(fleet: &Fleet) -> HubInput {
+    let Some(HubAction::ReadReport {
+        cluster,
+        origin,
+        version,
+    }) = fleet.decide()
+    else {
+        panic!("a report is to be read, not {:#?}", fleet.decide());
+    };
+    HubInput::ReportGone {
+        cluster,
+        origin,
+        version,
+    }
 }
 
 #[track_caller]
@@ -56,10 +74,29 @@ fn a_report_that_is_gone_when_it_is_read_is_forgotten() {
     fleet.report(report("cluster1", 1, running()));
     fleet.workflow(claimed("cluster1", 1));
     fleet.work(started("cluster1", 1));
-    assert!(matches!(fleet.decide(), Some(HubAction::ReadReport { .. })));
-    fleet.learn(HubInput::ReportGone("cluster1".into(), "u1".into()));
+    let missed = missed(&fleet);
+    fleet.learn(missed);
     assert!(!matches!(fleet.decide(), Some(HubAction::ReadReport { .. })));
     assert!(fleet.hub.kept.is_empty());
+}
+
+#[test]
+fn a_report_that_was_created_while_a_former_one_was_read_is_not_forgotten() {
+    let mut fleet = Fleet::new();
+    fleet.report(report("cluster1", 1, running()));
+    fleet.workflow(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let missed = missed(&fleet);
+    let there = fleet.next(report("cluster1", 1, running()));
+    let full = Intake::default();
+    let _ticket = full.admit(&"cluster1".into(), crate::REPORT_BUDGET);
+    let shed = SeenReport::from(read::<WorkStatus>(there.clone()))
+        .by(&full)
+        .unwrap();
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(shed))));
+    fleet.learn(missed);
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
 }
 
 #[test]
