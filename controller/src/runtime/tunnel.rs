@@ -6,7 +6,7 @@
 //! can be asked, and nothing but the API server is reachable from outside.
 //!
 //! Both ends ping every [`PING_EVERY`]. A reader that stops holds up its own stream only, see
-//! [`CONNECTION_WINDOW`] and `gather`.
+//! `CONNECTION_WINDOW` and `gather`.
 //!
 //! Owns the bytes, the token and the bounds. Not here: the time to dial and to dial again (the
 //! agent's process), the tokens in force and the tunnel that serves a cluster (the controller's

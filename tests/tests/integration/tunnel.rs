@@ -4,6 +4,7 @@
 use std::{
     convert::Infallible,
     iter::repeat_n,
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -12,11 +13,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use argosy::runtime::tunnel::{
-    PATH, PING_ANSWER, PING_EVERY, STREAMS,
-    accept::{Authenticator, Tunnel, Verdict, router},
-    dial::{Error, dial, through_service},
-    token::{Digest, Token},
+use argosy::runtime::{
+    client::{connect_counted, switch::Switch},
+    leader::gate::Gate,
+    metrics::{Metrics, Space},
+    tunnel::{
+        PATH, PING_ANSWER, PING_EVERY, STREAMS,
+        accept::{Authenticator, Tunnel, Verdict, router},
+        dial::{Error, dial, through_service},
+        token::{Digest, Token},
+    },
 };
 use argosy_tests::testenv::{
     TestEnv,
@@ -24,7 +30,6 @@ use argosy_tests::testenv::{
     objects::create_namespace,
     proxy::Proxy,
     served::{PORT, Served},
-    server::client_of,
     waiting::PATIENCE,
 };
 use axum::{
@@ -85,16 +90,16 @@ impl Lab {
 
     async fn start(name: &str, leads: bool) -> Result<Self> {
         let env = TestEnv::shared().await?;
-        let agent = env.control.client().await?;
-        create_namespace(&agent, name).await?;
+        let control = env.control.client().await?;
+        create_namespace(&control, name).await?;
         let token = Token::generate()?;
         let digest = token.digest();
         let (opened, tunnels) = mpsc::channel(4);
         let router = router(Published { digest, leads }, opened);
         Ok(Self {
-            served: Served::start(&agent, name, SERVICE, router).await?,
+            served: Served::start(&control, name, SERVICE, router).await?,
             path: through_service(name, SERVICE, PORT),
-            agent,
+            agent: agents_client(env.control.kubeconfig()).await?,
             token,
             tunnels,
         })
@@ -126,6 +131,13 @@ impl Lab {
             other => bail!("expected a refusal: {other:?}"),
         }
     }
+}
+
+/// A client with all layers and timeouts that an agent has, and which can be replaced.
+async fn agents_client(kubeconfig: &Path) -> Result<Client> {
+    let counted = Metrics::default().requests(Space::Its);
+    let client = connect_counted(Some(kubeconfig), counted.clone(), &Gate::open()).await?;
+    Ok(Switch::new(client).client(&counted, &Gate::open()))
 }
 
 async fn within<T>(time: Duration, what: &str, future: impl Future<Output = T>) -> Result<T> {
@@ -343,7 +355,7 @@ async fn a_link_that_falls_silent_is_noticed_by_both_ends() -> Result<()> {
     let mut lab = Lab::new("tunnel-silent").await?;
     let env = TestEnv::shared().await?;
     let proxy = Proxy::open(env.control.kubeconfig()).await?;
-    let client = client_of(proxy.kubeconfig()).await?;
+    let client = agents_client(proxy.kubeconfig()).await?;
     let path = lab.path.clone();
     let (mut agent, tunnel) = lab.tunnel_through(&client, &path, hello()).await?;
     ask(&tunnel, "/hello").await?;

@@ -91,8 +91,9 @@ pub fn through_service(namespace: &str, service: &str, port: &str) -> String {
 /// Opens a tunnel as the agent of `cluster`.
 ///
 /// `client` is one of the API server, with the path [`through_service`], or one of the controller
-/// itself, with the path [`PATH`]. It must have a write timeout, and its read timeout, if any, must
-/// be longer than [`PING_EVERY`]. The kernel's keepalive is not needed.
+/// itself, with the path [`PATH`]. It must have a write timeout, its read timeout, if any, must be
+/// longer than [`PING_EVERY`], and it must not repeat requests itself: 503 says that another replica
+/// leads. The clients of `runtime/client` are of that kind.
 ///
 /// # Errors
 ///
