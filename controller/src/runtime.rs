@@ -1,5 +1,5 @@
 //! The ground floor of both programs: the engine, watches, clients and requests, leader election,
-//! metrics, traces and logs.
+//! metrics, traces and logs, and the tunnel between agent and controller.
 //!
 //! Not here: rules of dispatch (`argosy-core`), and anything that only one of the programs does
 //! (`hub`, `agent`).
@@ -22,5 +22,6 @@ pub mod supervise;
 pub mod telemetry;
 pub(crate) mod templates;
 pub(crate) mod traces;
+pub mod tunnel;
 pub mod watch;
 pub(crate) mod x509;

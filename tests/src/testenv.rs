@@ -22,6 +22,7 @@ pub mod poison;
 pub mod process;
 pub mod proxy;
 pub mod s3;
+pub mod served;
 pub mod server;
 pub mod signing;
 pub mod store;

@@ -283,6 +283,12 @@ struct Certificate {
     key: PathBuf,
 }
 
+/// Paths of the certificate and the key of all servers of this process.
+pub(super) fn certificate_files() -> Result<(&'static Path, &'static Path)> {
+    let made = certificate()?;
+    Ok((&made.certificate, &made.key))
+}
+
 /// One self-signed certificate for all API servers of this process.
 fn certificate() -> Result<&'static Certificate> {
     static CERTIFICATE: OnceLock<Certificate> = OnceLock::new();

@@ -61,4 +61,5 @@ mod status;
 mod stopping;
 mod templates;
 mod transforms;
+mod tunnel;
 mod why;
