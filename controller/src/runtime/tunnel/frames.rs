@@ -158,7 +158,7 @@ mod tests {
         drop(far);
         let mut failures = 0;
         for _ in 0..3 {
-            let written = near.write_all(&[0; LARGEST]).await;
+            let written = near.write_all(&vec![0; LARGEST]).await;
             failures += u32::from(written.is_err() || near.flush().await.is_err());
         }
         assert!(failures >= 2, "{failures}");
