@@ -99,9 +99,9 @@ fn at_once(mode: &str, argosy: Option<&Measurement>, baseline: Option<&Measureme
 
 fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
     let case = |begin: &'static str| found.iter().filter(move |one| one.case.starts_with(begin));
-    let mut more = case("one more");
+    let mut one_more = case("one more");
     let mut verdicts = Vec::new();
-    if let (Some(few), Some(many)) = (more.next(), more.next()) {
+    if let (Some(few), Some(many)) = (one_more.next(), one_more.next()) {
         for (way, stage) in [("down", DOWN), ("up", UP)] {
             let target = format!("{mode}, {}, {way}, p50: times that of {}", many.case, few.case);
             verdicts.extend(times(target, 1.2, ratio(many, few, stage, |times| times.p50)));

@@ -214,6 +214,7 @@ impl ApiServer {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_deletion = is_deleting(&object) && !has_finalizers(&object);
+        let kind = key.0;
         let mut told = object.clone();
         if is_deletion {
             // The event has the object as it was stored last, with its finalizers, and the version
@@ -223,10 +224,10 @@ impl ApiServer {
                 told["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
             }
         } else {
-            self.objects.insert(key.clone(), object.clone());
+            self.objects.insert(key, object.clone());
         }
         self.log.push(Event {
-            kind: key.0,
+            kind,
             is_deletion,
             object: told,
         });
