@@ -102,7 +102,14 @@ pub enum DownsyncInput {
     /// WorkStatuses in the ITS.
     Report(Change<SeenReport>),
     /// A WorkStatus that was to be read does not exist.
-    ReportGone(ClusterName, OriginUid),
+    ReportGone {
+        /// The cluster of the mailbox.
+        cluster: ClusterName,
+        /// UID of the object.
+        origin: OriginUid,
+        /// The resource version that the index had when it asked.
+        version: String,
+    },
     /// WorkStatuses of Workflows in the ITS, watched while any policy has StatusCollectors for
     /// them.
     RunReport(Change<SeenReport>),

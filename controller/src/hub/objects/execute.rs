@@ -62,6 +62,7 @@ impl Executor {
         cluster: &ClusterName,
         origin: &OriginUid,
         is_of_run: bool,
+        version: &str,
     ) -> Result<DownsyncInput, Failure> {
         let report = self.mailboxes.report(cluster, origin).await?;
         let input = if is_of_run {
@@ -70,7 +71,11 @@ impl Executor {
             DownsyncInput::report
         };
         Ok(report.map_or_else(
-            || DownsyncInput::ReportGone(cluster.clone(), origin.clone()),
+            || DownsyncInput::ReportGone {
+                cluster: cluster.clone(),
+                origin: origin.clone(),
+                version: version.to_owned(),
+            },
             |report| input(Change::Apply(Box::new(report))),
         ))
     }
@@ -195,7 +200,8 @@ impl Execute<ObjectIndex> for Executor {
                 cluster,
                 origin,
                 is_of_run,
-            } => self.read_report(cluster, origin, *is_of_run).await,
+                version,
+            } => self.read_report(cluster, origin, *is_of_run, version).await,
             DownsyncAction::CreateWork {
                 cluster,
                 work,

@@ -51,6 +51,8 @@ pub enum DownsyncAction {
         origin: OriginUid,
         /// True if that object is a Workflow.
         is_of_run: bool,
+        /// The resource version of which only the address is kept.
+        version: String,
     },
     /// ITS: create a ManifestWork.
     CreateWork {

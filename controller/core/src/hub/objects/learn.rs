@@ -28,7 +28,11 @@ impl ObjectIndex {
             DownsyncInput::WroteWork(wanted, work) => self.on_written_work(wanted, *work),
             DownsyncInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),
             DownsyncInput::Report(change) => self.on_reports(change),
-            DownsyncInput::ReportGone(cluster, origin) => self.miss_report(&origin, &cluster),
+            DownsyncInput::ReportGone {
+                cluster,
+                origin,
+                version,
+            } => self.miss_report(&origin, &cluster, &version),
             DownsyncInput::RunReport(change) => self.on_run_reports(change),
             DownsyncInput::RunReportsUnwatched => self.forget_run_reports(),
             DownsyncInput::Collector(change) => self.on_collectors(change),

@@ -55,6 +55,7 @@ impl ObjectIndex {
                 cluster: cluster.clone(),
                 origin: origin.clone(),
                 is_of_run: report.is_of_run,
+                version: report.resource_version.clone(),
             });
         }
         if object.kind.is_run() {

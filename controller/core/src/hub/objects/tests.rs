@@ -219,7 +219,7 @@ impl Spaces {
                 };
                 DownsyncInput::object(Arc::clone(&place.kind), Change::Apply(read(object)))
             }
-            DownsyncAction::ReadReport { cluster, origin, .. } => self.reported(cluster, origin),
+            DownsyncAction::ReadReport { .. } => self.reported(action),
             DownsyncAction::CreateWork {
                 cluster,
                 work,
@@ -312,10 +312,23 @@ impl Spaces {
         }
     }
 
-    fn reported(&self, cluster: &ClusterName, origin: &OriginUid) -> DownsyncInput {
+    fn reported(&self, action: &DownsyncAction) -> DownsyncInput {
+        let DownsyncAction::ReadReport {
+            cluster,
+            origin,
+            version,
+            ..
+        } = action
+        else {
+            panic!("{action} reads no report");
+        };
         let report = self.reports.get(&(cluster.to_string(), origin.to_string()));
         report.map_or_else(
-            || DownsyncInput::ReportGone(cluster.clone(), origin.clone()),
+            || DownsyncInput::ReportGone {
+                cluster: cluster.clone(),
+                origin: origin.clone(),
+                version: version.clone(),
+            },
             |report| DownsyncInput::report(Change::Apply(read(report.clone()))),
         )
     }

@@ -206,10 +206,11 @@ impl ObjectIndex {
         }
     }
 
-    /// A WorkStatus that was to be read does not exist.
-    pub(super) fn miss_report(&mut self, origin: &OriginUid, cluster: &ClusterName) -> Dirty {
+    /// Handles the answer that a WorkStatus to be read does not exist. A newer one may have been
+    /// created meanwhile.
+    pub(super) fn miss_report(&mut self, origin: &OriginUid, cluster: &ClusterName, version: &str) -> Dirty {
         let known = self.reports.get(origin).and_then(|reports| reports.get(cluster));
-        if known.is_some_and(|known| known.is_shed) {
+        if known.is_some_and(|known| known.is_shed && known.resource_version == version) {
             self.delete_report(origin, cluster)
         } else {
             Dirty::new()

@@ -184,6 +184,25 @@ fn of_a_cluster_that_reports_too_much_what_matters_is_read_again() {
 }
 
 #[test]
+fn a_report_that_is_gone_is_forgotten_only_in_the_version_that_was_asked_for() {
+    let mut spaces = Spaces::new();
+    spaces.report("cluster1", "d1", &status(2));
+    let (origin, cluster) = (OriginUid::from("d1"), ClusterName::from("cluster1"));
+    let report = spaces.index.reports.get_mut(&origin).unwrap();
+    let known = report.get_mut(&cluster).unwrap();
+    known.shed();
+    let version = known.resource_version.clone();
+    for (version, is_kept) in [("0", true), (version.as_str(), false)] {
+        spaces.learn(DownsyncInput::ReportGone {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            version: version.to_owned(),
+        });
+        assert_eq!(spaces.index.reports.contains_key(&origin), is_kept, "{version}");
+    }
+}
+
+#[test]
 fn a_status_of_more_than_a_mebibyte_is_none() {
     let mut spaces = Spaces::new();
     spaces.policy(singleton("p", &json!({ "name": "cluster1" })));
