@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use super::{
     Member,
-    args::{ReleaseArgs, RunArgs},
+    args::{ReleaseArgs, RunArgs, Serve},
     identity::{Identity, RotationRequest, Settings},
     uninstall::release_wec,
 };
@@ -45,10 +45,15 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
     let gate = leadership.gate();
     let wec = metrics.requests(Space::Wec);
     let wec = client::connect_nearby(args.wec_kubeconfig.as_deref(), wec, gate).await?;
+    let pods = match args.serve {
+        Serve::Logs => Some(client::connect_streaming(args.wec_kubeconfig.as_deref()).await?),
+        Serve::None => None,
+    };
     let credential = credential(&args, &wec, &metrics, gate).await?;
     let parts = Parts {
         cluster: args.cluster_name.as_str().into(),
         wec,
+        pods,
         artifact_namespace: args.common.artifact_namespace,
         argo_instance: args.argo_instance_id.filter(|id| !id.is_empty()),
         lease_duration: args.common.lease_duration,
@@ -113,6 +118,7 @@ async fn credential(
 struct Parts {
     cluster: ClusterName,
     wec: Client,
+    pods: Option<Client>,
     artifact_namespace: String,
     argo_instance: Option<String>,
     lease_duration: Duration,
@@ -151,6 +157,7 @@ impl Parts {
             its,
             hub,
             wec: self.wec,
+            pods: self.pods,
             artifact_namespace: self.artifact_namespace,
             argo_instance: self.argo_instance,
             lease_duration: self.lease_duration,

@@ -34,6 +34,9 @@ pub const PROTOCOL: &str = "argosy.tunnel.v1";
 /// query of an Upgrade and `Authorization`, and keeps other headers.
 pub const HEADER: &str = "x-argosy-tunnel";
 
+/// Header of a request to an agent: UID of the Workflow in the WDS that the asked pod belongs to.
+pub const ORIGIN_HEADER: &str = "x-argosy-origin-uid";
+
 /// Maximum number of streams of a tunnel at a time. Each is one request.
 pub const STREAMS: u32 = 64;
 

@@ -38,6 +38,7 @@ mod quiet {
     mod artifacts;
     mod deletion;
     mod features;
+    mod live_logs;
     mod named;
     mod objects;
     mod once;

@@ -47,7 +47,8 @@ use tower::{BoxError, service_fn};
 
 use super::{
     CONNECTION_WINDOW, FRAME, HANDSHAKE, HEADER, PATH, PING_ANSWER, PING_EVERY, PROTOCOL, SEND_BUFFER,
-    STREAM_WINDOW, STREAMS, Tasks, frames, lists, token::Token,
+    STREAM_WINDOW, STREAMS, Tasks, frames, lists,
+    token::{Digest, Token},
 };
 
 /// Number of tokens that are checked at a time.
@@ -140,7 +141,7 @@ async fn admit<A: Authenticator>(door: &Door<A>, mut request: Request) -> Result
     let place = door.tunnels.clone().try_reserve_owned();
     let place = place.map_err(|_| Refusal::Busy)?;
     let response = asked.response()?;
-    tokio::spawn(open(upgrade, asked.cluster, place));
+    tokio::spawn(open(upgrade, asked.cluster, asked.token.digest(), place));
     Ok(response)
 }
 
@@ -187,8 +188,8 @@ impl Asked {
     }
 }
 
-async fn open(upgrade: OnUpgrade, cluster: String, place: OwnedPermit<Tunnel>) {
-    match timeout(HANDSHAKE, Tunnel::open(upgrade, &cluster)).await {
+async fn open(upgrade: OnUpgrade, cluster: String, digest: Digest, place: OwnedPermit<Tunnel>) {
+    match timeout(HANDSHAKE, Tunnel::open(upgrade, &cluster, digest)).await {
         Ok(Ok(tunnel)) => drop(place.send(tunnel)),
         Ok(Err(error)) => tracing::debug!(cluster, %error, "a tunnel ended before it began"),
         Err(_) => tracing::debug!(cluster, "the agent did not complete the upgrade in time"),
@@ -198,6 +199,7 @@ async fn open(upgrade: OnUpgrade, cluster: String, place: OwnedPermit<Tunnel>) {
 /// An open tunnel to the agent of a cluster. A drop closes it, with all its streams.
 pub struct Tunnel {
     cluster: String,
+    digest: Digest,
     client: Client,
     open: CancellationToken,
     _closes: DropGuard,
@@ -207,6 +209,11 @@ impl Tunnel {
     /// The cluster, as the [`Authenticator`] has admitted it.
     pub fn cluster(&self) -> &str {
         &self.cluster
+    }
+
+    /// The digest of the token that the agent was admitted with.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
     }
 
     /// A client whose requests the agent answers. It fails at once if [`STREAMS`] requests are in
@@ -224,7 +231,7 @@ impl Tunnel {
         self.open.cancelled().await;
     }
 
-    async fn open(upgrade: OnUpgrade, cluster: &str) -> hyper::Result<Self> {
+    async fn open(upgrade: OnUpgrade, cluster: &str, digest: Digest) -> hyper::Result<Self> {
         let bytes = frames::open(TokioIo::new(upgrade.await?), Role::Server).await;
         let open = CancellationToken::new();
         let closes = open.clone().drop_guard();
@@ -240,6 +247,7 @@ impl Tunnel {
         });
         Ok(Self {
             cluster: cluster.to_owned(),
+            digest,
             client: client(requests),
             open,
             _closes: closes,

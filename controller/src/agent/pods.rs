@@ -1,0 +1,133 @@
+//! Answers the controller's requests about pods: the logs of the pods of runs, and nothing else.
+//!
+//! The requests have the form of Kubernetes' API. Each one names the Workflow of the WDS in a header,
+//! and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
+//! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
+//! controller that hosts the agent).
+
+use std::str::FromStr;
+
+use argosy_api::Workflow;
+use argosy_core::{ClusterName, Failure, agent::pods};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Request, State},
+    http::{Response, StatusCode, Uri},
+    response::IntoResponse,
+    routing::get,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, core::PartialObjectMeta};
+use tokio::time::timeout;
+
+use crate::runtime::{
+    lenient::Lenient,
+    requests::{REQUEST_TIMEOUT, read, with_sources},
+    tunnel::ORIGIN_HEADER,
+};
+
+/// The pods of one cluster.
+#[derive(Clone)]
+struct Pods {
+    /// A client without a read timeout, because a quiet log is silent for as long as it likes.
+    wec: Client,
+    cluster: ClusterName,
+}
+
+/// A service that answers requests about the pods of `cluster`. `wec` is a client of the WEC from
+/// `runtime::client::connect_streaming`.
+pub fn router(wec: Client, cluster: ClusterName) -> Router {
+    Router::new()
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log))
+        .fallback(async || (StatusCode::FORBIDDEN, "this agent serves logs only"))
+        .with_state(Pods { wec, cluster })
+}
+
+async fn log(
+    State(pods): State<Pods>,
+    Path((namespace, name)): Path<(String, String)>,
+    request: Request,
+) -> Response<Body> {
+    let origin = request.headers().get(ORIGIN_HEADER);
+    let origin = origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default();
+    if let Err(refusal) = pods.check(&namespace, &name, origin).await {
+        return refusal.into_response();
+    }
+    pods.forward(request.uri()).await
+}
+
+/// Reason that a request is not answered.
+#[derive(Debug)]
+enum Refusal {
+    /// The pod does not exist, or belongs to no run of the Workflow. One answer for both, so that
+    /// the controller learns nothing about other pods.
+    Unknown(String),
+    /// The API server of the WEC did not answer as expected.
+    Failed(Failure),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        match self {
+            Self::Unknown(pod) => {
+                let text = format!("there is no pod {pod} of this Workflow on the cluster");
+                (StatusCode::NOT_FOUND, text).into_response()
+            }
+            Self::Failed(failure @ Failure::Refused(_)) => {
+                (StatusCode::FORBIDDEN, failure.to_string()).into_response()
+            }
+            Self::Failed(failure) => (StatusCode::BAD_GATEWAY, failure.to_string()).into_response(),
+        }
+    }
+}
+
+impl Pods {
+    /// Checks that a pod belongs to the run of the Workflow of the WDS with the UID `origin`.
+    async fn check(&self, namespace: &str, name: &str, origin: &str) -> Result<(), Refusal> {
+        let unknown = || Refusal::Unknown(format!("{namespace}/{name}"));
+        let failed = |failure| match failure {
+            Failure::NotFound { .. } | Failure::Unserved(_) => unknown(),
+            failure => Refusal::Failed(failure),
+        };
+        let api: Api<Lenient<PartialObjectMeta<Pod>>> = Api::namespaced(self.wec.clone(), namespace);
+        let pod = read(api.get(name)).await.map_err(failed)?;
+        let (owner, _) = pods::owner(&pod.metadata).ok_or_else(unknown)?;
+        let api: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::namespaced(self.wec.clone(), namespace);
+        let run = read(api.get(owner)).await.map_err(failed)?;
+        pods::belongs(&pod.metadata, &run.metadata, origin, self.cluster.as_str())
+            .then_some(())
+            .ok_or_else(unknown)
+    }
+
+    /// Sends the same request to the WEC. The answer is passed on as it comes.
+    async fn forward(&self, uri: &Uri) -> Response<Body> {
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let Ok(uri) = Uri::from_str(path) else {
+            return StatusCode::BAD_REQUEST.into_response();
+        };
+        let mut request = axum::http::Request::new(kube::client::Body::empty());
+        *request.uri_mut() = uri;
+        match timeout(REQUEST_TIMEOUT, self.wec.send(request)).await {
+            Ok(Ok(response)) => {
+                let (head, body) = response.into_parts();
+                let mut answer = Response::new(Body::new(body));
+                *answer.status_mut() = head.status;
+                if let Some(kind) = head.headers.get(axum::http::header::CONTENT_TYPE) {
+                    answer
+                        .headers_mut()
+                        .insert(axum::http::header::CONTENT_TYPE, kind.clone());
+                }
+                answer
+            }
+            Ok(Err(error)) => (StatusCode::BAD_GATEWAY, with_sources(&error)).into_response(),
+            Err(_) => {
+                let text = format!(
+                    "the cluster's API server did not answer within {} s",
+                    REQUEST_TIMEOUT.as_secs()
+                );
+                (StatusCode::GATEWAY_TIMEOUT, text).into_response()
+            }
+        }
+    }
+}
