@@ -5,15 +5,13 @@
 //! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
 //! controller that hosts the agent).
 
-use std::str::FromStr;
-
 use argosy_api::Workflow;
 use argosy_core::{ClusterName, Failure, agent::pods};
 use axum::{
     Router,
     body::Body,
     extract::{Path, Request, State},
-    http::{Response, StatusCode, Uri},
+    http::{self, Response, StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
@@ -49,12 +47,28 @@ async fn log(
     Path((namespace, name)): Path<(String, String)>,
     request: Request,
 ) -> Response<Body> {
+    // The names become a path again, so they must be names.
+    if !is_name(&namespace) || !is_name(&name) {
+        return Refusal::Unknown(format!("{namespace}/{name}")).into_response();
+    }
     let origin = request.headers().get(ORIGIN_HEADER);
     let origin = origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default();
     if let Err(refusal) = pods.check(&namespace, &name, origin).await {
         return refusal.into_response();
     }
-    pods.forward(request.uri()).await
+    let query = request.uri().query().unwrap_or_default();
+    pods.forward(&format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}"))
+        .await
+}
+
+/// True if this can be the name of an object: a subdomain of RFC 1123.
+fn is_name(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let has_end = |end: Option<u8>| end.is_some_and(|byte| !b"-.".contains(&byte));
+    text.len() <= 253
+        && text.bytes().all(is_inner)
+        && has_end(text.bytes().next())
+        && has_end(text.bytes().next_back())
 }
 
 /// Reason that a request is not answered.
@@ -100,23 +114,19 @@ impl Pods {
             .ok_or_else(unknown)
     }
 
-    /// Sends the same request to the WEC. The answer is passed on as it comes.
-    async fn forward(&self, uri: &Uri) -> Response<Body> {
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let Ok(uri) = Uri::from_str(path) else {
+    /// Sends a request to the WEC. The answer is passed on as it comes.
+    async fn forward(&self, path: &str) -> Response<Body> {
+        let request = http::Request::get(path).body(kube::client::Body::empty());
+        let Ok(request) = request else {
             return StatusCode::BAD_REQUEST.into_response();
         };
-        let mut request = axum::http::Request::new(kube::client::Body::empty());
-        *request.uri_mut() = uri;
         match timeout(REQUEST_TIMEOUT, self.wec.send(request)).await {
             Ok(Ok(response)) => {
                 let (head, body) = response.into_parts();
                 let mut answer = Response::new(Body::new(body));
                 *answer.status_mut() = head.status;
-                if let Some(kind) = head.headers.get(axum::http::header::CONTENT_TYPE) {
-                    answer
-                        .headers_mut()
-                        .insert(axum::http::header::CONTENT_TYPE, kind.clone());
+                if let Some(kind) = head.headers.get(CONTENT_TYPE) {
+                    answer.headers_mut().insert(CONTENT_TYPE, kind.clone());
                 }
                 answer
             }

@@ -33,6 +33,7 @@ mod idle;
 mod inventory;
 mod leaders;
 mod leaders_agents;
+mod live_logs;
 mod logs;
 mod lost;
 mod many_policies;
