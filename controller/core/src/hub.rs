@@ -12,5 +12,6 @@ pub(crate) mod inventory;
 pub mod objects;
 pub(crate) mod properties;
 pub mod transforms;
+pub mod shadow_pods;
 pub mod ttl;
 pub mod workflows;

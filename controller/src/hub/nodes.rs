@@ -110,7 +110,7 @@ pub async fn run(
         return stop.cancelled().await;
     };
     let Nodes { tunnels, opened, .. } = nodes;
-    let keeping = tunnels.keep(opened, stop.clone());
+    let keeping = tunnels.keep(opened, metrics.kubelet(), stop.clone());
     let showing = virtual_nodes::run(
         wds.clone(),
         its,
@@ -126,7 +126,7 @@ pub async fn run(
         metrics.clone(),
         stop.clone(),
     );
-    let serving = kubelet::run(nodes.kubelet, wds, tunnels.clone(), metrics, stop.clone());
+    let serving = kubelet::run(nodes.kubelet, wds, tunnels.clone(), metrics.kubelet(), stop.clone());
     let serving = async {
         if let Err(error) = serving.await {
             tracing::error!(%error, "cannot serve the logs of pods on virtual Nodes");

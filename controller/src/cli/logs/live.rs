@@ -163,7 +163,8 @@ impl Live {
         let patch = json!({ "metadata": { "annotations": {
             names::WATCHED_UNTIL_ANNOTATION: until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         } } });
-        let asking = workflows.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch));
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let asking = workflows.patch_metadata(name, &params, &patch);
         if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, asking).await {
             tracing::debug!(error = with_sources(&error), "cannot ask for the pods to be shown");
         }

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::kubelet::{Reach, Unreachable};
 use crate::runtime::{
     lenient::Lenient,
+    metrics::KubeletMetrics,
     requests::read,
     supervise::supervise,
     tunnel::{
@@ -134,7 +135,12 @@ impl Tunnels {
 
     /// Admits agents from now on, and keeps the tunnels in `opened` until `stop`. Only the leader
     /// calls it.
-    pub async fn keep(&self, mut opened: mpsc::Receiver<Tunnel>, stop: CancellationToken) {
+    pub(super) async fn keep(
+        &self,
+        mut opened: mpsc::Receiver<Tunnel>,
+        metrics: KubeletMetrics,
+        stop: CancellationToken,
+    ) {
         let (sender, mut changes) = mpsc::channel(QUEUE);
         let mut watches = JoinSet::new();
         let leases: Api<Lenient<Lease>> = Api::all(self.its.clone());
@@ -151,7 +157,9 @@ impl Tunnels {
                     _ = looks.tick() => {}
                     else => break,
                 }
-                self.lock().close(Instant::now());
+                let mut state = self.lock();
+                state.close(Instant::now());
+                metrics.tunnels(state.open.len());
             }
         };
         supervise(keeping, watches).await;
