@@ -113,6 +113,9 @@ metrics! {
         "Unix time when the admission webhook's certificate expires; absent if there is none";
     TUNNELS: Gauge of Controller, "argosy_tunnels", [],
         "Open tunnels of agents, over which logs are read";
+    SHADOW_PODS: Gauge of Controller, "argosy_shadow_pods", ["state"],
+        "Pods of other clusters by state: shown on the control cluster, or left_out because their Workflow has \
+        too many";
     KUBELET_REQUESTS: Counter of Controller, "argosy_kubelet_requests_total", ["outcome"],
         "Requests for logs of shadow pods by outcome: opened, malformed, unknown, forbidden, busy, \
         unavailable or refused_by_agent";

@@ -6,11 +6,16 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::catalog::{KUBELET_REQUESTS, KUBELET_STREAMS, TUNNELS};
+use super::catalog::{KUBELET_REQUESTS, KUBELET_STREAMS, SHADOW_PODS, TUNNELS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    state: &'static str,
 }
 
 /// Metrics of the kubelet endpoint and of the tunnels. Clones share them.
@@ -19,6 +24,7 @@ pub struct KubeletMetrics {
     requests: Family<Outcome, Counter>,
     streams: Gauge,
     tunnels: Gauge,
+    shadow_pods: Family<State, Gauge>,
 }
 
 /// A log that is being read. A drop ends it.
@@ -37,6 +43,7 @@ impl KubeletMetrics {
         KUBELET_REQUESTS.register(registry, metrics.requests.clone());
         KUBELET_STREAMS.register(registry, metrics.streams.clone());
         TUNNELS.register(registry, metrics.tunnels.clone());
+        SHADOW_PODS.register(registry, metrics.shadow_pods.clone());
         metrics
     }
 
@@ -54,5 +61,13 @@ impl KubeletMetrics {
     /// Records the number of open tunnels.
     pub(crate) fn tunnels(&self, count: usize) {
         self.tunnels.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Records the number of shadow pods, and of pods that are left out because there are too many.
+    pub(crate) fn shadow_pods(&self, shown: usize, left_out: usize) {
+        for (state, count) in [("shown", shown), ("left_out", left_out)] {
+            let gauge = self.shadow_pods.get_or_create(&State { state });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 }
