@@ -195,6 +195,9 @@ pub const VIRTUAL_NODE_LABEL: &str = "argosy.dev/virtual";
 /// Taint on a virtual Node while the agent of its cluster is unreachable.
 pub const UNREACHABLE_NODE_TAINT: &str = "argosy.dev/unreachable";
 
+/// Label on a virtual Node: `"true"` if the agent of its cluster is reachable, else `"false"`.
+pub const REACHABLE_LABEL: &str = "argosy.dev/reachable";
+
 /// Prefix of the name of a virtual Node; the name of its cluster follows.
 pub const NODE_PREFIX: &str = "argosy-";
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use argosy_core::hub::admission::Admission;
+use argosy_core::hub::{admission::Admission, nodes::NodeSettings};
 use futures::future::{BoxFuture, join_all, select_all};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
@@ -42,7 +42,7 @@ const PORT: &str = "webhook";
 pub struct Nodes {
     tunnels: Tunnels,
     opened: mpsc::Receiver<Tunnel>,
-    nodes: virtual_nodes::Settings,
+    nodes: NodeSettings,
     kubelet: kubelet::Settings,
     shadow_pods: shadow_pods::Settings,
 }
@@ -80,7 +80,7 @@ impl Nodes {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.nodes_port)),
                 hosts: vec![address.clone()],
             },
-            nodes: virtual_nodes::Settings {
+            nodes: NodeSettings {
                 address,
                 address_type: args.nodes_address_type.clone(),
                 port: args.nodes_port,
@@ -112,8 +112,7 @@ pub async fn run(
     let Nodes { tunnels, opened, .. } = nodes;
     let keeping = tunnels.keep(opened, metrics.kubelet(), stop.clone());
     let showing = virtual_nodes::run(
-        wds.clone(),
-        its,
+        (wds.clone(), its),
         nodes.nodes,
         tunnels.hosted(),
         metrics.clone(),
@@ -126,7 +125,13 @@ pub async fn run(
         metrics.clone(),
         stop.clone(),
     );
-    let serving = kubelet::run(nodes.kubelet, wds, tunnels.clone(), metrics.kubelet(), stop.clone());
+    let serving = kubelet::run(
+        nodes.kubelet,
+        wds,
+        tunnels.clone(),
+        metrics.kubelet(),
+        stop.clone(),
+    );
     let serving = async {
         if let Err(error) = serving.await {
             tracing::error!(%error, "cannot serve the logs of pods on virtual Nodes");

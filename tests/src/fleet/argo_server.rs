@@ -129,12 +129,16 @@ impl ArgoServer {
             ("logOptions.follow", "true"),
         ];
         let response = self.send(&path, &query, "text/event-stream").await?;
-        let text = timeout(LOG, response.text()).await.context("the log has no end")??;
+        let text = timeout(LOG, response.text())
+            .await
+            .context("the log has no end")??;
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
         data.map(|data| {
             let event: Value = serde_json::from_str(data)?;
             let content = event["result"]["content"].as_str();
-            Ok(content.with_context(|| format!("the log says {event}"))?.to_owned())
+            Ok(content
+                .with_context(|| format!("the log says {event}"))?
+                .to_owned())
         })
         .collect()
     }

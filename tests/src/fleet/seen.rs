@@ -47,7 +47,11 @@ pub async fn watching<T>(
 ) -> Result<(T, Seen, Seen)> {
     let (mut objects, mut seen) = (Seen::new(), Seen::new());
     let by_name = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let by_label = format!("{}={name},!{}", names::ARGO_WORKFLOW_LABEL, names::SHADOW_OF_LABEL);
+    let by_label = format!(
+        "{}={name},!{}",
+        names::ARGO_WORKFLOW_LABEL,
+        names::SHADOW_OF_LABEL
+    );
     let by_label = watcher::Config::default().labels(&by_label);
     let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
     let done = tokio::select! {

@@ -66,8 +66,11 @@ impl Cluster {
 
     /// Status and text of the answer to a request for the log of a pod.
     async fn ask(&self, pod: &str, origin: Option<&str>) -> Result<(u16, String)> {
-        self.get(&format!("/api/v1/namespaces/{}/pods/{pod}/log", self.namespace), origin)
-            .await
+        self.get(
+            &format!("/api/v1/namespaces/{}/pods/{pod}/log", self.namespace),
+            origin,
+        )
+        .await
     }
 
     async fn get(&self, path: &str, origin: Option<&str>) -> Result<(u16, String)> {

@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{ResourceExt, core::PartialObjectMeta};
 
 pub use self::{
-    action::ShadowPodAction,
+    action::{Named, ShadowPodAction},
     seen::{SeenShadow, SeenWatched},
 };
 pub use crate::model::shown::Shown;
@@ -232,7 +232,9 @@ impl ShadowPodIndex {
         }
         let mut pods = BTreeSet::new();
         for pod in &dirty {
-            let Some(wanted) = self.wanted.get_mut(pod) else { continue };
+            let Some(wanted) = self.wanted.get_mut(pod) else {
+                continue;
+            };
             let runs = seen.ids.contains(&wanted.running.id);
             wanted.end = seen.ended.get(&wanted.running.id).copied();
             // A pod that neither runs nor has ended was removed by a retry, or is one too many.
@@ -262,25 +264,24 @@ impl ShadowPodIndex {
     }
 
     /// Stores a Workflow that the watch has lost: it has ended, or is gone.
-    fn on_read(
-        &mut self,
-        key: &WorkflowKey,
-        seen: Option<SeenWatched>,
-        now: Timestamp,
-    ) -> BTreeSet<PodKey> {
+    fn on_read(&mut self, key: &WorkflowKey, seen: Option<SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
         if self.workflows.contains_key(key) {
             return BTreeSet::new();
         }
-        let shadows = self.shadows.iter_mut().filter(|(_, shadow)| shadow.workflow == *key);
+        let shadows = self
+            .shadows
+            .iter_mut()
+            .filter(|(_, shadow)| shadow.workflow == *key);
         let mut dirty = BTreeSet::new();
         for (pod, shadow) in shadows {
             let own = seen.as_ref().filter(|seen| seen.uid == shadow.origin);
             shadow.end = Some(match own {
                 None => End::GONE,
-                Some(seen) => seen.ended.get(&shadow.id).copied().unwrap_or(End {
-                    at: now,
-                    ..End::GONE
-                }),
+                Some(seen) => seen
+                    .ended
+                    .get(&shadow.id)
+                    .copied()
+                    .unwrap_or(End { at: now, ..End::GONE }),
             });
             dirty.insert(pod.clone());
         }
@@ -323,7 +324,10 @@ impl ShadowPodIndex {
             }
         }
         added.retain(|name| self.nodes.insert(name.clone()));
-        let on_added = self.workflows.values().filter(|known| added.contains(&known.node));
+        let on_added = self
+            .workflows
+            .values()
+            .filter(|known| added.contains(&known.node));
         on_added.flat_map(|known| known.pods.iter().cloned()).collect()
     }
 
@@ -345,7 +349,14 @@ impl ShadowPodIndex {
             Shown::Asked | Shown::Long if is_watched => Some(now),
             Shown::Asked => None,
             // The clock of the cluster may be fast.
-            Shown::Long => Some(wanted.running.started_at.min(wanted.seen_at).saturating_add(LONG).unwrap_or(now)),
+            Shown::Long => Some(
+                wanted
+                    .running
+                    .started_at
+                    .min(wanted.seen_at)
+                    .saturating_add(LONG)
+                    .unwrap_or(now),
+            ),
         };
         match due {
             None => Decision::rest(),
@@ -354,7 +365,13 @@ impl ShadowPodIndex {
                 Decision::requeue_at(now.saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX))
             }
             Some(_) => {
-                let pod = pod::pod(key, &wanted.workflow, &workflow.uid, &workflow.node, &wanted.running);
+                let pod = pod::pod(
+                    key,
+                    &wanted.workflow,
+                    &workflow.uid,
+                    &workflow.node,
+                    &wanted.running,
+                );
                 ShadowPodAction::Create(pod).into()
             }
         }
@@ -404,7 +421,10 @@ impl Index for ShadowPodIndex {
         failure: &Failure,
         _: Timestamp,
     ) -> BTreeSet<PodKey> {
-        let is_refusal = matches!(failure, Failure::Refused(_) | Failure::Foreign(_) | Failure::NotFound { .. });
+        let is_refusal = matches!(
+            failure,
+            Failure::Refused(_) | Failure::Foreign(_) | Failure::NotFound { .. }
+        );
         if let (ShadowPodAction::Create(_), true, Some(wanted)) = (action, is_refusal, self.wanted.get(key)) {
             self.refused.insert(key.clone(), wanted.running.started_at);
         }

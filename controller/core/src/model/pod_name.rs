@@ -67,16 +67,36 @@ mod tests {
     fn names_are_those_of_argo() {
         // The hashes were printed by Go's hash/fnv.
         for (format, workflow, node, expected) in [
-            (PodNames::V2, "hello", json!({ "name": "hello.a", "templateName": "work" }), "hello-work-2039115930"),
-            (PodNames::V2, "wf", json!({ "name": "wf.steps[0].print(1:x)" }), "wf-185427564"),
-            (PodNames::V2, "hello", json!({ "name": "hello", "templateName": "main" }), "hello"),
+            (
+                PodNames::V2,
+                "hello",
+                json!({ "name": "hello.a", "templateName": "work" }),
+                "hello-work-2039115930",
+            ),
+            (
+                PodNames::V2,
+                "wf",
+                json!({ "name": "wf.steps[0].print(1:x)" }),
+                "wf-185427564",
+            ),
+            (
+                PodNames::V2,
+                "hello",
+                json!({ "name": "hello", "templateName": "main" }),
+                "hello",
+            ),
             (
                 PodNames::V2,
                 "hello",
                 json!({ "name": "hello.a", "templateName": "", "templateRef": { "name": "t", "template": "there" } }),
                 "hello-there-2039115930",
             ),
-            (PodNames::V1, "hello", json!({ "name": "hello.a", "templateName": "work" }), "hello-123"),
+            (
+                PodNames::V1,
+                "hello",
+                json!({ "name": "hello.a", "templateName": "work" }),
+                "hello-123",
+            ),
         ] {
             assert_eq!(format.name(workflow, "hello-123", &node), expected);
         }
@@ -88,13 +108,19 @@ mod tests {
     #[test]
     fn the_format_is_the_one_on_the_workflow() {
         let of = |format: &str| {
-            let annotation = (names::ARGO_POD_NAME_FORMAT_ANNOTATION.to_owned(), format.to_owned());
+            let annotation = (
+                names::ARGO_POD_NAME_FORMAT_ANNOTATION.to_owned(),
+                format.to_owned(),
+            );
             PodNames::of(&ObjectMeta {
                 annotations: Some([annotation].into()),
                 ..ObjectMeta::default()
             })
         };
-        assert_eq!((of("v1"), of("v2"), of("v9")), (PodNames::V1, PodNames::V2, PodNames::V2));
+        assert_eq!(
+            (of("v1"), of("v2"), of("v9")),
+            (PodNames::V1, PodNames::V2, PodNames::V2)
+        );
         assert_eq!(PodNames::of(&ObjectMeta::default()), PodNames::V2);
     }
 }

@@ -68,7 +68,10 @@ mod tests {
             assert_eq!(asked(Some(&annotated(value))), Ok(Some(shown)));
         }
         let error = asked(Some(&annotated("some"))).unwrap_err();
-        assert!(error.contains("some is not known") && error.contains("off, asked, long and all"), "{error}");
+        assert!(
+            error.contains("some is not known") && error.contains("off, asked, long and all"),
+            "{error}"
+        );
         assert!(Shown::All > Shown::Long && Shown::Asked > Shown::Off);
     }
 }

@@ -60,7 +60,9 @@ fn is_build_of(version: &str, ours: &str) -> bool {
 
 /// Returns true if the controller's flags enable the webhook.
 pub(super) fn wants_webhook(deployment: &Deployment) -> bool {
-    has_flag(deployment, |flag| ["--webhook-service", "--webhook-url"].contains(&flag))
+    has_flag(deployment, |flag| {
+        ["--webhook-service", "--webhook-url"].contains(&flag)
+    })
 }
 
 /// Returns true if the controller's flags enable virtual Nodes.

@@ -51,7 +51,10 @@ fn standing(node: &Node) -> Judgment {
             "rename the cluster, or remove that Node",
         );
     }
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
     let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
     if ready.any(|condition| condition.status == "True") {
         Judgment::ok(format!("the Node {name} is ready"))
@@ -101,12 +104,19 @@ async fn strangers(wds: &Client, name: &str) -> Option<Judgment> {
         .limit(500);
     let mut pods = Vec::new();
     let listed = each(&api, there, |pod| {
-        pods.push(format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()));
+        pods.push(format!(
+            "{}/{}",
+            pod.namespace().unwrap_or_default(),
+            pod.name_any()
+        ));
     });
     match listed.await {
         Ok(()) if pods.is_empty() => None,
         Ok(()) => Some(Judgment::warning(
-            format!("pods wait on the Node {name}, where nothing runs: {}", pods.join(", ")),
+            format!(
+                "pods wait on the Node {name}, where nothing runs: {}",
+                pods.join(", ")
+            ),
             "add nodeSelector kubernetes.io/os: linux to their DaemonSet",
         )),
         Err(failure) => Some(Judgment::unasked("list the pods on the virtual Node", &failure)),

@@ -88,7 +88,11 @@ mod tests {
 
     #[test]
     fn the_bytes_that_were_printed_are_skipped_wherever_the_pieces_are_cut() {
-        for pieces in [vec!["one\ntwo\n"], vec!["on", "e\n", "two\n"], vec!["one", "\ntwo", "\n"]] {
+        for pieces in [
+            vec!["one\ntwo\n"],
+            vec!["on", "e\n", "two\n"],
+            vec!["one", "\ntwo", "\n"],
+        ] {
             let mut skipped = 4;
             let mut rest = Vec::new();
             for piece in &pieces {

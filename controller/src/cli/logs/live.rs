@@ -166,7 +166,10 @@ impl Live {
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let asking = workflows.patch_metadata(name, &params, &patch);
         if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, asking).await {
-            tracing::debug!(error = with_sources(&error), "cannot ask for the pods to be shown");
+            tracing::debug!(
+                error = with_sources(&error),
+                "cannot ask for the pods to be shown"
+            );
         }
     }
 

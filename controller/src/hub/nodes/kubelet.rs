@@ -209,7 +209,10 @@ fn router<R: Reach>(wds: Client, reach: R, metrics: KubeletMetrics) -> Router {
     // Metrics servers ask every Node, and report a Node that does not answer.
     let empty = || async { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], "") };
     Router::new()
-        .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::answer::<R>))
+        .route(
+            "/containerLogs/{namespace}/{pod}/{container}",
+            get(logs::answer::<R>),
+        )
         .with_state(logs)
         .route("/metrics", get(empty))
         .route("/metrics/cadvisor", get(empty))

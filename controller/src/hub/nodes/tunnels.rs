@@ -199,7 +199,11 @@ impl Tunnels {
         tokio::spawn(async move {
             tunnel.ended().await;
             let mut state = tunnels.lock();
-            if state.open.get(&cluster).is_some_and(|known| Arc::ptr_eq(known, &tunnel)) {
+            if state
+                .open
+                .get(&cluster)
+                .is_some_and(|known| Arc::ptr_eq(known, &tunnel))
+            {
                 state.open.remove(&cluster);
                 tracing::info!(%cluster, "the tunnel of the agent has ended");
             }
@@ -238,7 +242,11 @@ impl State {
     fn renew(&mut self, lease: &Lease) {
         let Some(cluster) = cluster_of(lease) else { return };
         let version = lease.resource_version().unwrap_or_default();
-        if self.leases.get(&cluster).is_some_and(|known| known.version == version) {
+        if self
+            .leases
+            .get(&cluster)
+            .is_some_and(|known| known.version == version)
+        {
             return;
         }
         let spec = lease.spec.as_ref();
@@ -247,7 +255,9 @@ impl State {
             digest: digest_of(lease),
             version,
             changed_at: Instant::now(),
-            duration: seconds.map_or(DEFAULT_LEASE, Duration::from_secs).min(LONGEST_LEASE),
+            duration: seconds
+                .map_or(DEFAULT_LEASE, Duration::from_secs)
+                .min(LONGEST_LEASE),
         };
         self.leases.insert(cluster, standing);
     }
@@ -269,8 +279,13 @@ impl State {
     }
 
     fn admits(&self, cluster: &ClusterName, token: &Token) -> bool {
-        let lease = self.leases.get(cluster).filter(|lease| !lease.has_ended(Instant::now()));
-        lease.and_then(|lease| lease.digest).is_some_and(|digest| digest.is_of(token))
+        let lease = self
+            .leases
+            .get(cluster)
+            .filter(|lease| !lease.has_ended(Instant::now()));
+        lease
+            .and_then(|lease| lease.digest)
+            .is_some_and(|digest| digest.is_of(token))
     }
 }
 
@@ -303,7 +318,9 @@ impl Reach for Tunnels {
         let tunnel = state.open.get(cluster).map(|tunnel| tunnel.client());
         let client = state.hosted.get(cluster).or(tunnel);
         client.cloned().ok_or_else(|| Unreachable {
-            message: format!("the agent of cluster {cluster} has no tunnel to the control cluster at the moment"),
+            message: format!(
+                "the agent of cluster {cluster} has no tunnel to the control cluster at the moment"
+            ),
         })
     }
 }

@@ -27,7 +27,9 @@ fn printing() -> String {
 }
 
 fn printed() -> Vec<String> {
-    (1..=LINES).map(|line| format!("line {line} of the step")).collect()
+    (1..=LINES)
+        .map(|line| format!("line {line} of the step"))
+        .collect()
 }
 
 /// Creates a Workflow for `cluster` that prints for a while. Returns its name, and the name of its
@@ -72,7 +74,9 @@ async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
 }
 
 async fn assert_archived(fleet: &Fleet, status: &Value) -> Result<()> {
-    let logs = Artifact::all(status).into_iter().find(|artifact| artifact.name == "main-logs");
+    let logs = Artifact::all(status)
+        .into_iter()
+        .find(|artifact| artifact.name == "main-logs");
     let archived = fleet.store.get(&logs.context("no archived log")?.key).await?;
     let lines: Vec<String> = String::from_utf8(archived)?.lines().map(str::to_owned).collect();
     assert_eq!(lines, printed());
@@ -95,7 +99,9 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     let (_, pod) = shown(control, PULL, "options").await?;
     let tail = control.kubectl(&["logs", "--tail=1", &pod]).await?;
     assert_eq!(tail.lines().count(), 1, "{tail}");
-    let stamped = control.kubectl(&["logs", "--timestamps", "--limit-bytes=60", &pod]).await?;
+    let stamped = control
+        .kubectl(&["logs", "--timestamps", "--limit-bytes=60", &pod])
+        .await?;
     assert!(stamped.contains("Z line 1 of"), "{stamped}");
     let since = control.kubectl(&["logs", "--since=2s", &pod]).await?;
     assert!(!since.lines().any(|line| line == "line 1 of the step"), "{since}");
@@ -116,7 +122,10 @@ async fn the_logs_panel_of_the_ui_shows_a_step_while_it_runs() -> Result<()> {
     let run = control.workflow(&name).await?.and_then(|run| run.status);
     let run = run.context("no status")?;
     let nodes = run["nodes"].as_object().context("no nodes")?;
-    let (node, _) = nodes.iter().find(|(_, node)| node["type"] == "Pod").context("no pod")?;
+    let (node, _) = nodes
+        .iter()
+        .find(|(_, node)| node["type"] == "Pod")
+        .context("no pod")?;
     Browser::visit(&fleet, "live-log", async |browser| {
         for (panel, expected) in [
             (format!("logs:{node}:main"), "line 1 of the step"),
@@ -132,7 +141,11 @@ async fn the_logs_panel_of_the_ui_shows_a_step_while_it_runs() -> Result<()> {
                 .with_context(|| panel.clone())?;
         }
         let run = control.workflow(&name).await?.and_then(|run| run.status);
-        assert_eq!(run.context("no status")?["phase"], "Running", "the step has ended too early");
+        assert_eq!(
+            run.context("no status")?["phase"],
+            "Running",
+            "the step has ended too early"
+        );
         browser.screenshot("live-log").await
     })
     .await
@@ -158,13 +171,20 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
         .await?;
         let os = node.labels().keys().find(|key| key.ends_with("kubernetes.io/os"));
         assert_eq!(os, None, "{cluster}");
-        let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+        let addresses = node
+            .status
+            .and_then(|status| status.addresses)
+            .unwrap_or_default();
         let types: Vec<&str> = addresses.iter().map(|address| address.type_.as_str()).collect();
         assert_eq!(types, ["Hostname"], "{cluster}");
         let pods: Api<Pod> = Api::all(control.client());
         let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
         for pod in pods.list(&here).await? {
-            assert!(pod.labels().contains_key(names::SHADOW_OF_LABEL), "{}", pod.name_any());
+            assert!(
+                pod.labels().contains_key(names::SHADOW_OF_LABEL),
+                "{}",
+                pod.name_any()
+            );
         }
     }
     Ok(())

@@ -19,7 +19,13 @@ use crate::WorkflowKey;
 const IMAGE: &str = "argosy.dev/shadow";
 
 /// The shadow pod of a pod that runs on the cluster of the virtual Node `node`.
-pub(super) fn pod(key: &PodKey, workflow: &WorkflowKey, uid: &str, node: &str, running: &Running) -> Box<Pod> {
+pub(super) fn pod(
+    key: &PodKey,
+    workflow: &WorkflowKey,
+    uid: &str,
+    node: &str,
+    running: &Running,
+) -> Box<Pod> {
     let container = |name: &str| {
         json!({
             "name": name, "image": IMAGE, "imagePullPolicy": "Never",
@@ -100,5 +106,7 @@ fn with(mut patch: Value, field: &str, value: Value) -> Value {
 /// A time in whole seconds, as Kubernetes writes it (RFC 3339). One that a cluster has invented
 /// becomes one that Kubernetes takes.
 fn written(at: Timestamp) -> String {
-    at.max(Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    at.max(Timestamp::UNIX_EPOCH)
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }

@@ -120,7 +120,10 @@ impl From<Workflow> for SeenWatched {
             uid: workflow.uid().unwrap_or_default(),
             resource_version: workflow.resource_version().unwrap_or_default(),
             labels: Arc::default(),
-            node: claim.as_ref().map(|claim| names::virtual_node(claim.cluster.as_str())).unwrap_or_default(),
+            node: claim
+                .as_ref()
+                .map(|claim| names::virtual_node(claim.cluster.as_str()))
+                .unwrap_or_default(),
             watched_until: watched_until(metadata),
             running: Vec::new(),
             ids: BTreeSet::new(),
@@ -153,7 +156,8 @@ impl SeenWatched {
                 ended.push((id.to_owned(), end));
             }
         }
-        self.running.sort_by_key(|running| std::cmp::Reverse(running.started_at));
+        self.running
+            .sort_by_key(|running| std::cmp::Reverse(running.started_at));
         self.left_out = self.running.len().saturating_sub(MOST_OF_ONE);
         self.running.truncate(MOST_OF_ONE);
         self.ids = self.running.iter().map(|running| running.id.clone()).collect();
@@ -308,7 +312,9 @@ impl From<Pod> for SeenShadow {
         let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
         let namespace = pod.namespace().unwrap_or_default();
         let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-        let has_ended = phase.as_deref().is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
+        let has_ended = phase
+            .as_deref()
+            .is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
         let id = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION).cloned();
         let spec = pod.spec.as_ref();
         let containers = spec.into_iter().flat_map(|spec| &spec.containers);
@@ -323,7 +329,10 @@ impl From<Pod> for SeenShadow {
             origin: label(names::SHADOW_OF_LABEL),
             id: id.unwrap_or_default(),
             node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
-            containers: containers.map(|container| container.name.clone()).take(2 * CONTAINERS).collect(),
+            containers: containers
+                .map(|container| container.name.clone())
+                .take(2 * CONTAINERS)
+                .collect(),
             has_begun: has_ended || phase.as_deref() == Some("Running"),
             has_ended,
             end: None,

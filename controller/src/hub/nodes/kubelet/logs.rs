@@ -189,7 +189,11 @@ impl<R: Reach> Logs<R> {
                 node: shown.node,
             });
         }
-        let stream = self.streams.clone().try_acquire_owned().map_err(|_| Refusal::Busy)?;
+        let stream = self
+            .streams
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| Refusal::Busy)?;
         let client = self.reach.client(&shown.cluster);
         let client = client.map_err(|away| Refusal::Unavailable(away.to_string()))?;
         let path = format!(

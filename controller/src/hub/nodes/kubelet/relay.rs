@@ -91,7 +91,10 @@ mod tests {
         let kept = Arc::new(());
         let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(b"line\n")));
         let slow = relayed(Body::from_stream(endless), kept.clone());
-        let quiet = relayed(Body::from_stream(stream::pending::<io::Result<Bytes>>()), kept.clone());
+        let quiet = relayed(
+            Body::from_stream(stream::pending::<io::Result<Bytes>>()),
+            kept.clone(),
+        );
         sleep(STALLED + Duration::from_secs(1)).await;
         yield_now().await;
         assert_eq!(Arc::strong_count(&kept), 2, "the slow one is still read");
@@ -103,6 +106,10 @@ mod tests {
         assert!(last.is_err(), "it has ended as if it were complete");
         drop(quiet);
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(Arc::strong_count(&kept), 1, "a reader that has gone is still served");
+        assert_eq!(
+            Arc::strong_count(&kept),
+            1,
+            "a reader that has gone is still served"
+        );
     }
 }

@@ -12,8 +12,14 @@ fn only_the_options_of_a_log_are_passed_on_and_only_in_their_form() {
     for (query, expected) in [
         ("", ""),
         ("follow=true&tailLines=10", "&follow=true&tailLines=10"),
-        ("timestamps=1&limitBytes=60&sinceSeconds=5&previous=false", "&timestamps=1&limitBytes=60&sinceSeconds=5&previous=false"),
-        ("sinceTime=2026-01-01T00%3A00%3A00Z", "&sinceTime=2026-01-01T00%3A00%3A00Z"),
+        (
+            "timestamps=1&limitBytes=60&sinceSeconds=5&previous=false",
+            "&timestamps=1&limitBytes=60&sinceSeconds=5&previous=false",
+        ),
+        (
+            "sinceTime=2026-01-01T00%3A00%3A00Z",
+            "&sinceTime=2026-01-01T00%3A00%3A00Z",
+        ),
         ("follow=maybe&tailLines=-1&tailLines=", ""),
         ("container=other&insecureSkipTLSVerifyBackend=true&pretty=1", ""),
         ("sinceTime=a%26b=c d", ""),
@@ -53,8 +59,12 @@ fn the_account_of_a_certificate_is_its_common_name_with_its_organizations() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "kube-apiserver-kubelet-client");
-    params.distinguished_name.push(DnType::OrganizationName, "kubeadm:cluster-admins");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "kube-apiserver-kubelet-client");
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, "kubeadm:cluster-admins");
     let certificate = params.self_signed(&key).unwrap();
     let account = Account::read(certificate.der()).unwrap();
     assert_eq!(account.user, "kube-apiserver-kubelet-client");
