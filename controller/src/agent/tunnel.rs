@@ -197,9 +197,8 @@ impl Dialer {
             Err(error) => return Ended::of(error),
         };
         tracing::info!("the tunnel to the controller is open");
-        match self.answer(dialed, stop).await {
-            Err(error) => tracing::info!(error = %error, "the tunnel to the controller has ended"),
-            Ok(()) => tracing::debug!("the tunnel to the controller was closed"),
+        if let Err(error) = self.answer(dialed, stop).await {
+            tracing::info!(%error, "the tunnel to the controller has ended");
         }
         Ended::Served
     }
@@ -208,13 +207,11 @@ impl Dialer {
         let ends = stop.child_token();
         let served = dialed.serve(self.service.clone(), &ends);
         tokio::pin!(served);
-        match timeout(LIFETIME, served.as_mut()).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                ends.cancel();
-                served.await
-            }
+        if let Ok(ended) = timeout(LIFETIME, served.as_mut()).await {
+            return ended;
         }
+        ends.cancel();
+        served.await
     }
 }
 

@@ -310,7 +310,9 @@ impl Printer<'_> {
                 _ = asks.tick() => Live::ask(&workflows, name).await,
                 () = sleep_until(last_part + LAST_LINES), if known.as_ref().is_some_and(has_ended) => {
                     let left: Vec<String> = live.followed().cloned().collect();
-                    left.iter().for_each(|node| live.ended(node));
+                    for node in &left {
+                        live.ended(node);
+                    }
                 }
             }
             let Some(workflow) = &known else { continue };

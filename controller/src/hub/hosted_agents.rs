@@ -254,9 +254,10 @@ async fn connect(host: &Host, given: &Given) -> anyhow::Result<(Client, Option<C
     let serves = host.tunnels.is_some();
     let connected = tokio::task::spawn_blocking(move || {
         handle.block_on(async {
-            let pods = match serves {
-                true => Some(client::connect_streaming_with(kubeconfig.clone(), &origin).await?),
-                false => None,
+            let pods = if serves {
+                Some(client::connect_streaming_with(kubeconfig.clone(), &origin).await?)
+            } else {
+                None
             };
             let wec = client::connect_with(kubeconfig, &origin, counted, &gate).await?;
             Ok::<_, client::Error>((wec, pods))

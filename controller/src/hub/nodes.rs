@@ -42,7 +42,7 @@ const PORT: &str = "webhook";
 pub struct Nodes {
     tunnels: Tunnels,
     opened: mpsc::Receiver<Tunnel>,
-    nodes: NodeSettings,
+    settings: NodeSettings,
     kubelet: kubelet::Settings,
     shadow_pods: shadow_pods::Settings,
 }
@@ -80,7 +80,7 @@ impl Nodes {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.nodes_port)),
                 hosts: vec![address.clone()],
             },
-            nodes: NodeSettings {
+            settings: NodeSettings {
                 address,
                 address_type: args.nodes_address_type.clone(),
                 port: args.nodes_port,
@@ -113,7 +113,7 @@ pub async fn run(
     let keeping = tunnels.keep(opened, metrics.kubelet(), stop.clone());
     let showing = virtual_nodes::run(
         (wds.clone(), its),
-        nodes.nodes,
+        nodes.settings,
         tunnels.hosted(),
         metrics.clone(),
         stop.clone(),
@@ -144,7 +144,7 @@ pub async fn run(
         Box::pin(shadowing),
         Box::pin(serving),
     ];
-    let (_, _, others) = select_all(parts).await;
+    let ((), _, others) = select_all(parts).await;
     if stop.is_cancelled() {
         join_all(others).await;
     }

@@ -8,11 +8,10 @@ use argosy_tests::testenv::{
     TestEnv,
     objects::{create, create_namespace},
 };
-use axum::{Router, body::Body, http::Request};
+use axum::http::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, ResourceExt, client::Body};
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 const CLUSTER: &str = "cluster1";
 
@@ -22,7 +21,7 @@ const ORIGIN: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0a";
 struct Cluster {
     wec: Client,
     namespace: &'static str,
-    agent: Router,
+    agent: Client,
 }
 
 impl Cluster {
@@ -31,7 +30,7 @@ impl Cluster {
         let wec = env.servers.wecs[0].client().await?;
         create_namespace(&wec, namespace).await?;
         Ok(Self {
-            agent: router(wec.clone(), CLUSTER.into()),
+            agent: Client::new(router(wec.clone(), CLUSTER.into()), "default"),
             wec,
             namespace,
         })
@@ -78,9 +77,9 @@ impl Cluster {
         if let Some(origin) = origin {
             request = request.header(ORIGIN_HEADER, origin);
         }
-        let response = self.agent.clone().oneshot(request.body(Body::empty())?).await?;
+        let response = self.agent.send(request.body(Body::empty())?).await?;
         let status = response.status().as_u16();
-        let text = axum::body::to_bytes(response.into_body(), 1 << 20).await?;
+        let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
         Ok((status, String::from_utf8(text.to_vec())?))
     }
 }

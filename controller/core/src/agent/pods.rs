@@ -38,12 +38,12 @@ mod tests {
     use super::*;
     use crate::testing::read;
 
-    fn pod(owner: Value) -> ObjectMeta {
+    fn pod(owner: &Value) -> ObjectMeta {
         read(json!({ "name": "w-a-1", "namespace": "argo", "ownerReferences": [owner] }))
     }
 
     fn by(kind: &str, api: &str, uid: &str, controls: bool) -> ObjectMeta {
-        pod(json!({ "apiVersion": api, "kind": kind, "name": "w", "uid": uid, "controller": controls }))
+        pod(&json!({ "apiVersion": api, "kind": kind, "name": "w", "uid": uid, "controller": controls }))
     }
 
     fn run(origin: &str, cluster: &str, born_as: &str) -> ObjectMeta {

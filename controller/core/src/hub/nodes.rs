@@ -223,16 +223,14 @@ impl NodeIndex {
         }
         let found = self.foreign.get(&member.name);
         let again = found.map(|at| at.saturating_add(FOREIGN_AGAIN).unwrap_or(Timestamp::MAX));
-        match again.filter(|again| *again > now) {
-            Some(again) => Decision::requeue_at(again),
-            None => {
-                let wanted = Wanted {
-                    member,
-                    settings: &self.settings,
-                };
-                NodeAction::Create(wanted.node()).into()
-            }
+        if let Some(again) = again.filter(|again| *again > now) {
+            return Decision::requeue_at(again);
         }
+        let wanted = Wanted {
+            member,
+            settings: &self.settings,
+        };
+        NodeAction::Create(wanted.node()).into()
     }
 }
 

@@ -110,7 +110,7 @@ kinds! {
 
 /// A Workflow, as far as its pods depend on it.
 #[derive(Debug)]
-struct Watched {
+struct Dispatched {
     uid: String,
     resource_version: String,
     node: String,
@@ -119,7 +119,7 @@ struct Watched {
     pods: BTreeSet<PodKey>,
 }
 
-impl Versioned for Watched {
+impl Versioned for Dispatched {
     fn version(&self) -> Version<'_> {
         Version {
             uid: &self.uid,
@@ -144,7 +144,7 @@ struct Wanted {
 pub struct ShadowPodIndex {
     /// The pods that are shown if no policy says otherwise.
     default: Shown,
-    workflows: HashMap<WorkflowKey, Watched>,
+    workflows: HashMap<WorkflowKey, Dispatched>,
     wanted: HashMap<PodKey, Wanted>,
     shadows: HashMap<PodKey, SeenShadow>,
     /// Start of the steps whose shadow pod was refused.
@@ -217,18 +217,17 @@ impl ShadowPodIndex {
         for running in seen.running {
             let pod = running.key(&key);
             dirty.insert(pod.clone());
-            match self.wanted.get_mut(&pod) {
-                Some(known) => (known.running, known.end) = (running, None),
-                None => {
-                    let wanted = Wanted {
-                        workflow: key.clone(),
-                        running,
-                        seen_at: now,
-                        end: None,
-                    };
-                    self.wanted.insert(pod, wanted);
-                }
+            if let Some(known) = self.wanted.get_mut(&pod) {
+                (known.running, known.end) = (running, None);
+                continue;
             }
+            let wanted = Wanted {
+                workflow: key.clone(),
+                running,
+                seen_at: now,
+                end: None,
+            };
+            self.wanted.insert(pod, wanted);
         }
         let mut pods = BTreeSet::new();
         for pod in &dirty {
@@ -251,7 +250,7 @@ impl ShadowPodIndex {
         } else {
             self.left_out.insert(key.clone(), seen.left_out);
         }
-        let known = Watched {
+        let known = Dispatched {
             uid: seen.uid,
             resource_version: seen.resource_version,
             node: seen.node,
@@ -264,7 +263,7 @@ impl ShadowPodIndex {
     }
 
     /// Stores a Workflow that the watch has lost: it has ended, or is gone.
-    fn on_read(&mut self, key: &WorkflowKey, seen: Option<SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
+    fn on_read(&mut self, key: &WorkflowKey, seen: Option<&SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
         if self.workflows.contains_key(key) {
             return BTreeSet::new();
         }
@@ -274,7 +273,7 @@ impl ShadowPodIndex {
             .filter(|(_, shadow)| shadow.workflow == *key);
         let mut dirty = BTreeSet::new();
         for (pod, shadow) in shadows {
-            let own = seen.as_ref().filter(|seen| seen.uid == shadow.origin);
+            let own = seen.filter(|seen| seen.uid == shadow.origin);
             shadow.end = Some(match own {
                 None => End::GONE,
                 Some(seen) => seen
@@ -344,10 +343,9 @@ impl ShadowPodIndex {
         let shown = placement.shown().unwrap_or(self.default);
         let is_watched = workflow.watched_until.is_some_and(|until| until > now);
         let due = match shown {
-            Shown::Off => None,
             Shown::All => Some(now),
             Shown::Asked | Shown::Long if is_watched => Some(now),
-            Shown::Asked => None,
+            Shown::Off | Shown::Asked => None,
             // The clock of the cluster may be fast.
             Shown::Long => Some(
                 wanted
@@ -398,7 +396,7 @@ impl Index for ShadowPodIndex {
     fn store(&mut self, input: ShadowPodInput, _: Option<&PodKey>, now: Timestamp) -> BTreeSet<PodKey> {
         match input {
             ShadowPodInput::Workflow(change) => self.on_workflows(change, now),
-            ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.map(|seen| *seen), now),
+            ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.as_deref(), now),
             ShadowPodInput::Pod(change) => self.on_pods(change),
             ShadowPodInput::Gone(key) => {
                 self.shadows.remove(&key);

@@ -158,15 +158,15 @@ async fn next(
     stop: &CancellationToken,
 ) -> Option<RootCertStore> {
     loop {
-        match stop.run_until_cancelled(authorities.recv()).await?? {
-            Some(roots) => return Some(roots),
-            None => tracing::warn!(
-                kind = "ConfigMap",
-                namespace = AUTHENTICATION.0,
-                name = AUTHENTICATION.1,
-                "there is no authority of client certificates, so logs cannot be served to the API server"
-            ),
+        if let Some(roots) = stop.run_until_cancelled(authorities.recv()).await?? {
+            return Some(roots);
         }
+        tracing::warn!(
+            kind = "ConfigMap",
+            namespace = AUTHENTICATION.0,
+            name = AUTHENTICATION.1,
+            "there is no authority of client certificates, so logs cannot be served to the API server"
+        );
     }
 }
 

@@ -235,7 +235,7 @@ pub async fn remove(wds: &Client) -> Result<usize, Failure> {
     let all: Api<Lenient<PartialObjectMeta<Node>>> = Api::all(wds.clone());
     let mut nodes = Vec::new();
     each(&all, ListParams::default().labels(&virtual_nodes()), |node| {
-        nodes.push(node.name_any())
+        nodes.push(node.name_any());
     })
     .await?;
     let leases: Api<Lease> = Api::namespaced(wds.clone(), LEASES);

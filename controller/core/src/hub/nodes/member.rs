@@ -106,7 +106,7 @@ impl From<ManagedCluster> for SeenMember {
 fn may_be_copied(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let is_in = |reserved: &&str| domain == *reserved || domain.ends_with(&format!(".{reserved}"));
-    key != "type" && !RESERVED.iter().any(|reserved| is_in(&reserved))
+    key != "type" && !RESERVED.iter().any(is_in)
 }
 
 fn version(text: &str) -> String {

@@ -42,8 +42,11 @@ const LONGEST_QUERY: usize = 1024;
 /// Maximum bytes of an agent's error that are passed on.
 const LONGEST_ERROR: usize = 4 << 10;
 
+/// Name of an option, and the form of its value.
+type LogOption = (&'static str, fn(&str) -> bool);
+
 /// Options of a log that are passed on (PodLogOptions of Kubernetes), each with the form of its value.
-const OPTIONS: [(&str, fn(&str) -> bool); 7] = [
+const OPTIONS: [LogOption; 7] = [
     ("follow", is_flag),
     ("previous", is_flag),
     ("timestamps", is_flag),
@@ -75,7 +78,9 @@ pub(super) fn options(query: &str) -> String {
             .iter()
             .any(|(option, has_form)| option == name && has_form(value))
     });
-    known.map(|(name, value)| format!("&{name}={value}")).collect()
+    known.fold(String::new(), |text, (name, value)| {
+        format!("{text}&{name}={value}")
+    })
 }
 
 /// True if this can be the name of an object or container: a subdomain of RFC 1123.

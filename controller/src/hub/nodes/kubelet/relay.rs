@@ -19,9 +19,13 @@ const PARTS: usize = 4;
 
 /// The body, with the same bytes. `kept` is dropped at its end.
 pub(super) fn relayed(body: Body, kept: impl Send + 'static) -> Body {
+    relayed_for(body, kept, STALLED)
+}
+
+fn relayed_for(body: Body, kept: impl Send + 'static, stalled: Duration) -> Body {
     let (sender, parts) = mpsc::channel(PARTS);
     tokio::spawn(async move {
-        pump(body, sender).await;
+        pump(body, sender, stalled).await;
         drop(kept);
     });
     Body::from_stream(unfold((parts, false), |(mut parts, has_ended)| async move {
@@ -43,7 +47,7 @@ enum Part {
     End,
 }
 
-async fn pump(body: Body, parts: mpsc::Sender<Part>) {
+async fn pump(body: Body, parts: mpsc::Sender<Part>, stalled: Duration) {
     let mut body = body.into_data_stream();
     loop {
         let part = tokio::select! {
@@ -56,7 +60,7 @@ async fn pump(body: Body, parts: mpsc::Sender<Part>) {
             Some(Err(error)) => (Part::Broken(error.into()), true),
             None => (Part::End, true),
         };
-        if !matches!(timeout(STALLED, parts.send(part)).await, Ok(Ok(()))) || is_last {
+        if !matches!(timeout(stalled, parts.send(part)).await, Ok(Ok(()))) || is_last {
             return;
         }
     }
@@ -67,7 +71,7 @@ mod tests {
     use std::{io, sync::Arc};
 
     use futures::stream;
-    use tokio::{task::yield_now, time::sleep};
+    use tokio::task::yield_now;
 
     use super::*;
 
@@ -86,30 +90,30 @@ mod tests {
         assert!(cut.next().await.is_none());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_reader_that_takes_nothing_is_given_up_and_one_that_has_nothing_to_take_is_not() {
-        let kept = Arc::new(());
+        let stalled = Duration::from_millis(50);
+        let (slow_kept, quiet_kept) = (Arc::new(()), Arc::new(()));
         let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(b"line\n")));
-        let slow = relayed(Body::from_stream(endless), kept.clone());
-        let quiet = relayed(
-            Body::from_stream(stream::pending::<io::Result<Bytes>>()),
-            kept.clone(),
-        );
-        sleep(STALLED + Duration::from_secs(1)).await;
-        yield_now().await;
-        assert_eq!(Arc::strong_count(&kept), 2, "the slow one is still read");
+        let slow = relayed_for(Body::from_stream(endless), slow_kept.clone(), stalled);
+        let nothing = stream::pending::<io::Result<Bytes>>();
+        let quiet = relayed_for(Body::from_stream(nothing), quiet_kept.clone(), stalled);
+        dropped(&slow_kept).await;
         let mut slow = slow.into_data_stream();
         let mut last = Ok(Bytes::new());
         while let Some(part) = slow.next().await {
             last = part;
         }
         assert!(last.is_err(), "it has ended as if it were complete");
+        assert_eq!(Arc::strong_count(&quiet_kept), 2, "a quiet log was given up");
         drop(quiet);
-        sleep(Duration::from_secs(1)).await;
-        assert_eq!(
-            Arc::strong_count(&kept),
-            1,
-            "a reader that has gone is still served"
-        );
+        dropped(&quiet_kept).await;
+    }
+
+    /// Waits until the body has dropped the value.
+    async fn dropped(kept: &Arc<()>) {
+        while Arc::strong_count(kept) > 1 {
+            yield_now().await;
+        }
     }
 }
