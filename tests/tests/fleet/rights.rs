@@ -14,7 +14,7 @@ const OF_USERS: [&str; 4] = [
 ];
 
 /// Rights that a fleet may leave unused: role, verbs, resources, and the occasion of their use.
-const SELDOM: [(&str, &[&str], &[&str], &str); 18] = [
+const SELDOM: [(&str, &[&str], &[&str], &str); 20] = [
     (
         "argosy-controller-approver",
         &["approve"],
@@ -100,6 +100,18 @@ const SELDOM: [(&str, &[&str], &[&str], &str); 18] = [
         &["patch", "create"],
         &["events"],
         "a notice is repeated",
+    ),
+    (
+        "argosy-controller-nodes",
+        &["patch", "delete"],
+        &["nodes"],
+        "a cluster becomes unreachable, or leaves the fleet",
+    ),
+    (
+        "argosy-controller-nodes",
+        &["create"],
+        &["leases"],
+        "asked with an apply",
     ),
     (
         "argosy-agent",

@@ -31,6 +31,7 @@ mod hostile;
 mod identity;
 mod idle;
 mod inventory;
+mod kubelet;
 mod leaders;
 mod leaders_agents;
 mod live_logs;

@@ -110,7 +110,7 @@ struct Executor {
 }
 
 impl Executor {
-    async fn patch(&self, key: &PodKey, patch: &serde_json::Value) -> Result<ShadowPodInput, Failure> {
+    async fn patch_status(&self, key: &PodKey, patch: &serde_json::Value) -> Result<ShadowPodInput, Failure> {
         let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), &key.namespace);
         let (params, patch) = (patching(names::CONTROLLER), Patch::Merge(patch));
         let written = found(read(pods.patch_status(&key.name, &params, &patch)).await)?;
@@ -134,7 +134,9 @@ impl Execute<ShadowPodIndex> for Executor {
                 let pod = Lenient::from(Pod::clone(pod));
                 Ok(ShadowPodInput::written(read(pods.create(&params, &pod)).await?))
             }
-            ShadowPodAction::Run(_, patch) | ShadowPodAction::End(_, patch) => self.patch(key, patch).await,
+            ShadowPodAction::Run(_, patch) | ShadowPodAction::End(_, patch) => {
+                self.patch_status(key, patch).await
+            }
             ShadowPodAction::Delete(named) => {
                 let params = DeleteParams {
                     preconditions: Some(Preconditions {

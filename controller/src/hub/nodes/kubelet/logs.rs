@@ -131,14 +131,16 @@ enum Refusal {
 }
 
 impl Refusal {
+    /// The status of the answer. An API server passes on the text only with 400, 403 and 500
+    /// (`GenericHttpResponseChecker` in `apiserver/pkg/registry/generic/rest`).
     fn status(&self) -> StatusCode {
         match self {
-            Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Unknown(_) => StatusCode::NOT_FOUND,
+            Self::Malformed | Self::Unknown(_) => StatusCode::BAD_REQUEST,
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
-            Self::Busy | Self::TooManyStreams(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Agent { status, .. } => *status,
+            Self::Agent { status, .. } if status.is_client_error() => StatusCode::BAD_REQUEST,
+            Self::Busy | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 
