@@ -7,6 +7,7 @@ pub mod identity;
 mod manifests;
 pub mod pods;
 pub mod process;
+mod sessions;
 mod template_refs;
 mod tunnel;
 mod uninstall;
@@ -22,6 +23,7 @@ use argosy_core::{
         AgentConfig, AgentInput, ArgoApi, RunIndex, SeenObject, SeenRecord, SeenReported, SeenWork,
     },
 };
+use axum::Router;
 use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::{
@@ -51,9 +53,9 @@ pub struct Member {
     pub hub: String,
     /// Client of the WEC.
     pub wec: Client,
-    /// Client of the WEC without a read timeout, for the logs that the controller asks for through
-    /// the tunnel; `None` if there is no tunnel.
-    pub pods: Option<Client>,
+    /// Answers the requests about pods that the controller sends through the tunnel; `None` if there
+    /// is no tunnel.
+    pub pods: Option<Router>,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
     pub artifact_namespace: String,
     /// The `instanceID` of the WEC's Argo, if it has one.

@@ -54,7 +54,8 @@ pub struct RunArgs {
     /// Namespace of the WEC with the Lease for leader election among this cluster's agents
     #[arg(long, env = "ARGOSY_NAMESPACE", default_value = "argosy")]
     pub namespace: String,
-    /// Requests of the control cluster about pods of runs that this agent answers: logs, or none
+    /// Requests of the control cluster about pods of runs that this agent answers: logs; exec, also
+    /// exec, attach and port-forward; none
     #[arg(long, env = "ARGOSY_SERVE", value_enum, default_value = "logs")]
     pub serve: Serve,
     /// Leader election.
@@ -70,6 +71,8 @@ pub struct RunArgs {
 pub enum Serve {
     /// Logs of the pods of runs.
     Logs,
+    /// Logs, and sessions in containers: exec, attach and port-forward.
+    Exec,
     /// None: the agent opens no tunnel.
     None,
 }

@@ -1,4 +1,5 @@
-//! Answers the controller's requests about pods: the logs of the pods of runs, and nothing else.
+//! Answers the controller's requests about pods: the logs of the pods of runs, sessions in their
+//! containers (`sessions`) where they are allowed, and nothing else.
 //!
 //! The requests have the form of Kubernetes' API. Each one names the Workflow of the WDS in a header,
 //! and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
@@ -11,7 +12,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Path, Request, State},
-    http::{self, Response, StatusCode, header::CONTENT_TYPE},
+    http::{self, HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
@@ -19,6 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::time::timeout;
 
+use super::{args::Serve, sessions};
 use crate::runtime::{
     lenient::Lenient,
     requests::{REQUEST_TIMEOUT, read, with_sources},
@@ -27,18 +29,25 @@ use crate::runtime::{
 
 /// The pods of one cluster.
 #[derive(Clone)]
-struct Pods {
+pub(super) struct Pods {
     /// A client without a read timeout, because a quiet log is silent for as long as it likes.
-    wec: Client,
+    pub(super) wec: Client,
     cluster: ClusterName,
 }
 
-/// A service that answers requests about the pods of `cluster`. `wec` is a client of the WEC from
-/// `runtime::client::connect_streaming`.
-pub fn router(wec: Client, cluster: ClusterName) -> Router {
-    Router::new()
-        .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log))
-        .fallback(async || (StatusCode::FORBIDDEN, "this agent serves logs only"))
+/// A service that answers the requests `serve` about the pods of `cluster`. `wec` is a client of the
+/// WEC from `runtime::client::connect_streaming`.
+pub fn router(wec: Client, cluster: ClusterName, serve: Serve) -> Router {
+    let logs = Router::new().route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log));
+    let (routes, served) = match serve {
+        Serve::Exec => (
+            logs.merge(sessions::routes()),
+            "this agent serves logs and sessions only",
+        ),
+        Serve::Logs | Serve::None => (logs, "this agent serves logs only"),
+    };
+    routes
+        .fallback(move || async move { (StatusCode::FORBIDDEN, served) })
         .with_state(Pods { wec, cluster })
 }
 
@@ -47,13 +56,7 @@ async fn log(
     Path((namespace, name)): Path<(String, String)>,
     request: Request,
 ) -> Response<Body> {
-    // The names become a path again, so they must be names.
-    if !is_name(&namespace) || !is_name(&name) {
-        return Refusal::Unknown(format!("{namespace}/{name}")).into_response();
-    }
-    let origin = request.headers().get(ORIGIN_HEADER);
-    let origin = origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default();
-    if let Err(refusal) = pods.check(&namespace, &name, origin).await {
+    if let Err(refusal) = pods.check(&namespace, &name, request.headers()).await {
         return refusal.into_response();
     }
     let query = request.uri().query().unwrap_or_default();
@@ -73,7 +76,7 @@ fn is_name(text: &str) -> bool {
 
 /// Reason that a request is not answered.
 #[derive(Debug)]
-enum Refusal {
+pub(super) enum Refusal {
     /// The pod does not exist, or belongs to no run of the Workflow. One answer for both, so that
     /// the controller learns nothing about other pods.
     Unknown(String),
@@ -97,9 +100,20 @@ impl IntoResponse for Refusal {
 }
 
 impl Pods {
-    /// Checks that a pod belongs to the run of the Workflow of the WDS with the UID `origin`.
-    async fn check(&self, namespace: &str, name: &str, origin: &str) -> Result<(), Refusal> {
+    /// Checks that a pod belongs to the run of the Workflow of the WDS with the UID in `headers`.
+    pub(super) async fn check(
+        &self,
+        namespace: &str,
+        name: &str,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
         let unknown = || Refusal::Unknown(format!("{namespace}/{name}"));
+        // The names become a path again, so they must be names.
+        if !is_name(namespace) || !is_name(name) {
+            return Err(unknown());
+        }
+        let origin = headers.get(ORIGIN_HEADER);
+        let origin = origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default();
         let failed = |failure| match failure {
             Failure::NotFound { .. } | Failure::Unserved(_) => unknown(),
             failure => Refusal::Failed(failure),
@@ -131,13 +145,16 @@ impl Pods {
                 answer
             }
             Ok(Err(error)) => (StatusCode::BAD_GATEWAY, with_sources(&error)).into_response(),
-            Err(_) => {
-                let text = format!(
-                    "the cluster's API server did not answer within {} s",
-                    REQUEST_TIMEOUT.as_secs()
-                );
-                (StatusCode::GATEWAY_TIMEOUT, text).into_response()
-            }
+            Err(_) => late(),
         }
     }
+}
+
+/// The answer if the API server of the WEC gives none.
+pub(super) fn late() -> Response<Body> {
+    let text = format!(
+        "the cluster's API server did not answer within {} s",
+        REQUEST_TIMEOUT.as_secs()
+    );
+    (StatusCode::GATEWAY_TIMEOUT, text).into_response()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use argosy_api::names;
 use argosy_core::ClusterName;
+use axum::Router;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use super::{
     Member,
     args::{ReleaseArgs, RunArgs, Serve},
     identity::{Identity, RotationRequest, Settings},
+    pods,
     uninstall::release_wec,
 };
 use crate::runtime::{
@@ -46,8 +48,11 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
     let wec = metrics.requests(Space::Wec);
     let wec = client::connect_nearby(args.wec_kubeconfig.as_deref(), wec, gate).await?;
     let pods = match args.serve {
-        Serve::Logs => Some(client::connect_streaming(args.wec_kubeconfig.as_deref()).await?),
         Serve::None => None,
+        serve => {
+            let wec = client::connect_streaming(args.wec_kubeconfig.as_deref()).await?;
+            Some(pods::router(wec, args.cluster_name.as_str().into(), serve))
+        }
     };
     let credential = credential(&args, &wec, &metrics, gate).await?;
     let parts = Parts {
@@ -118,7 +123,7 @@ async fn credential(
 struct Parts {
     cluster: ClusterName,
     wec: Client,
-    pods: Option<Client>,
+    pods: Option<Router>,
     artifact_namespace: String,
     argo_instance: Option<String>,
     lease_duration: Duration,

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Member, pods::router};
+use super::Member;
 use crate::runtime::tunnel::{
     dial::{Dialed, Error, dial, through_service},
     token::{Digest, Token},
@@ -91,9 +91,9 @@ fn path_of(offer: &str) -> Option<String> {
 /// the agent serves anything.
 pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
     let (offers, offer) = watch::channel(None);
-    let service = member.pods.clone().and_then(|wec| {
+    let service = member.pods.clone().and_then(|service| {
         let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
-        Some((router(wec, member.cluster.clone()), token.ok()?))
+        Some((service, token.ok()?))
     });
     let digest = service.as_ref().map(|(_, token)| token.digest());
     let dialer = service.map(|(service, token)| {

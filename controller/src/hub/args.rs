@@ -78,6 +78,10 @@ pub struct NodesArgs {
     /// those of a Workflow that somebody watches; long, also those that have run for ten seconds; all
     #[arg(long, env = "ARGOSY_NODES_PODS", default_value = "long", value_parser = shown)]
     pub nodes_pods: Shown,
+    /// Allow kubectl exec, attach, cp and port-forward into the pods of runs on clusters whose agents
+    /// have --serve=exec, and on push clusters
+    #[arg(long, env = "ARGOSY_NODES_EXEC")]
+    pub nodes_exec: bool,
 }
 
 fn shown(text: &str) -> Result<Shown, String> {

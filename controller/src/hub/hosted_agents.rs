@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    agent::{self, Member, pods},
+    agent::{self, Member, args::Serve, pods},
     hub::nodes::Tunnels,
     runtime::{
         admin::Readiness,
@@ -28,6 +28,7 @@ use crate::{
         leader::gate::Gate,
         lenient::Lenient,
         metrics::{Metrics, Space},
+        tunnel::agent_of,
         watch::{follow, selecting},
     },
 };
@@ -206,8 +207,9 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
         match connect(&host, &given).await {
             Ok((wec, pods)) => {
                 let _hosting = host.tunnels.as_ref().zip(pods).map(|(tunnels, pods)| {
-                    let answers = pods::router(pods, cluster.clone());
-                    tunnels.host(&cluster, Client::new(answers, "default"))
+                    // The kubelet endpoint decides about sessions.
+                    let answers = pods::router(pods, cluster.clone(), Serve::Exec);
+                    tunnels.host(&cluster, agent_of(answers))
                 });
                 let member = Member {
                     cluster: cluster.clone(),

@@ -79,6 +79,7 @@ impl Nodes {
             kubelet: kubelet::Settings {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.nodes_port)),
                 hosts: vec![address.clone()],
+                exec: args.nodes_exec,
             },
             settings: NodeSettings {
                 address,

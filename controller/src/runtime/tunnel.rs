@@ -16,13 +16,31 @@ pub mod accept;
 pub mod dial;
 mod frames;
 mod gather;
+pub mod session;
 pub mod token;
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, HeaderName, Request, Response},
+};
 use hyper::rt::Executor;
 use tokio_util::sync::CancellationToken;
+use tower::{BoxError, ServiceExt, service_fn, util::BoxCloneSyncService};
+
+/// An agent that answers requests. It fails at once if too many are in progress. Clones are the same
+/// agent.
+pub type Agent = BoxCloneSyncService<Request<Body>, Response<Body>, BoxError>;
+
+/// The agent whose requests `router` answers, in this process.
+pub fn agent_of(router: Router) -> Agent {
+    BoxCloneSyncService::new(service_fn(move |request: Request<Body>| {
+        let answering = router.clone().oneshot(request);
+        async { answering.await.map_err(BoxError::from) }
+    }))
+}
 
 /// URL path of the endpoint on the webhook's port.
 pub const PATH: &str = "/tunnel";
@@ -80,7 +98,7 @@ where
 }
 
 /// True if a header lists `value`. Case does not matter.
-fn lists(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
+pub fn lists(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
     let lists = headers.get_all(name).into_iter();
     let mut values = lists
         .filter_map(|list| list.to_str().ok())

@@ -27,6 +27,7 @@ mod long {
     mod cordon;
     mod fan_out;
     mod hostile;
+    mod live_logs;
     mod removal;
     mod time;
     mod uninstall;
@@ -44,6 +45,7 @@ mod quiet {
     mod once;
     pub(crate) mod retry;
     pub(crate) mod samples;
+    mod sessions;
     mod templates;
     mod ui;
     pub(crate) mod verbs;

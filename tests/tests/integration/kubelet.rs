@@ -155,7 +155,7 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
             400,
             "not a request",
         ),
-        (api_server, "/exec/kubelet-accounts/hello/main", 501, "only logs"),
+        (api_server, "/exec/kubelet-accounts/hello/main", 403, "nodes.exec"),
         (api_server, &log, 400, ABSENT),
     ] {
         let (status, text) = lab.ask(account, path).await?;

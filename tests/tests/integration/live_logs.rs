@@ -2,7 +2,10 @@
 //! kubelets: the tests of the fleet read those.
 
 use anyhow::{Context, Result};
-use argosy::{agent::pods::router, runtime::tunnel::ORIGIN_HEADER};
+use argosy::{
+    agent::{args::Serve, pods::router},
+    runtime::tunnel::ORIGIN_HEADER,
+};
 use argosy_api::{Workflow, names};
 use argosy_tests::testenv::{
     TestEnv,
@@ -18,6 +21,9 @@ const CLUSTER: &str = "cluster1";
 /// UID of the Workflow on the control cluster.
 const ORIGIN: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0a";
 
+/// Name of the Node of all pods, which does not exist, so that the API server says so.
+const ABSENT: &str = "absent-node";
+
 struct Cluster {
     wec: Client,
     namespace: &'static str,
@@ -30,7 +36,7 @@ impl Cluster {
         let wec = env.servers.wecs[0].client().await?;
         create_namespace(&wec, namespace).await?;
         Ok(Self {
-            agent: Client::new(router(wec.clone(), CLUSTER.into()), "default"),
+            agent: Client::new(router(wec.clone(), CLUSTER.into(), Serve::Logs), "default"),
             wec,
             namespace,
         })
@@ -57,7 +63,9 @@ impl Cluster {
             .collect();
         let pod: Pod = serde_json::from_value(json!({
             "metadata": { "name": name, "ownerReferences": owners },
-            "spec": { "containers": [{ "name": "main", "image": "busybox:1.36" }] },
+            "spec": {
+                "nodeName": ABSENT, "containers": [{ "name": "main", "image": "busybox:1.36" }],
+            },
         }))?;
         create(&Api::namespaced(self.wec.clone(), self.namespace), &pod).await?;
         Ok(())
@@ -96,10 +104,9 @@ async fn the_agent_serves_no_pod_that_is_not_of_the_named_run() -> Result<()> {
     cluster.run("others", &others, &json!({})).await?;
     cluster.pod("bare", None).await?;
     cluster.pod("forged", Some(&own)).await?;
-    // The pod of the run has no Node yet, which the API server says.
     let (status, text) = cluster.ask("own", Some(ORIGIN)).await?;
-    assert_eq!(status, 400, "{text}");
-    assert!(text.contains("does not have a host assigned"), "{text}");
+    assert_eq!(status, 404, "{text}");
+    assert!(text.contains(ABSENT), "{text}");
     let other = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b";
     for (pod, origin) in [
         ("own", Some(other)),

@@ -6,7 +6,7 @@
 //! write. Nothing else depends on a shadow pod: one that is refused is not tried again before its
 //! step starts again. A policy that changes counts for pods that start after it.
 //!
-//! Not here: the objects ([`pod`]), the parts of a Workflow that are kept ([`seen`]), and the logs
+//! Not here: the objects (`pod`), the parts of a Workflow that are kept (`seen`), and the logs
 //! (the shell).
 
 mod action;

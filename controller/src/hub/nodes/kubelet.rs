@@ -2,25 +2,27 @@
 //! it asks the agent of their cluster.
 //!
 //! Owned here: the server, and the answers to the API server's requests. Every request but
-//! `/healthz` needs a client certificate ([`account`]), and a log also the right to use
-//! `nodes/proxy` ([`authorize`]), as at a kubelet. Not here: the connections to agents ([`Reach`]),
+//! `/healthz` needs a client certificate ([`account`]), and a log or a session also the right to
+//! use `nodes/proxy` ([`authorize`]), as at a kubelet. Not here: the connections to agents ([`Reach`]),
 //! and the choice of the pods that are shown (`shadow_pods`).
 
 mod account;
+mod admit;
 mod authorize;
 mod logs;
 mod relay;
+mod sessions;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use argosy_core::{Change, ClusterName};
 use axum::{
-    Router,
-    extract::Request,
+    Extension, Router,
+    extract::{Path, Request, State},
     http::{StatusCode, header::CONTENT_TYPE},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{any, get},
 };
 use axum_server::{
     Handle,
@@ -39,19 +41,20 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     account::{Account, Identified},
-    authorize::Reviews,
-    logs::Logs,
+    admit::Endpoint,
+    sessions::Kind,
 };
 use crate::runtime::{
     lenient::Lenient,
     metrics::KubeletMetrics,
+    tunnel::Agent,
     watch::{follow, named},
 };
 
 /// Reaches the agents of clusters.
 pub(super) trait Reach: Clone + Send + Sync + 'static {
-    /// A client whose requests the agent of `cluster` answers.
-    fn client(&self, cluster: &ClusterName) -> Result<Client, Unreachable>;
+    /// The agent of `cluster`.
+    fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable>;
 }
 
 /// Reason that an agent cannot be asked, as a user reads it.
@@ -68,6 +71,8 @@ pub(super) struct Settings {
     pub(super) address: SocketAddr,
     /// Names and IP addresses in its certificate.
     pub(super) hosts: Vec<String>,
+    /// True if exec, attach and port-forward are allowed.
+    pub(super) exec: bool,
 }
 
 /// The ConfigMap in which the API server publishes the authority of client certificates.
@@ -102,6 +107,7 @@ pub(super) async fn run<R: Reach>(
     let (namespace, name) = AUTHENTICATION;
     let published: Api<Lenient<ConfigMap>> = Api::namespaced(wds.clone(), namespace);
     watches.spawn(follow(published, named(name), sender, roots_in, |_| None));
+    let endpoint = Endpoint::new(wds, reach, settings.exec, metrics);
     let identity = Identity::new(settings.hosts)?;
     let Some(roots) = next(&mut authorities, &stop).await else {
         return Ok(());
@@ -112,7 +118,7 @@ pub(super) async fn run<R: Reach>(
         .acceptor(Identified::new(RustlsAcceptor::new(tls.clone())))
         .handle(handle.clone());
     bound_connections(&mut server);
-    let server = server.serve(router(wds, reach, metrics).into_make_service());
+    let server = server.serve(router(endpoint).into_make_service());
     tokio::pin!(server);
     loop {
         tokio::select! {
@@ -204,16 +210,28 @@ impl Identity {
     }
 }
 
-fn router<R: Reach>(wds: Client, reach: R, metrics: KubeletMetrics) -> Router {
-    let logs = Logs::new(wds.clone(), reach, Reviews::new(wds), metrics);
+fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
     // Metrics servers ask every Node, and report a Node that does not answer.
     let empty = || async { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], "") };
+    let session = |kind| {
+        any(
+            move |State(endpoint): State<Endpoint<R>>,
+                  Extension(account): Extension<Account>,
+                  Path(path): Path<(String, String, String)>,
+                  request: Request| {
+                sessions::in_container(kind, endpoint, account, path, request)
+            },
+        )
+    };
     Router::new()
         .route(
             "/containerLogs/{namespace}/{pod}/{container}",
             get(logs::answer::<R>),
         )
-        .with_state(logs)
+        .route("/exec/{namespace}/{pod}/{container}", session(Kind::Exec))
+        .route("/attach/{namespace}/{pod}/{container}", session(Kind::Attach))
+        .route("/portForward/{namespace}/{pod}", any(sessions::forward::<R>))
+        .with_state(endpoint)
         .route("/metrics", get(empty))
         .route("/metrics/cadvisor", get(empty))
         .route("/metrics/probes", get(empty))
@@ -229,7 +247,7 @@ async fn summary() -> Response {
 }
 
 async fn unserved() -> Response {
-    let text = "of pods on other clusters, only logs are served; exec, attach and port-forward are not";
+    let text = "this kubelet serves only the logs of pods on other clusters, exec, attach and port-forward";
     (StatusCode::NOT_IMPLEMENTED, text).into_response()
 }
 

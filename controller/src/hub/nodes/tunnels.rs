@@ -30,6 +30,7 @@ use crate::runtime::{
     requests::read,
     supervise::supervise,
     tunnel::{
+        Agent,
         accept::{Authenticator, Tunnel, Verdict},
         token::{Digest, Token},
     },
@@ -64,7 +65,7 @@ struct State {
     leads: bool,
     leases: HashMap<ClusterName, Standing>,
     open: HashMap<ClusterName, Arc<Tunnel>>,
-    hosted: HashMap<ClusterName, Client>,
+    hosted: HashMap<ClusterName, Agent>,
     /// Time of the last read of a Lease.
     read_at: HashMap<ClusterName, Instant>,
 }
@@ -112,10 +113,10 @@ impl Tunnels {
         self.hosted.subscribe()
     }
 
-    /// Registers the agent of a cluster that this process hosts. `client` sends requests to it.
+    /// Registers the agent of a cluster that this process hosts.
     #[must_use]
-    pub fn host(&self, cluster: &ClusterName, client: Client) -> Hosting {
-        self.lock().hosted.insert(cluster.clone(), client);
+    pub fn host(&self, cluster: &ClusterName, agent: Agent) -> Hosting {
+        self.lock().hosted.insert(cluster.clone(), agent);
         self.publish();
         Hosting {
             tunnels: self.clone(),
@@ -313,11 +314,11 @@ impl Authenticator for Tunnels {
 }
 
 impl Reach for Tunnels {
-    fn client(&self, cluster: &ClusterName) -> Result<Client, Unreachable> {
+    fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable> {
         let state = self.lock();
-        let tunnel = state.open.get(cluster).map(|tunnel| tunnel.client());
-        let client = state.hosted.get(cluster).or(tunnel);
-        client.cloned().ok_or_else(|| Unreachable {
+        let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
+        let agent = state.hosted.get(cluster).or(tunnel);
+        agent.cloned().ok_or_else(|| Unreachable {
             message: format!(
                 "the agent of cluster {cluster} has no tunnel to the control cluster at the moment"
             ),

@@ -4,7 +4,7 @@
 //! Anyone who reaches the port may ask, so a request costs a few comparisons before its token is
 //! known, and few tokens are checked at a time. An admitted agent may still be hostile: its
 //! messages, frames, headers, windows and streams are bounded here, the length of a body is not (see
-//! [`Tunnel::client`]). Not here: the tokens in force (an [`Authenticator`]), and the tunnel that
+//! [`Tunnel::agent`]). Not here: the tokens in force (an [`Authenticator`]), and the tunnel that
 //! serves a cluster (the receiver of the [`Tunnel`]s).
 
 use std::{sync::Arc, time::Duration};
@@ -19,6 +19,7 @@ use axum::{
             CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
             SEC_WEBSOCKET_VERSION, UPGRADE,
         },
+        uri::InvalidUri,
     },
     response::IntoResponse,
     routing::get,
@@ -30,10 +31,6 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kube::{
-    Client,
-    client::{Body as RequestBody, ClientBuilder, middleware::BaseUriLayer},
-};
 use tokio::{
     sync::{
         OwnedSemaphorePermit, Semaphore,
@@ -43,11 +40,13 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower::{BoxError, service_fn};
+use tower::{BoxError, service_fn, util::BoxCloneSyncService};
 
 use super::{
-    CONNECTION_WINDOW, FRAME, HANDSHAKE, HEADER, PATH, PING_ANSWER, PING_EVERY, PROTOCOL, SEND_BUFFER,
-    STREAM_WINDOW, STREAMS, Tasks, frames, lists,
+    Agent, CONNECTION_WINDOW, FRAME, HANDSHAKE, HEADER, PATH, PING_ANSWER, PING_EVERY, PROTOCOL, SEND_BUFFER,
+    STREAM_WINDOW, STREAMS, Tasks, frames,
+    gather::gathered,
+    lists,
     token::{Digest, Token},
 };
 
@@ -200,7 +199,7 @@ async fn open(upgrade: OnUpgrade, cluster: String, digest: Digest, place: OwnedP
 pub struct Tunnel {
     cluster: String,
     digest: Digest,
-    client: Client,
+    agent: Agent,
     open: CancellationToken,
     _closes: DropGuard,
 }
@@ -216,14 +215,13 @@ impl Tunnel {
         &self.digest
     }
 
-    /// A client whose requests the agent answers. It fails at once if [`STREAMS`] requests are in
-    /// progress; a request is in progress until its body is read or dropped.
+    /// The agent. A request fails at once if [`STREAMS`] requests are in progress; a request is in progress until its body is read or dropped.
     ///
     /// It has no timeouts and does not bound the length of a body, because the log that a user
     /// follows has no end. A caller bounds the time to the answer, and the bytes of an answer that it
     /// keeps.
-    pub fn client(&self) -> &Client {
-        &self.client
+    pub fn agent(&self) -> &Agent {
+        &self.agent
     }
 
     /// Waits until the tunnel has ended: the agent has closed it, or does not answer any more.
@@ -248,7 +246,7 @@ impl Tunnel {
         Ok(Self {
             cluster: cluster.to_owned(),
             digest,
-            client: client(requests),
+            agent: agent(requests),
             open,
             _closes: closes,
         })
@@ -276,19 +274,22 @@ fn builder(tasks: Tasks) -> Builder<Tasks> {
 struct TooManyStreams;
 
 /// Counts streams itself: a hostile agent could announce that it takes any number.
-fn client(requests: SendRequest<RequestBody>) -> Client {
+fn agent(requests: SendRequest<Body>) -> Agent {
     let streams = Arc::new(Semaphore::new(STREAMS as usize));
-    let service = service_fn(move |request: Request<RequestBody>| {
+    BoxCloneSyncService::new(service_fn(move |mut request: Request<Body>| {
         let (mut requests, streams) = (requests.clone(), streams.clone());
         async move {
             let stream = streams.try_acquire_owned().map_err(|_| TooManyStreams)?;
-            let response = requests.send_request(request).await?;
+            *request.uri_mut() = with_authority(request.uri())?;
+            let response = requests.send_request(request.map(gathered)).await?;
             Ok::<_, BoxError>(response.map(|body| keeping(body, stream)))
         }
-    });
-    // HTTP/2 needs an authority, and kube's requests have none.
-    let base = BaseUriLayer::new(Uri::from_static("http://tunnel"));
-    ClientBuilder::new(service, "default").with_layer(&base).build()
+    }))
+}
+
+/// HTTP/2 needs a scheme and an authority.
+fn with_authority(uri: &Uri) -> Result<Uri, InvalidUri> {
+    Uri::try_from(format!("http://tunnel{uri}"))
 }
 
 /// The same body, which keeps its place among the streams until it is dropped.

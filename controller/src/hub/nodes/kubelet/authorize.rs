@@ -1,4 +1,4 @@
-//! The right to read logs from a Node: a SubjectAccessReview for `nodes/proxy`, as a kubelet asks for
+//! The right to use a Node's kubelet: a SubjectAccessReview for `nodes/proxy`, as a kubelet asks for
 //! it (`pkg/kubelet/server/auth.go`).
 //!
 //! The certificates of agents come from the same authority as that of the API server, so a valid
@@ -43,6 +43,7 @@ pub(super) struct Reviews {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Asked {
     account: Account,
+    verb: &'static str,
     node: String,
 }
 
@@ -61,10 +62,17 @@ impl Reviews {
         }
     }
 
-    /// True if `account` may read from the kubelet of `node`.
-    pub(super) async fn may_read(&self, account: &Account, node: &str) -> Result<bool, Failure> {
+    /// True if `account` may use the kubelet of `node`: with the verb `get` for logs, and `create` for
+    /// sessions.
+    pub(super) async fn may(
+        &self,
+        account: &Account,
+        verb: &'static str,
+        node: &str,
+    ) -> Result<bool, Failure> {
         let asked = Asked {
             account: account.clone(),
+            verb,
             node: node.to_owned(),
         };
         if let Some(known) = self.known(&asked) {
@@ -113,7 +121,7 @@ impl Asked {
                 user: Some(self.account.user.clone()),
                 groups: Some(groups),
                 resource_attributes: Some(ResourceAttributes {
-                    verb: Some("get".to_owned()),
+                    verb: Some(self.verb.to_owned()),
                     resource: Some("nodes".to_owned()),
                     subresource: Some("proxy".to_owned()),
                     version: Some("v1".to_owned()),

@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::{
     account::Account,
-    logs::{Shown, is_name, options},
+    admit::{Shown, is_name},
+    logs::options,
+    sessions::{Kind, query},
 };
 
 #[test]
@@ -70,4 +72,31 @@ fn the_account_of_a_certificate_is_its_common_name_with_its_organizations() {
     assert_eq!(account.user, "kube-apiserver-kubelet-client");
     assert_eq!(account.groups, ["kubeadm:cluster-admins"]);
     assert_eq!(Account::read(b"not a certificate"), None);
+}
+
+#[test]
+fn the_query_of_a_session_is_that_of_an_api_server_and_nothing_else_is_passed_on() {
+    for (kind, container, asked, expected) in [
+        (
+            Kind::Exec,
+            Some("main"),
+            "command=sh&command=-c&command=a%20b&input=1&output=1&error=1&tty=1",
+            "container=main&command=sh&command=-c&command=a%20b&stdin=true&stdout=true&stderr=true&tty=true",
+        ),
+        (
+            Kind::Exec,
+            Some("main"),
+            "container=other&stdin=true&input=0",
+            "container=main",
+        ),
+        (
+            Kind::Attach,
+            Some("main"),
+            "command=sh&output=1",
+            "container=main&stdout=true",
+        ),
+        (Kind::PortForward, None, "port=22&command=sh&uid=u", ""),
+    ] {
+        assert_eq!(query(kind, container, asked), expected, "{kind:?} {asked}");
+    }
 }
