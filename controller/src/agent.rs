@@ -7,7 +7,6 @@ pub mod identity;
 mod manifests;
 pub mod pods;
 pub mod process;
-mod sessions;
 mod template_refs;
 mod tunnel;
 mod uninstall;

@@ -73,7 +73,7 @@ argosy_install_controller() {
 }
 
 # Virtual Nodes were not tried beside the network plugin of kind.
-argosy_nodes() { [[ $(provider_recorded) == local ]] && echo true || echo false; }
+argosy_nodes() { [[ $(<"$(fleet_dir)/provider") == local ]] && echo true || echo false; }
 
 # argosy_chart CLUSTER CHART [VALUES…]: the definitions that the chart needs, then the chart.
 argosy_chart() {

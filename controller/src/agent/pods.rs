@@ -6,6 +6,8 @@
 //! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
 //! controller that hosts the agent).
 
+mod sessions;
+
 use argosy_api::Workflow;
 use argosy_core::{ClusterName, Failure, agent::pods};
 use axum::{
@@ -20,7 +22,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::time::timeout;
 
-use super::{args::Serve, sessions};
+use super::args::Serve;
 use crate::runtime::{
     lenient::Lenient,
     requests::{REQUEST_TIMEOUT, read, with_sources},
@@ -29,9 +31,9 @@ use crate::runtime::{
 
 /// The pods of one cluster.
 #[derive(Clone)]
-pub(super) struct Pods {
+struct Pods {
     /// A client without a read timeout, because a quiet log is silent for as long as it likes.
-    pub(super) wec: Client,
+    wec: Client,
     cluster: ClusterName,
 }
 
@@ -76,7 +78,7 @@ fn is_name(text: &str) -> bool {
 
 /// Reason that a request is not answered.
 #[derive(Debug)]
-pub(super) enum Refusal {
+enum Refusal {
     /// The pod does not exist, or belongs to no run of the Workflow. One answer for both, so that
     /// the controller learns nothing about other pods.
     Unknown(String),
@@ -101,12 +103,7 @@ impl IntoResponse for Refusal {
 
 impl Pods {
     /// Checks that a pod belongs to the run of the Workflow of the WDS with the UID in `headers`.
-    pub(super) async fn check(
-        &self,
-        namespace: &str,
-        name: &str,
-        headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
+    async fn check(&self, namespace: &str, name: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let unknown = || Refusal::Unknown(format!("{namespace}/{name}"));
         // The names become a path again, so they must be names.
         if !is_name(namespace) || !is_name(name) {
@@ -151,7 +148,7 @@ impl Pods {
 }
 
 /// The answer if the API server of the WEC gives none.
-pub(super) fn late() -> Response<Body> {
+fn late() -> Response<Body> {
     let text = format!(
         "the cluster's API server did not answer within {} s",
         REQUEST_TIMEOUT.as_secs()

@@ -134,6 +134,7 @@ async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
         bucket: None,
         printed: HashSet::new(),
         written: HashMap::new(),
+        paused: HashMap::new(),
         is_complete: true,
     };
     let mut live = Live::of(&printer.client, namespace, name, &args.container);
@@ -184,6 +185,9 @@ struct Printer<'a> {
     printed: HashSet<String>,
     /// Number of bytes of each log that were printed while its step ran, by the ID of its node.
     written: HashMap<String, u64>,
+    /// IDs of the nodes whose logs have ended while they were read from their pods; true if the log
+    /// was read to its end.
+    paused: HashMap<String, bool>,
     is_complete: bool,
 }
 
@@ -275,6 +279,9 @@ impl Printer<'_> {
             let mut lines = Lines::new(io::stdout().lock(), self.prefix(step));
             let mut log = log.lines();
             while let Some(line) = log.try_next().await? {
+                if live::is_of_executor(&self.args.container, line.as_bytes()) {
+                    continue;
+                }
                 lines.write(line.as_bytes())?;
                 lines.write(b"\n")?;
             }
@@ -305,7 +312,7 @@ impl Printer<'_> {
                 },
                 part = live.next() => if let Some(part) = part {
                     last_part = Instant::now();
-                    self.print_part(part, known.as_ref(), &mut live)?;
+                    self.print_part(part, known.as_ref())?;
                 },
                 _ = asks.tick() => Live::ask(&workflows, name).await,
                 () = sleep_until(last_part + LAST_LINES), if known.as_ref().is_some_and(has_ended) => {
@@ -316,8 +323,12 @@ impl Printer<'_> {
                 }
             }
             let Some(workflow) = &known else { continue };
-            for step in self.steps(workflow)?.iter().filter(|step| !step.has_ended()) {
-                live.follow(&step.id, self.written.get(&step.id).copied().unwrap_or_default());
+            for step in &self.steps(workflow)? {
+                if !step.has_ended() {
+                    live.follow(&step.id, self.written.get(&step.id).copied().unwrap_or_default());
+                } else if self.paused.contains_key(&step.id) {
+                    live.ended(&step.id);
+                }
             }
             self.print(workflow, &live).await?;
             if has_ended(workflow) && live.followed().next().is_none() {
@@ -329,7 +340,7 @@ impl Printer<'_> {
     }
 
     /// Prints a part of the log of a running step.
-    fn print_part(&mut self, part: Part, workflow: Option<&Workflow>, live: &mut Live) -> anyhow::Result<()> {
+    fn print_part(&mut self, part: Part, workflow: Option<&Workflow>) -> anyhow::Result<()> {
         match part.content {
             Content::Bytes(bytes) => {
                 let steps = workflow.map(|workflow| self.steps(workflow)).transpose()?;
@@ -341,12 +352,10 @@ impl Printer<'_> {
                 lines.end()?;
                 let written = self.written.entry(part.node).or_default();
                 *written = written.saturating_add(u64::try_from(bytes.len())?);
+                self.paused.remove(&step.id);
             }
-            Content::End { is_complete } => {
-                live.ended(&part.node);
-                if is_complete {
-                    self.printed.insert(part.node);
-                }
+            Content::Pause { is_complete } => {
+                self.paused.insert(part.node, is_complete);
             }
         }
         Ok(())
@@ -379,7 +388,7 @@ impl Printer<'_> {
         let missing: Vec<&Step> = steps
             .iter()
             .filter(|step| step.has_ended() && !step.was_left_out() && step.log.is_none())
-            .filter(|step| !self.printed.contains(&step.id))
+            .filter(|step| !self.printed.contains(&step.id) && self.paused.get(&step.id) != Some(&true))
             .collect();
         for step in &missing {
             let others = &step.containers;

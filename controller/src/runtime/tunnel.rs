@@ -55,6 +55,10 @@ pub const HEADER: &str = "x-argosy-tunnel";
 /// Header of a request to an agent: UID of the Workflow in the WDS that the asked pod belongs to.
 pub const ORIGIN_HEADER: &str = "x-argosy-origin-uid";
 
+/// Beginning of the line that ends a log which was cut off. An API server tells its client nothing
+/// else.
+pub const CUT: &str = "argosy: this log is cut off here";
+
 /// Maximum number of streams of a tunnel at a time. Each is one request.
 pub const STREAMS: u32 = 64;
 

@@ -230,6 +230,12 @@ impl Cluster {
         Following::start(&self.programs.join("argo"), &self.kubeconfig, &arguments)
     }
 
+    /// Like [`Cluster::argosy`], for output that is read while argosy runs.
+    pub fn follow_argosy(&self, arguments: &[&str]) -> Result<Following> {
+        let arguments = [arguments, &["--namespace", NAMESPACE]].concat();
+        Following::start(&binary("argosy")?, &self.kubeconfig, &arguments)
+    }
+
     /// Waits until `is_so` holds for the Workflow `name`, for `limit` at most, and returns it.
     pub async fn workflow_when(
         &self,

@@ -2,9 +2,9 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines},
+    io::{AsyncBufReadExt as _, BufReader, Lines},
     process::{Child, ChildStdout, Command},
     time::timeout,
 };
@@ -13,7 +13,7 @@ use tokio::{
 #[derive(Debug)]
 pub struct Following {
     command: String,
-    child: Child,
+    _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -26,14 +26,13 @@ impl Following {
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{command} cannot be started"))?;
         let stdout = child.stdout.take().context("no output")?;
         Ok(Self {
             command,
-            child,
+            _child: child,
             lines: BufReader::new(stdout).lines(),
         })
     }
@@ -52,17 +51,5 @@ impl Following {
             lines.push(line);
         }
         Ok(lines)
-    }
-
-    /// The error output, after the end of the output. An error if the program has succeeded.
-    pub async fn failure(mut self, limit: Duration) -> Result<String> {
-        let mut text = String::new();
-        let mut errors = self.child.stderr.take().context("no error output")?;
-        timeout(limit, errors.read_to_string(&mut text))
-            .await
-            .with_context(|| format!("{} has not ended", self.command))??;
-        let status = self.child.wait().await?;
-        ensure!(!status.success(), "{} has succeeded: {text}", self.command);
-        Ok(text)
     }
 }

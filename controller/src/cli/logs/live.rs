@@ -1,13 +1,12 @@
 //! The logs of steps that run, from the API server of the control cluster: of the pods that run
 //! there, and of the shadow pods that show pods on other clusters.
 //!
-//! A log that breaks is read again from its beginning, and the bytes that were printed are skipped.
-//! Not here: the lines on the terminal, and the logs of steps that have ended (`logs`).
+//! A log that ends while its step runs is read again from its beginning, and the bytes that were
+//! printed are skipped: an API server ends the log in the same way if its kubelet breaks off
+//! (`StreamObject` in `apiserver/pkg/endpoints/handlers/responsewriters`). Not here: the lines on the
+//! terminal, and the logs of steps that have ended (`logs`).
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use argosy_api::names;
 use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, StreamExt, stream::BoxStream};
@@ -24,13 +23,15 @@ use kube::{
 use serde_json::json;
 use tokio::{
     sync::mpsc,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 
+use super::lines::after;
 use crate::runtime::{
     lenient::Lenient,
     requests::{REQUEST_TIMEOUT, with_sources},
+    tunnel::CUT,
     watch::reconnect_policy,
 };
 
@@ -40,8 +41,11 @@ const QUEUE: usize = 64;
 /// Maximum length of a part in bytes. A longer line is printed in several parts.
 const LONGEST: u64 = 64 << 10;
 
-/// Pause before a log that broke is read again.
+/// Pause before a log that has ended is read again, which doubles up to [`LONGEST_PAUSE`].
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Time for which the running pods of a watched Workflow are shown. It is extended while this command
 /// runs.
@@ -61,9 +65,9 @@ pub(super) struct Part {
 pub(super) enum Content {
     /// Bytes, up to the end of a line if it is not too long.
     Bytes(Vec<u8>),
-    /// No more bytes follow.
-    End {
-        /// True if the log was read to its end.
+    /// The log has ended, or cannot be read. It is read again after a pause.
+    Pause {
+        /// True if it was read to its end.
         is_complete: bool,
     },
 }
@@ -75,7 +79,7 @@ pub(super) struct Live {
     events: BoxStream<'static, watcher::Result<Event<Lenient<Pod>>>>,
     /// Names of the running pods by the ID of their node.
     running: HashMap<String, String>,
-    followed: HashSet<String>,
+    followed: HashMap<String, AbortHandle>,
     sender: mpsc::Sender<Part>,
     parts: mpsc::Receiver<Part>,
     readers: JoinSet<()>,
@@ -93,7 +97,7 @@ impl Live {
             container: container.to_owned(),
             events,
             running: HashMap::new(),
-            followed: HashSet::new(),
+            followed: HashMap::new(),
             sender,
             parts,
             readers: JoinSet::new(),
@@ -126,7 +130,7 @@ impl Live {
 
     /// True if the log of a node is being read.
     pub(super) fn is_followed(&self, node: &str) -> bool {
-        self.followed.contains(node)
+        self.followed.contains_key(node)
     }
 
     /// Follows the log of a node if its pod is known to run. Its first `printed` bytes are skipped.
@@ -134,7 +138,6 @@ impl Live {
         let Some(pod) = self.running.get(node).filter(|_| !self.is_followed(node)) else {
             return;
         };
-        self.followed.insert(node.to_owned());
         let reader = Reader {
             pods: self.pods.clone(),
             pod: pod.clone(),
@@ -142,17 +145,20 @@ impl Live {
             container: self.container.clone(),
             parts: self.sender.clone(),
         };
-        self.readers.spawn(reader.run(printed));
+        let reading = self.readers.spawn(reader.run(printed));
+        self.followed.insert(node.to_owned(), reading);
     }
 
     /// The nodes whose logs are being read.
     pub(super) fn followed(&self) -> impl Iterator<Item = &String> {
-        self.followed.iter()
+        self.followed.keys()
     }
 
-    /// Notes that the log of a node has ended.
+    /// Stops reading the log of a node that has ended.
     pub(super) fn ended(&mut self, node: &str) {
-        self.followed.remove(node);
+        if let Some(reading) = self.followed.remove(node) {
+            reading.abort();
+        }
         self.running.remove(node);
     }
 
@@ -198,6 +204,14 @@ impl Live {
     }
 }
 
+/// True if a line of a log was written by Argo's executor or by the kubelet endpoint of Argosy, so
+/// that the archived log does not contain it. Argo's own tools leave out those of the executor.
+pub(super) fn is_of_executor(container: &str, line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let is_of_argo = line.starts_with("time=") && line.contains(" argo=true");
+    line.starts_with(CUT) || (is_of_argo && !["init", "wait"].contains(&container))
+}
+
 /// Reads the log of one pod.
 struct Reader {
     pods: Api<Pod>,
@@ -208,36 +222,48 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads the log until it is aborted.
     async fn run(self, mut printed: u64) {
+        let mut pause = AGAIN;
         let params = LogParams {
             container: Some(self.container.clone()),
             follow: true,
             ..LogParams::default()
         };
         loop {
-            let Ok(Ok(log)) = timeout(REQUEST_TIMEOUT, self.pods.log_stream(&self.pod, &params)).await else {
-                return self.send(Content::End { is_complete: false }).await;
+            let before = printed;
+            let opened = timeout(REQUEST_TIMEOUT, self.pods.log_stream(&self.pod, &params)).await;
+            let is_complete = match opened {
+                Ok(Ok(log)) => self.copy(log, &mut printed).await.is_ok(),
+                _ => false,
             };
-            if self.copy(log, &mut printed).await.is_ok() {
-                return self.send(Content::End { is_complete: true }).await;
+            if printed > before {
+                pause = AGAIN;
             }
-            sleep(AGAIN).await;
+            self.send(Content::Pause { is_complete }).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Sends the bytes after the first `printed`, line by line, and counts them.
+    /// Sends the bytes of the step after the first `printed`, line by line, and counts them.
     async fn copy(&self, log: impl AsyncBufRead + Send, printed: &mut u64) -> std::io::Result<()> {
         let mut log = Box::pin(log);
-        let mut skipped = log.as_mut().take(*printed);
-        futures::io::copy(&mut skipped, &mut futures::io::sink()).await?;
+        let mut skipped = *printed;
         loop {
             let mut line = Vec::new();
             let read = log.as_mut().take(LONGEST).read_until(b'\n', &mut line).await?;
             if read == 0 {
                 return Ok(());
             }
-            *printed = printed.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
-            self.send(Content::Bytes(line)).await;
+            if is_of_executor(&self.container, &line) {
+                continue;
+            }
+            let line = after(&line, &mut skipped).to_vec();
+            *printed = printed.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+            if !line.is_empty() {
+                self.send(Content::Bytes(line)).await;
+            }
         }
     }
 
@@ -248,5 +274,28 @@ impl Reader {
         };
         // The receiver is gone only when the command ends.
         let _ = self.parts.send(part).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_executor;
+
+    #[test]
+    fn lines_that_the_archived_log_does_not_contain_are_left_out() {
+        let captures = r#"time="2026-11-25T12:29:57.171Z" level=info msg="capturing logs" argo=true"#;
+        for (container, line, expected) in [
+            ("main", captures, true),
+            ("main", "argosy: this log is cut off here, because", true),
+            ("wait", captures, false),
+            ("main", "hello argo=true", false),
+            ("main", "time=noon", false),
+        ] {
+            assert_eq!(
+                is_of_executor(container, line.as_bytes()),
+                expected,
+                "{container}: {line}"
+            );
+        }
     }
 }

@@ -121,7 +121,7 @@ impl Refusal {
 
 /// A request that was checked, and the way to the agent.
 pub(super) struct Admitted {
-    shown: Shown,
+    pub(super) shown: Shown,
     agent: Agent,
     /// The place of the stream, held until its end.
     pub(super) stream: OwnedSemaphorePermit,
@@ -229,7 +229,7 @@ async fn text_of(body: Body) -> String {
 /// A pod on another cluster, as its shadow pod names it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shown {
-    cluster: ClusterName,
+    pub(super) cluster: ClusterName,
     node: String,
     /// UID of the Workflow that it belongs to.
     origin: String,

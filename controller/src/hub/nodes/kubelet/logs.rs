@@ -89,7 +89,11 @@ impl<R: Reach> Endpoint<R> {
         );
         let request = http::Request::get(path).body(Body::empty());
         let (head, body) = admitted.ask(request).await?.into_parts();
-        let mut answer = Response::new(relay::relayed(body, (admitted.stream, self.metrics.opened())));
+        let mut answer = Response::new(relay::relayed(
+            body,
+            &admitted.shown.cluster,
+            (admitted.stream, self.metrics.opened()),
+        ));
         let kind = head.headers.get(CONTENT_TYPE).cloned();
         let kind = kind.unwrap_or_else(|| HeaderValue::from_static("text/plain"));
         answer.headers_mut().insert(CONTENT_TYPE, kind);

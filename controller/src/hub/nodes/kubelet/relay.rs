@@ -1,15 +1,19 @@
 //! Passes the body of an agent's answer on to the API server.
 //!
-//! A body that breaks ends with an error, so that the reader sees that its log is not complete. A
+//! A body that breaks off ends with a line that says so, because an API server does not pass on that
+//! the connection to a kubelet has broken. Within a line it ends with an error. A
 //! reader that takes nothing for [`STALLED`] is given up: its unread frames count against the
 //! connection of all readers of the cluster (`runtime::tunnel`). Not here: the window of each stream.
 
 use std::time::Duration;
 
+use argosy_core::ClusterName;
 use axum::body::{Body, Bytes};
 use futures::{StreamExt, stream::unfold};
 use tokio::{sync::mpsc, time::timeout};
 use tower::BoxError;
+
+use crate::runtime::tunnel::CUT;
 
 /// Time for which a reader may take nothing while there is something to read.
 const STALLED: Duration = Duration::from_mins(5);
@@ -18,27 +22,54 @@ const STALLED: Duration = Duration::from_mins(5);
 const PARTS: usize = 4;
 
 /// The body, with the same bytes. `kept` is dropped at its end.
-pub(super) fn relayed(body: Body, kept: impl Send + 'static) -> Body {
-    relayed_for(body, kept, STALLED)
+pub(super) fn relayed(body: Body, cluster: &ClusterName, kept: impl Send + 'static) -> Body {
+    let cut = format!("{CUT}, because the connection to cluster {cluster} has broken; read it again\n");
+    relayed_for(body, cut, kept, STALLED)
 }
 
-fn relayed_for(body: Body, kept: impl Send + 'static, stalled: Duration) -> Body {
+fn relayed_for(body: Body, cut: String, kept: impl Send + 'static, stalled: Duration) -> Body {
     let (sender, parts) = mpsc::channel(PARTS);
     tokio::spawn(async move {
         pump(body, sender, stalled).await;
         drop(kept);
     });
-    Body::from_stream(unfold((parts, false), |(mut parts, has_ended)| async move {
-        if has_ended {
+    let relay = Relay {
+        parts,
+        cut: Bytes::from(cut),
+        is_within_line: false,
+        has_ended: false,
+    };
+    Body::from_stream(unfold(relay, Relay::next))
+}
+
+struct Relay {
+    parts: mpsc::Receiver<Part>,
+    /// The line that says that the log is cut off.
+    cut: Bytes,
+    is_within_line: bool,
+    has_ended: bool,
+}
+
+impl Relay {
+    async fn next(mut self) -> Option<(Result<Bytes, BoxError>, Self)> {
+        if self.has_ended {
             return None;
         }
-        match parts.recv().await {
-            Some(Part::Bytes(bytes)) => Some((Ok(bytes), (parts, false))),
-            Some(Part::End) => None,
-            Some(Part::Broken(error)) => Some((Err(error), (parts, true))),
-            None => Some((Err("the reader was too slow".into()), (parts, true))),
-        }
-    }))
+        let part = self.parts.recv().await;
+        self.has_ended = !matches!(part, Some(Part::Bytes(_)));
+        let next = match part {
+            Some(Part::Bytes(bytes)) => {
+                self.is_within_line = bytes.last().is_some_and(|byte| *byte != b'\n');
+                Ok(bytes)
+            }
+            Some(Part::End) => return None,
+            // An error after it would have the line dropped with the connection.
+            Some(Part::Broken(_)) if !self.is_within_line => Ok(self.cut.clone()),
+            Some(Part::Broken(error)) => Err(error),
+            None => Err("the reader was too slow".into()),
+        };
+        Some((next, self))
+    }
 }
 
 enum Part {
@@ -77,17 +108,31 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_ends_as_it_ended_before() {
-        let parts = || vec![Ok(Bytes::from_static(b"one ")), Ok(Bytes::from_static(b"two"))];
-        let whole = relayed(Body::from_stream(stream::iter(parts() as Vec<io::Result<_>>)), ());
-        let read = axum::body::to_bytes(whole, 100).await.unwrap();
-        assert_eq!(read, "one two");
-        let mut cut = parts();
-        cut.push(Err(io::Error::other("cut")));
-        let mut cut = relayed(Body::from_stream(stream::iter(cut)), ()).into_data_stream();
-        assert_eq!(cut.next().await.unwrap().unwrap(), "one ");
-        assert_eq!(cut.next().await.unwrap().unwrap(), "two");
-        assert!(cut.next().await.unwrap().is_err());
-        assert!(cut.next().await.is_none());
+        for (parts, is_cut, expected) in [
+            (&["one ", "two"][..], false, "one two|"),
+            (&["one\n", "two\n"], true, "one\ntwo\n[cut]|"),
+            (&[], true, "[cut]|"),
+            // A line of ours would become a part of the line that broke off.
+            (&["one\n", "tw"], true, "one\ntw|error"),
+        ] {
+            let mut body: Vec<io::Result<Bytes>> = parts
+                .iter()
+                .map(|part| Ok(Bytes::from_static(part.as_bytes())))
+                .collect();
+            body.extend(is_cut.then(|| Err(io::Error::other("cut"))));
+            let body = Body::from_stream(stream::iter(body));
+            let mut relayed = relayed(body, &"cluster1".into(), ()).into_data_stream();
+            let mut text = String::new();
+            let mut end = "";
+            while let Some(part) = relayed.next().await {
+                match part {
+                    Ok(bytes) if bytes.starts_with(CUT.as_bytes()) => text.push_str("[cut]"),
+                    Ok(bytes) => text.push_str(std::str::from_utf8(&bytes).unwrap()),
+                    Err(_) => end = "error",
+                }
+            }
+            assert_eq!(format!("{text}|{end}"), expected);
+        }
     }
 
     #[tokio::test]
@@ -95,9 +140,19 @@ mod tests {
         let stalled = Duration::from_millis(50);
         let (slow_kept, quiet_kept) = (Arc::new(()), Arc::new(()));
         let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(b"line\n")));
-        let slow = relayed_for(Body::from_stream(endless), slow_kept.clone(), stalled);
+        let slow = relayed_for(
+            Body::from_stream(endless),
+            String::new(),
+            slow_kept.clone(),
+            stalled,
+        );
         let nothing = stream::pending::<io::Result<Bytes>>();
-        let quiet = relayed_for(Body::from_stream(nothing), quiet_kept.clone(), stalled);
+        let quiet = relayed_for(
+            Body::from_stream(nothing),
+            String::new(),
+            quiet_kept.clone(),
+            stalled,
+        );
         dropped(&slow_kept).await;
         let mut slow = slow.into_data_stream();
         let mut last = Ok(Bytes::new());

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body as RequestBody;
 use tokio::{io::split, time::timeout};
 
-use super::pods::{Pods, late};
+use super::{Pods, late};
 use crate::runtime::{
     requests::{REQUEST_TIMEOUT, with_sources},
     tunnel::session::{PROTOCOL_VERSION, SPDY, body_of, versions, write_all},
