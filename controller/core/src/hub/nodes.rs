@@ -3,7 +3,7 @@
 //!
 //! A Node stays until its cluster leaves the fleet, also while the cluster is unreachable, because
 //! pods on it would be deleted with it. A Node that has one of our names and not our label belongs to
-//! somebody else. Not here: the content of a Node ([`node`]), the parts of the inventory that are
+//! somebody else. Not here: the content of a Node (`node`), the parts of the inventory that are
 //! kept (`member`), and the endpoint that the Nodes name (the shell).
 
 mod action;

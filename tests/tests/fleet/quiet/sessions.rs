@@ -1,4 +1,5 @@
-//! Sessions in the containers of a step that runs on another cluster: exec, cp and port-forward.
+//! Sessions in the containers of a step that runs on another cluster: exec, cp,
+//! port-forward and attach.
 
 use std::{env, fs, path::Path, process::Command, time::Duration};
 
@@ -18,7 +19,7 @@ const BYTES: usize = 100_000_000;
 
 /// The step answers on port 8080, and ends when there is a file `end`.
 const SERVING: &str = "(while true; do echo hello from the step | nc -lp 8080; done) & \
-    while [ ! -e /tmp/end ]; do sleep 0.2; done";
+    while [ ! -e /tmp/end ]; do sleep 0.2; echo on; done";
 
 fn sum(path: &Path) -> Result<String> {
     let output = Command::new("md5sum").arg(path).output()?;
@@ -73,6 +74,8 @@ async fn assert_sessions(control: &Cluster, cluster: &str) -> Result<()> {
     let mut text = String::new();
     timeout(LIMIT, connection.read_to_string(&mut text)).await??;
     assert_eq!(text.trim(), "hello from the step", "{cluster}");
+    let mut attached = control.follow_kubectl(&["attach", &pod, "-c", "main"])?;
+    assert_eq!(attached.line(LIMIT).await?.as_deref(), Some("on"), "{cluster}");
     exec("touch /tmp/end").await?;
     Ok(())
 }
