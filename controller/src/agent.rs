@@ -5,13 +5,15 @@ pub mod args;
 mod heartbeat;
 pub mod identity;
 mod manifests;
+pub mod pods;
 pub mod process;
 mod template_refs;
+mod tunnel;
 mod uninstall;
 mod work_status;
 mod workflows;
 
-use std::{pin::pin, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
@@ -20,6 +22,7 @@ use argosy_core::{
         AgentConfig, AgentInput, ArgoApi, RunIndex, SeenObject, SeenRecord, SeenReported, SeenWork,
     },
 };
+use axum::Router;
 use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::{
@@ -49,6 +52,9 @@ pub struct Member {
     pub hub: String,
     /// Client of the WEC.
     pub wec: Client,
+    /// Answers the requests about pods that the controller sends through the tunnel; `None` if there
+    /// is no tunnel.
+    pub pods: Option<Router>,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
     pub artifact_namespace: String,
     /// The `instanceID` of the WEC's Argo, if it has one.
@@ -119,8 +125,18 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
     watch_wec(&member, &sender, &mut tasks);
     drop(sender);
     let (renewed, last_renewal) = watch::channel(None);
-    let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed);
+    let (advert, dialer) = tunnel::prepare(&member);
+    let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed, advert);
     tasks.spawn(heartbeat.in_current_span());
+    if let Some((dialer, offer)) = dialer {
+        let stop = stop.clone();
+        // A task that returned would end the loop before its last answers.
+        let dialing = async move {
+            dialer.run(offer, stop).await;
+            pending::<()>().await;
+        };
+        tasks.spawn(dialing.in_current_span());
+    }
     let index = RunIndex::new(AgentConfig {
         cluster: member.cluster.clone(),
         cluster_id,

@@ -8,6 +8,7 @@ pub mod approval;
 pub mod args;
 pub mod hosted_agents;
 pub mod mailboxes;
+pub mod nodes;
 pub mod objects;
 pub mod process;
 pub mod ttl;

@@ -71,7 +71,7 @@ pub async fn argosy() -> ExitCode {
         }
     };
     telemetry::install_crypto();
-    cli::run(*cli).await.unwrap_or_else(|error| {
+    Box::pin(cli::run(*cli)).await.unwrap_or_else(|error| {
         eprintln!("argosy: {error:#}");
         ExitCode::FAILURE
     })

@@ -137,6 +137,15 @@ data:
     # No registry is there to be asked for an image's command.
     busybox:1.36: {cmd: [sh]}
 END
+  [[ $1 != control ]] || argo_columns
+}
+
+# The UI's list of Workflows shows the cluster that each one is sent to.
+argo_columns() {
+  cat <<END
+  columns: |
+    - {name: Cluster, type: label, key: argosy.dev/cluster}
+END
 }
 
 argo_controller_patch() {

@@ -69,8 +69,11 @@ argosy_install_controller() {
   local clusters
   printf -v clusters '[{"name":"%s","mode":"pull","labels":{"location-group":"edge"}},{"name":"%s","mode":"push","labels":{"location-group":"edge"}}]' \
     "$ARGOSY_PULL" "$ARGOSY_PUSH"
-  argosy_chart control argosy --set-json "clusters=$clusters"
+  argosy_chart control argosy --set-json "clusters=$clusters" --set "nodes.enabled=$(argosy_nodes),nodes.exec=true"
 }
+
+# Virtual Nodes were not tried beside the network plugin of kind.
+argosy_nodes() { [[ $(<"$(fleet_dir)/provider") == local ]] && echo true || echo false; }
 
 # argosy_chart CLUSTER CHART [VALUES…]: the definitions that the chart needs, then the chart.
 argosy_chart() {
@@ -114,7 +117,7 @@ argosy_register() {
 # an hour and for nothing else. On a fleet that is there it goes on with the certificate that it has.
 argosy_register_pull() {
   argosy_bootstrap_kubeconfig "$1" | argosy_store_kubeconfig "$1" argosy-bootstrap-kubeconfig '{}' || return 1
-  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1,identity=certificate,objects.common=true"
+  argosy_chart "$1" argosy-agent --set "mode=pull,clusterName=$1,identity=certificate,objects.common=true,serve=exec"
 }
 
 # argosy_bootstrap_kubeconfig MEMBER: a kubeconfig for the control cluster with a token of the member's bootstrap account.
@@ -132,7 +135,7 @@ argosy_bootstrap_kubeconfig() {
 
 # The controller has a token for the cluster.
 argosy_register_push() {
-  argosy_chart "$1" argosy-agent --set "mode=push,clusterName=$1,objects.common=true" || return 1
+  argosy_chart "$1" argosy-agent --set "mode=push,clusterName=$1,objects.common=true,serve=exec" || return 1
   argosy_kubeconfig "$1" "$ARGOSY_NAMESPACE" |
     argosy_store_kubeconfig control "$1-kubeconfig" "{\"argosy.dev/wec-kubeconfig\":\"$1\"}"
 }

@@ -78,7 +78,7 @@ closing_page() {
     echo "  argosy get workflows && argo -n $FLEET_ARGO_NAMESPACE get @latest"
     echo "  kubectl -n $FLEET_ARGO_NAMESPACE get workflows -L argosy.dev/cluster"
     echo "  logs and artifacts of every step that has ended, wherever it ran: open the run in the Argo UI"
-    echo "  argosy logs NAME; argosy suspend NAME   # argo logs and argo suspend work only for runs on the control cluster"
+    echo "  argo logs -f NAME; argosy logs NAME; argosy suspend NAME   # argo logs shows running steps, argosy logs also ended ones"
   else
     echo "  argo -n $FLEET_ARGO_NAMESPACE list"
   fi

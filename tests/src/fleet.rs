@@ -10,6 +10,7 @@ mod archive;
 mod argo_server;
 mod cluster;
 mod condition;
+mod following;
 mod gated;
 mod history;
 mod program;
@@ -36,6 +37,7 @@ pub use self::{
     argo_server::{ArgoServer, Artifact, Events, Method},
     cluster::Cluster,
     condition::{condition, says},
+    following::Following,
     gated::{GATE, GATES, failing, gated, one_step, twice_gated, waits_at},
     history::{History, State},
     rights::{Asked, Right, asked},

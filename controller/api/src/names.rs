@@ -184,6 +184,35 @@ pub const DRAIN: &str = "drain";
 /// the objects in its mailbox.
 pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 
+/// Annotation on the Lease of a cluster: the digest of the token with which its agent dials the
+/// controller, see `runtime::tunnel`. Annotation on a ManagedCluster, written by the controller:
+/// the place that its agent dials, as the Service `NAMESPACE/NAME:PORT` or as a URL.
+pub const TUNNEL_ANNOTATION: &str = "argosy.dev/tunnel";
+
+/// Label on a virtual Node: `"true"`.
+pub const VIRTUAL_NODE_LABEL: &str = "argosy.dev/virtual";
+
+/// Taint on a virtual Node while the agent of its cluster is unreachable.
+pub const UNREACHABLE_NODE_TAINT: &str = "argosy.dev/unreachable";
+
+/// Label on a virtual Node: `"true"` if the agent of its cluster is reachable, else `"false"`.
+pub const REACHABLE_LABEL: &str = "argosy.dev/reachable";
+
+/// Prefix of the name of a virtual Node; the name of its cluster follows.
+pub const NODE_PREFIX: &str = "argosy-";
+
+/// Label on a shadow pod: UID of the Workflow in the WDS whose pod it shows.
+pub const SHADOW_OF_LABEL: &str = "argosy.dev/shadow-of";
+
+/// Annotation on a BindingPolicy: the pods of its Workflows that are shown as shadow pods on the
+/// control cluster: `off`, `asked` (those of watched Workflows, see [`WATCHED_UNTIL_ANNOTATION`]),
+/// `long` (also those that have run for ten seconds) or `all`.
+pub const PODS_ANNOTATION: &str = "argosy.dev/pods";
+
+/// Annotation on a WDS Workflow, written by its user: a time (RFC 3339). Until then, all of its
+/// running pods are shown.
+pub const WATCHED_UNTIL_ANNOTATION: &str = "argosy.dev/watched-until";
+
 /// Prefix of every label and annotation of Argosy.
 pub const PREFIX: &str = "argosy.dev/";
 
@@ -378,6 +407,11 @@ pub fn controller_lease(wds_name: &str) -> String {
 /// WEC.
 pub fn agent_lease(cluster: &str) -> String {
     format!("{AGENT}-{cluster}")
+}
+
+/// Name of the virtual Node of `cluster`.
+pub fn virtual_node(cluster: &str) -> String {
+    format!("{NODE_PREFIX}{cluster}")
 }
 
 /// The user name of the agent of `cluster`.

@@ -1,8 +1,10 @@
 //! The agent's half of the core: all decisions about an execution cluster (WEC).
 //!
 //! Owned here: the index of Workflow runs ([`workflows`]), which are created exactly once, and the
-//! index of all other manifests ([`manifests`]), which are applied and kept in their desired state.
+//! index of all other manifests ([`manifests`]), which are applied and kept in their desired state;
+//! and the choice of the pods that are shown to the control cluster ([`pods`]).
 //! Not here: the distribution of objects to clusters (`hub`).
 
 pub mod manifests;
+pub mod pods;
 pub mod workflows;

@@ -9,8 +9,10 @@
 pub mod admission;
 pub mod approval;
 pub(crate) mod inventory;
+pub mod nodes;
 pub mod objects;
 pub(crate) mod properties;
+pub mod shadow_pods;
 pub mod transforms;
 pub mod ttl;
 pub mod workflows;

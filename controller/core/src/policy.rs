@@ -25,7 +25,7 @@ use std::{
 use argosy_api::names;
 use jiff::SignedDuration;
 
-use crate::ClusterName;
+use crate::{ClusterName, model::shown::Shown};
 
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
@@ -46,6 +46,7 @@ pub(crate) struct Matched {
     wants_logs: bool,
     is_everywhere: bool,
     lost_after: Option<SignedDuration>,
+    shown: Option<Shown>,
 }
 
 /// The changing state of clusters. It is read at the time at which a cluster is chosen.
@@ -112,6 +113,12 @@ impl Placement {
             only: only.filter(|_| !by.is_empty()),
             by: by.into(),
         }
+    }
+
+    /// The pods of the Workflow that its policies show on the control cluster, if any of them says
+    /// so. The one that shows most decides.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        self.by.iter().filter_map(|policy| policy.shown).max()
     }
 
     /// The names of the policies that select the Workflow.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::runtime::args::{CommonArgs, LeaderElectArgs, duration};
 
@@ -54,12 +54,27 @@ pub struct RunArgs {
     /// Namespace of the WEC with the Lease for leader election among this cluster's agents
     #[arg(long, env = "ARGOSY_NAMESPACE", default_value = "argosy")]
     pub namespace: String,
+    /// Requests of the control cluster about pods of runs that this agent answers: logs; exec, also
+    /// exec, attach and port-forward; none
+    #[arg(long, env = "ARGOSY_SERVE", value_enum, default_value = "logs")]
+    pub serve: Serve,
     /// Leader election.
     #[command(flatten)]
     pub leader_elect: LeaderElectArgs,
     /// Flags that the controller has, too.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// The requests about pods that an agent answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Serve {
+    /// Logs of the pods of runs.
+    Logs,
+    /// Logs, and sessions in containers: exec, attach and port-forward.
+    Exec,
+    /// None: the agent opens no tunnel.
+    None,
 }
 
 /// Flags of an agent with its own certificate.

@@ -36,7 +36,7 @@ use tokio::{
 };
 
 use self::{facts::Teller, known::Known};
-use super::Member;
+use super::{Member, tunnel::Advert};
 use crate::{
     artifacts,
     runtime::{
@@ -77,13 +77,19 @@ pub(super) async fn cluster_id(member: &Member) -> Option<String> {
 /// Renews the Lease and updates the conditions, until the ITS is restored to an earlier state. The
 /// cluster's ID is reported first: the hub takes the cluster that it knows for the one that is
 /// alive.
-pub(super) async fn run(member: Member, cluster_id: Option<String>, renewed: watch::Sender<Option<Instant>>) {
+pub(super) async fn run(
+    member: Member,
+    cluster_id: Option<String>,
+    renewed: watch::Sender<Option<Instant>>,
+    tunnel: Advert,
+) {
     if let Some(id) = cluster_id {
         introduce(&member, &id).await;
     }
+    let digest = tunnel.digest.map(|digest| digest.to_string());
     tokio::select! {
-        () = renew_lease(&member, &renewed) => {}
-        () = describe(&member) => {}
+        () = renew_lease(&member, digest.as_deref(), &renewed) => {}
+        () = describe(&member, &tunnel) => {}
     }
 }
 
@@ -129,7 +135,7 @@ async fn write_id(member: &Member, id: &str) -> Result<(), Failure> {
 
 /// Renews the Lease three times within its duration, so that one lost request does not end it.
 /// Returns when a response shows that the ITS was restored to an earlier state.
-async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) {
+async fn renew_lease(member: &Member, digest: Option<&str>, renewed: &watch::Sender<Option<Instant>>) {
     let slice = member.lease_duration / 3;
     let renewals = member.metrics.lease(member.cluster.as_str());
     let mut ticks = interval(slice);
@@ -148,7 +154,7 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
             }
         }
         let begun = Instant::now();
-        match timeout(slice, write_lease(member)).await {
+        match timeout(slice, write_lease(member, digest)).await {
             Ok(Ok(version)) => {
                 if newest.goes_back("Lease", version.as_deref()) {
                     return;
@@ -161,13 +167,15 @@ async fn renew_lease(member: &Member, renewed: &watch::Sender<Option<Instant>>) 
     }
 }
 
-/// Renews the Lease and returns its resource version.
-async fn write_lease(member: &Member) -> Result<Option<String>, Failure> {
+/// Renews the Lease, with the digest of the tunnel's token, and returns its resource version.
+async fn write_lease(member: &Member, digest: Option<&str>) -> Result<Option<String>, Failure> {
     let api: Api<Lenient<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
     lease.metadata.labels = Some([label].into());
+    lease.metadata.annotations =
+        digest.map(|digest| [(names::TUNNEL_ANNOTATION.to_owned(), digest.to_owned())].into());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(names::AGENT.to_owned()),
         lease_duration_seconds: i32::try_from(member.lease_duration.as_secs()).ok(),
@@ -181,7 +189,7 @@ async fn write_lease(member: &Member) -> Result<Option<String>, Failure> {
 
 type Checked = Result<artifacts::Repository, artifacts::Problem>;
 
-async fn describe(member: &Member) {
+async fn describe(member: &Member, tunnel: &Advert) {
     let mut ticks = interval(member.lease_duration / 3);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut repository = None;
@@ -221,7 +229,11 @@ async fn describe(member: &Member) {
         }
         let Some(repository) = &repository else { continue };
         let claims = claims(repository, argo.as_deref());
-        if let Err(failure) = tell(member, &mut known, repository, &teller, &claims, &mut claimed).await {
+        let told = tell(member, &mut known, repository, &teller, &claims, &mut claimed).await;
+        if let Ok(cluster) = known.get().await {
+            tunnel.read(&cluster);
+        }
+        if let Err(failure) = told {
             tracing::warn!(error = %failure, "cannot report the facts about this cluster to the hub");
         }
     }

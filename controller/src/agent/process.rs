@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use argosy_api::names;
 use argosy_core::ClusterName;
+use axum::Router;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +13,9 @@ use tracing::Instrument;
 
 use super::{
     Member,
-    args::{ReleaseArgs, RunArgs},
+    args::{ReleaseArgs, RunArgs, Serve},
     identity::{Identity, RotationRequest, Settings},
+    pods,
     uninstall::release_wec,
 };
 use crate::runtime::{
@@ -45,10 +47,18 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
     let gate = leadership.gate();
     let wec = metrics.requests(Space::Wec);
     let wec = client::connect_nearby(args.wec_kubeconfig.as_deref(), wec, gate).await?;
+    let pods = match args.serve {
+        Serve::None => None,
+        serve => {
+            let wec = client::connect_streaming(args.wec_kubeconfig.as_deref()).await?;
+            Some(pods::router(wec, args.cluster_name.as_str().into(), serve))
+        }
+    };
     let credential = credential(&args, &wec, &metrics, gate).await?;
     let parts = Parts {
         cluster: args.cluster_name.as_str().into(),
         wec,
+        pods,
         artifact_namespace: args.common.artifact_namespace,
         argo_instance: args.argo_instance_id.filter(|id| !id.is_empty()),
         lease_duration: args.common.lease_duration,
@@ -113,6 +123,7 @@ async fn credential(
 struct Parts {
     cluster: ClusterName,
     wec: Client,
+    pods: Option<Router>,
     artifact_namespace: String,
     argo_instance: Option<String>,
     lease_duration: Duration,
@@ -151,6 +162,7 @@ impl Parts {
             its,
             hub,
             wec: self.wec,
+            pods: self.pods,
             artifact_namespace: self.artifact_namespace,
             argo_instance: self.argo_instance,
             lease_duration: self.lease_duration,

@@ -10,6 +10,7 @@ mod cluster;
 mod definitions;
 mod deployments;
 pub(super) mod finding;
+mod nodes;
 mod policies;
 mod rights;
 mod server;
@@ -222,6 +223,11 @@ fn of_cluster<'a>(
         told("argo", cluster::argo(cluster)),
         told("capacity", cluster::capacity(cluster)),
         told("artifacts", artifacts::member(cluster)),
+        check(
+            "node",
+            Some(name),
+            nodes::check(wds, &args.namespace, name).boxed(),
+        ),
     ]
 }
 

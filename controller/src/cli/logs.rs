@@ -1,27 +1,38 @@
-//! `argosy logs`: the logs of a run's steps that Argo keeps in the shared S3.
+//! `argosy logs`: the logs of a run's steps. Those of steps that have ended come from the shared S3,
+//! those of running steps from the pods that the control cluster shows.
 //!
-//! The log of a running step is only on its cluster; a note says so. Not here: the list of steps
-//! and the location of their logs (`steps`), and the format of lines (`lines`).
+//! A note names the running steps whose pods are not shown. Not here: the list of steps and the
+//! location of their logs (`steps`), the logs of running pods (`live`), and the format of lines
+//! (`lines`).
 
 mod lines;
+mod live;
 mod steps;
 
-use std::{collections::HashSet, io, path::PathBuf, process::ExitCode};
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{anyhow, bail};
 use argosy_api::{Workflow, names, workflow};
 use argosy_core::{Failure, model::claim::Claim};
 use clap::Args;
-use futures::{StreamExt, pin_mut};
+use futures::{AsyncBufReadExt, StreamExt, TryStreamExt, pin_mut};
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
+use tokio::time::{Instant, interval, sleep_until};
 
 use self::{
     lines::Lines,
+    live::{Content, Live, Part},
     steps::{Step, steps, why_none},
 };
 use crate::{
@@ -48,8 +59,11 @@ pub struct LogsArgs {
     /// Name of the container
     #[arg(long, short, default_value = "main")]
     container: String,
-    /// Keep running until the run has ended, and print the log of each step as soon as the step has
-    /// ended
+    /// Keep running until the run has ended, and print the log of each step while it runs
+    ///
+    /// Asks for all running pods to be shown on the control cluster, by the annotation
+    /// argosy.dev/watched-until on the Workflow. The log of a step whose pod is not shown is printed
+    /// when the step has ended.
     #[arg(long, short)]
     follow: bool,
     /// Print lines without the name of their step
@@ -63,6 +77,13 @@ pub struct LogsArgs {
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
 }
+
+/// Interval between requests for the pods to be shown.
+const ASK_EVERY: Duration = Duration::from_mins(1);
+
+/// Time without a line after which a log that is read from its pod counts as ended, if the run has
+/// ended.
+const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// Exit code if the log of an ended step is missing or cannot be read.
 const INCOMPLETE: u8 = 1;
@@ -112,11 +133,18 @@ async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
         client,
         bucket: None,
         printed: HashSet::new(),
+        written: HashMap::new(),
+        paused: HashMap::new(),
         is_complete: true,
     };
-    printer.print(&workflow).await?;
+    let mut live = Live::of(&printer.client, namespace, name, &args.container);
     if args.follow && !has_ended(&workflow) {
-        return printer.follow(workflows).await;
+        return printer.follow(workflows, live).await;
+    }
+    printer.print(&workflow, &live).await?;
+    if !has_ended(&workflow) {
+        live.listed().await;
+        printer.print_running(&workflow, &live).await?;
     }
     printer.say_what_is_missing(&workflow);
     Ok(printer.is_complete)
@@ -155,16 +183,25 @@ struct Printer<'a> {
     bucket: Option<Bucket>,
     /// IDs of the nodes that were handled.
     printed: HashSet<String>,
+    /// Number of bytes of each log that were printed while its step ran, by the ID of its node.
+    written: HashMap<String, u64>,
+    /// IDs of the nodes whose logs have ended while they were read from their pods; true if the log
+    /// was read to its end.
+    paused: HashMap<String, bool>,
     is_complete: bool,
 }
 
 impl Printer<'_> {
-    /// Prints the logs that are kept by now and were not printed before.
-    async fn print(&mut self, workflow: &Workflow) -> anyhow::Result<()> {
+    /// Prints the logs that are kept by now, were not printed before, and are not read from their
+    /// pods.
+    async fn print(&mut self, workflow: &Workflow, live: &Live) -> anyhow::Result<()> {
         for step in self.steps(workflow)? {
-            let Some(place) = step.log.as_ref().filter(|_| self.printed.insert(step.id.clone())) else {
+            let Some(place) = step.log.as_ref().filter(|_| !live.is_followed(&step.id)) else {
                 continue;
             };
+            if !self.printed.insert(step.id.clone()) {
+                continue;
+            }
             if place.key.is_empty() {
                 self.miss(&format!(
                     "the log of {} is not in an S3 bucket; use argo logs",
@@ -201,17 +238,23 @@ impl Printer<'_> {
         })
     }
 
+    /// Prefix of the lines of a step: its name, in a color on a terminal.
+    fn prefix(&self, step: &Step) -> String {
+        if self.args.no_prefix {
+            return String::new();
+        }
+        let is_plain = !io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some();
+        lines::prefix(&step.shown, &step.id, !is_plain)
+    }
+
+    /// Prints a log from S3, after the bytes that were printed already.
     async fn copy(&mut self, step: &Step, mut content: artifacts::Content) -> anyhow::Result<()> {
-        let prefix = if self.args.no_prefix {
-            String::new()
-        } else {
-            format!("{}: ", step.shown)
-        };
-        let mut lines = Lines::new(io::stdout().lock(), prefix);
+        let mut lines = Lines::new(io::stdout().lock(), self.prefix(step));
+        let mut skipped = self.written.remove(&step.id).unwrap_or_default();
         let mut broken = None;
         loop {
             match content.next().await {
-                Ok(Some(piece)) => lines.write(&piece)?,
+                Ok(Some(piece)) => lines.write(lines::after(&piece, &mut skipped))?,
                 Ok(None) => break,
                 Err(why) => {
                     broken = Some(why);
@@ -226,28 +269,96 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Prints new logs until the run has ended.
-    async fn follow(mut self, workflows: Api<Lenient<Workflow>>) -> anyhow::Result<bool> {
-        let states = watcher::watch_object(workflows, &self.args.workflow).backoff(reconnect_policy());
+    /// Prints the logs of the running steps whose pods are shown, as far as they are written by now.
+    async fn print_running(&mut self, workflow: &Workflow, live: &Live) -> anyhow::Result<()> {
+        for step in self.steps(workflow)?.iter().filter(|step| !step.has_ended()) {
+            let log = match live.so_far(&step.id).await {
+                None => continue,
+                Some(log) => log.map_err(|error| anyhow!("{}", with_sources(&error)))?,
+            };
+            let mut lines = Lines::new(io::stdout().lock(), self.prefix(step));
+            let mut log = log.lines();
+            while let Some(line) = log.try_next().await? {
+                if live::is_of_executor(&self.args.container, line.as_bytes()) {
+                    continue;
+                }
+                lines.write(line.as_bytes())?;
+                lines.write(b"\n")?;
+            }
+            lines.end()?;
+            self.printed.insert(step.id.clone());
+        }
+        Ok(())
+    }
+
+    /// Prints logs until the run has ended.
+    async fn follow(mut self, workflows: Api<Lenient<Workflow>>, mut live: Live) -> anyhow::Result<bool> {
+        let name = &self.args.workflow;
+        let states = watcher::watch_object(workflows.clone(), name).backoff(reconnect_policy());
         pin_mut!(states);
-        while let Some(state) = states.next().await {
-            match state {
-                Ok(Some(workflow)) => {
-                    let workflow = workflow.into_object();
-                    self.print(&workflow).await?;
-                    if has_ended(&workflow) {
-                        self.say_what_is_missing(&workflow);
-                        break;
+        let mut asks = interval(ASK_EVERY);
+        let mut known: Option<Workflow> = None;
+        let mut last_part = Instant::now();
+        loop {
+            tokio::select! {
+                state = states.next() => match state {
+                    Some(Ok(Some(workflow))) => known = Some(workflow.into_object()),
+                    Some(Ok(None)) => bail!("{name} was deleted"),
+                    Some(Err(error)) => note(&format!(
+                        "the watch failed and is restarted: {}",
+                        with_sources(&error)
+                    )),
+                    None => break,
+                },
+                part = live.next() => if let Some(part) = part {
+                    last_part = Instant::now();
+                    self.print_part(part, known.as_ref())?;
+                },
+                _ = asks.tick() => Live::ask(&workflows, name).await,
+                () = sleep_until(last_part + LAST_LINES), if known.as_ref().is_some_and(has_ended) => {
+                    let left: Vec<String> = live.followed().cloned().collect();
+                    for node in &left {
+                        live.ended(node);
                     }
                 }
-                Ok(None) => bail!("{} was deleted", self.args.workflow),
-                Err(error) => note(&format!(
-                    "the watch failed and is restarted: {}",
-                    with_sources(&error)
-                )),
+            }
+            let Some(workflow) = &known else { continue };
+            for step in &self.steps(workflow)? {
+                if !step.has_ended() {
+                    live.follow(&step.id, self.written.get(&step.id).copied().unwrap_or_default());
+                } else if self.paused.contains_key(&step.id) {
+                    live.ended(&step.id);
+                }
+            }
+            self.print(workflow, &live).await?;
+            if has_ended(workflow) && live.followed().next().is_none() {
+                self.say_what_is_missing(workflow);
+                break;
             }
         }
         Ok(self.is_complete)
+    }
+
+    /// Prints a part of the log of a running step.
+    fn print_part(&mut self, part: Part, workflow: Option<&Workflow>) -> anyhow::Result<()> {
+        match part.content {
+            Content::Bytes(bytes) => {
+                let steps = workflow.map(|workflow| self.steps(workflow)).transpose()?;
+                let Some(step) = steps.into_iter().flatten().find(|step| step.id == part.node) else {
+                    return Ok(());
+                };
+                let mut lines = Lines::new(io::stdout().lock(), self.prefix(&step));
+                lines.write(&bytes)?;
+                lines.end()?;
+                let written = self.written.entry(part.node).or_default();
+                *written = written.saturating_add(u64::try_from(bytes.len())?);
+                self.paused.remove(&step.id);
+            }
+            Content::Pause { is_complete } => {
+                self.paused.insert(part.node, is_complete);
+            }
+        }
+        Ok(())
     }
 
     /// Prints which logs are missing, and the reasons.
@@ -269,13 +380,15 @@ impl Printer<'_> {
                 None => format!("{name} has no steps yet ({phase}); argosy why {name} shows its cluster"),
             });
         }
-        let running: Vec<&Step> = steps.iter().filter(|step| !step.has_ended()).collect();
+        let is_unseen = |step: &&Step| !step.has_ended() && !self.printed.contains(&step.id);
+        let running: Vec<&Step> = steps.iter().filter(is_unseen).collect();
         if !running.is_empty() {
             note(&where_live(workflow, &running, &self.args.container));
         }
         let missing: Vec<&Step> = steps
             .iter()
             .filter(|step| step.has_ended() && !step.was_left_out() && step.log.is_none())
+            .filter(|step| !self.printed.contains(&step.id) && self.paused.get(&step.id) != Some(&true))
             .collect();
         for step in &missing {
             let others = &step.containers;

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, Parser};
 
+use argosy_core::hub::shadow_pods::Shown;
+
 use super::webhook::Place;
 use crate::runtime::args::{CommonArgs, LeaderElectArgs, duration};
 
@@ -40,9 +42,50 @@ pub struct ControllerArgs {
     /// The admission webhook.
     #[command(flatten)]
     pub webhook: WebhookArgs,
+    /// Virtual Nodes.
+    #[command(flatten)]
+    pub nodes: NodesArgs,
     /// Flags that the agent has, too.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// Flags of virtual Nodes.
+#[derive(Debug, Args)]
+pub struct NodesArgs {
+    /// Show each cluster as a virtual Node of the WDS, and the pods of its runs as pods of that Node,
+    /// so that kubectl logs, argo logs and the Argo UI show their logs
+    ///
+    /// Needs the admission webhook, because agents dial its port.
+    #[arg(long, env = "ARGOSY_NODES", requires = "nodes_address")]
+    pub nodes: bool,
+    /// Address at which the API server of the WDS reaches this process, an IP address or a DNS name
+    #[arg(long, env = "ARGOSY_NODES_ADDRESS")]
+    pub nodes_address: Option<String>,
+    /// Type of that address on the Nodes. It must be one of the API server's
+    /// --kubelet-preferred-address-types. With InternalIP, some network plugins add routes to the
+    /// Node.
+    #[arg(long, env = "ARGOSY_NODES_ADDRESS_TYPE", default_value = "Hostname")]
+    pub nodes_address_type: String,
+    /// Port of the kubelet endpoint of the Nodes
+    #[arg(long, env = "ARGOSY_NODES_PORT", default_value_t = 10250)]
+    pub nodes_port: u16,
+    /// Service whose port agents dial through the API server of the ITS, as NAMESPACE/NAME:PORT; by
+    /// default that of the admission webhook
+    #[arg(long, env = "ARGOSY_NODES_TUNNEL")]
+    pub nodes_tunnel: Option<String>,
+    /// The pods that are shown if no policy says otherwise (annotation argosy.dev/pods): off; asked,
+    /// those of a Workflow that somebody watches; long, also those that have run for ten seconds; all
+    #[arg(long, env = "ARGOSY_NODES_PODS", default_value = "long", value_parser = shown)]
+    pub nodes_pods: Shown,
+    /// Allow kubectl exec, attach, cp and port-forward into the pods of runs on clusters whose agents
+    /// have --serve=exec, and on push clusters
+    #[arg(long, env = "ARGOSY_NODES_EXEC")]
+    pub nodes_exec: bool,
+}
+
+fn shown(text: &str) -> Result<Shown, String> {
+    Shown::parse(text).ok_or_else(|| format!("{text:?} is not one of off, asked, long, all"))
 }
 
 /// Flags of the approver.

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    agent::{self, Member},
+    agent::{self, Member, args::Serve, pods},
+    hub::nodes::Tunnels,
     runtime::{
         admin::Readiness,
         client, engine,
@@ -27,6 +28,7 @@ use crate::{
         leader::gate::Gate,
         lenient::Lenient,
         metrics::{Metrics, Space},
+        tunnel::agent_of,
         watch::{follow, selecting},
     },
 };
@@ -54,6 +56,8 @@ pub struct Host {
     pub metrics: Metrics,
     /// Gate for the agents' writes.
     pub gate: Gate,
+    /// Where the agents are registered for requests about pods, if there are virtual Nodes.
+    pub tunnels: Option<Tunnels>,
 }
 
 /// Delay between the end of a hosted agent and its restart.
@@ -201,12 +205,19 @@ fn ensure(
 async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: CancellationToken) {
     while !stop.is_cancelled() {
         match connect(&host, &given).await {
-            Ok(wec) => {
+            Ok((wec, pods)) => {
+                let _hosting = host.tunnels.as_ref().zip(pods).map(|(tunnels, pods)| {
+                    // The kubelet endpoint decides about sessions.
+                    let answers = pods::router(pods, cluster.clone(), Serve::Exec);
+                    tunnels.host(&cluster, agent_of(answers))
+                });
                 let member = Member {
                     cluster: cluster.clone(),
                     its: host.its.clone(),
                     hub: host.hub.clone(),
                     wec,
+                    // The controller asks its own agents without a tunnel.
+                    pods: None,
                     artifact_namespace: host.artifact_namespace.clone(),
                     argo_instance: given.argo_instance.clone(),
                     lease_duration: host.lease_duration,
@@ -231,7 +242,8 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
 }
 
 /// Connects on a blocking thread: a trusted kubeconfig may run an exec plugin during this call.
-async fn connect(host: &Host, given: &Given) -> anyhow::Result<Client> {
+/// Returns the agent's client, and one for requests about pods if there are virtual Nodes.
+async fn connect(host: &Host, given: &Given) -> anyhow::Result<(Client, Option<Client>)> {
     let text = String::from_utf8_lossy(&given.kubeconfig);
     let origin = format!("in Secret {}/{}", host.namespace, given.secret);
     let kubeconfig = if host.trusts_secrets {
@@ -241,8 +253,17 @@ async fn connect(host: &Host, given: &Given) -> anyhow::Result<Client> {
     };
     let handle = tokio::runtime::Handle::current();
     let (counted, gate) = (host.metrics.requests(Space::Wec), host.gate.clone());
+    let serves = host.tunnels.is_some();
     let connected = tokio::task::spawn_blocking(move || {
-        handle.block_on(client::connect_with(kubeconfig, &origin, counted, &gate))
+        handle.block_on(async {
+            let pods = if serves {
+                Some(client::connect_streaming_with(kubeconfig.clone(), &origin).await?)
+            } else {
+                None
+            };
+            let wec = client::connect_with(kubeconfig, &origin, counted, &gate).await?;
+            Ok::<_, client::Error>((wec, pods))
+        })
     });
     Ok(connected.await??)
 }

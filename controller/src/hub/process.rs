@@ -13,7 +13,9 @@ use crate::{
     hub::{
         approval,
         args::{ApproverArgs, ControllerArgs, WebhookArgs},
-        hosted_agents, objects, ttl,
+        hosted_agents,
+        nodes::{self, Nodes},
+        objects, ttl,
         webhook::{self, Snapshots},
         workflows,
     },
@@ -41,7 +43,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     };
     tracing::info!(wds = args.wds_name, "starting");
     let namespace = args.namespace.clone();
-    let admission = webhook_settings(args.webhook, &namespace, &readiness, &leadership, &metrics);
+    let mut admission = webhook_settings(args.webhook, &namespace, &readiness, &leadership, &metrics);
+    let nodes = Nodes::prepare(&args.nodes, &its, admission.as_mut())?;
     let spaces = workflows::Spaces {
         wds: wds.clone(),
         its: its.clone(),
@@ -62,6 +65,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         request_lifetime: args.common.request_lifetime,
         metrics: metrics.clone(),
         gate: gate.clone(),
+        tunnels: nodes.as_ref().map(|nodes| nodes.tunnels().clone()),
     };
     let (expiring, approving) = (its.clone(), its.clone());
     let watchdog = Watchdog {
@@ -70,6 +74,13 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         namespace: args.common.artifact_namespace,
     };
     let (publisher, snapshots) = watch::channel(None);
+    let showing = nodes::run(
+        nodes,
+        (wds.clone(), watchdog.its.clone()),
+        snapshots.clone(),
+        metrics.clone(),
+        stop.clone(),
+    );
     let standby = admission.is_some().then(|| {
         let (spaces, publisher) = (spaces.clone(), publisher.clone());
         workflows::run_standby(spaces, readiness.clone(), publisher)
@@ -100,6 +111,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             guard(admission, namespace, wds, snapshots, duty.clone()),
         ),
         duty.limb("artifacts", check(watchdog, stop.clone())),
+        duty.limb(nodes::PART, showing),
     ];
     let parts = admin::Parts::new(readiness, metrics);
     let endpoints = admin::serve(args.common.admin_addr, parts, stop.clone());
@@ -222,6 +234,7 @@ fn webhook_settings(
         namespace: namespace.to_owned(),
         argo_account: args.argo_service_account,
         certificate_lifetime: args.webhook_certificate_lifetime,
+        tunnel: None,
     })
 }
 

@@ -5,13 +5,21 @@ use argosy_api::{Workflow, names};
 use argosy_core::Failure;
 use kube::{Client, Resource as _};
 
-use super::webhook::{is_refusal_of_guard, unregister};
+use super::{
+    nodes::remove,
+    webhook::{is_refusal_of_guard, unregister},
+};
 use crate::runtime::release::Release;
 
-/// Deletes the webhook and the admission policies, which would protect the finalizers, and the
-/// webhook's Secret in `namespace`. Then releases every Workflow of the WDS that the controller
+/// Deletes virtual Nodes and shadow pods, the webhook and the admission policies, which would
+/// protect the finalizers, and the webhook's Secret in `namespace`. Then releases every Workflow of the WDS that the controller
 /// holds, and returns their number.
 pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure> {
+    match remove(wds).await {
+        // Without virtual Nodes, the account may not list them.
+        Ok(_) | Err(Failure::Refused(_)) => {}
+        Err(failure) => return Err(failure),
+    }
     unregister(wds, namespace).await?;
     let workflows = Release {
         client: wds,

@@ -21,7 +21,7 @@ mod serve;
 use std::{net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
 
 use argosy_core::hub::admission::Admission;
-use axum::http::Uri;
+use axum::{Router, http::Uri};
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -147,6 +147,8 @@ pub struct Settings {
     pub readiness: Readiness,
     /// Metrics of the reviews.
     pub reviews: Reviews,
+    /// The endpoint that agents dial, if there are virtual Nodes.
+    pub tunnel: Option<Router>,
 }
 
 /// Serves and registers the webhook until `stop`. Returns earlier only if one of its parts fails.

@@ -76,6 +76,17 @@ pub async fn connect_nearby(path: Option<&Path>, counted: Counted, gate: &Gate) 
     build(config, Some((counted, gate)))
 }
 
+/// Like [`connect`], without a read timeout, for logs that are followed. Dead links are noticed by
+/// TCP keepalive.
+pub async fn connect_streaming(path: Option<&Path>) -> Result<Client, Error> {
+    build_streaming(configure(path).await?)
+}
+
+/// Like [`connect_streaming`], from a kubeconfig that was found in `origin`.
+pub async fn connect_streaming_with(kubeconfig: Kubeconfig, origin: &str) -> Result<Client, Error> {
+    build_streaming(from_kubeconfig(kubeconfig, origin.to_owned()).await?)
+}
+
 /// The address that [`connect`] connects to, as OCM's agents write it.
 pub async fn address(path: Option<&Path>) -> Result<String, Error> {
     Ok(written(&configure(path).await?))
@@ -140,9 +151,19 @@ const LONGEST_SILENCE: Duration = Duration::from_mins(2);
 
 /// Disables the client's own retries, which last minutes: the engine retries with a fresh decision.
 fn build(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<Client, Error> {
+    config.read_timeout = Some(LONGEST_SILENCE);
+    build_with(config, through)
+}
+
+fn build_streaming(mut config: Config) -> Result<Client, Error> {
+    config.read_timeout = None;
+    config.disable_compression = true;
+    build_with(config, None)
+}
+
+fn build_with(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(LONGEST_SILENCE);
     config.reset_reader_on_write = true;
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();

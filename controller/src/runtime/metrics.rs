@@ -9,6 +9,7 @@ mod clusters;
 mod identity;
 mod lease;
 mod loop_health;
+mod nodes;
 mod process;
 mod reconcile;
 mod requests;
@@ -30,6 +31,7 @@ use tokio::time::Instant;
 pub use clusters::Fleet;
 pub use identity::Identity;
 pub(crate) use lease::LeaseRenewals;
+pub use nodes::KubeletMetrics;
 pub(crate) use reconcile::Answered;
 pub use reconcile::ReconcileMetrics;
 pub use requests::{Counted, Space};
@@ -51,6 +53,7 @@ pub struct Metrics {
     fleet: Fleet,
     reviews: Reviews,
     leases: lease::Leases,
+    kubelet: KubeletMetrics,
     leader: Gauge,
 }
 
@@ -68,6 +71,7 @@ impl Default for Metrics {
         let fleet = Fleet::register(&mut registry);
         let reviews = Reviews::register(&mut registry);
         let leases = lease::Leases::register(&mut registry);
+        let kubelet = KubeletMetrics::register(&mut registry);
         let leader = Gauge::default();
         catalog::LEADER.register(&mut registry, leader.clone());
         Self {
@@ -78,6 +82,7 @@ impl Default for Metrics {
             fleet,
             reviews,
             leases,
+            kubelet,
             leader,
         }
     }
@@ -107,6 +112,11 @@ impl Metrics {
     /// Metrics of the admission webhook.
     pub(crate) fn reviews(&self) -> Reviews {
         self.reviews.clone()
+    }
+
+    /// Metrics of the kubelet endpoint and of the tunnels.
+    pub(crate) fn kubelet(&self) -> KubeletMetrics {
+        self.kubelet.clone()
     }
 
     /// Gauge that is 1 while this process leads.

@@ -38,7 +38,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("attempt", "number of the attempt; absent if there is none"),
     (
         "engine",
-        "the loop: workflows, objects, approvals, expiry, agent_workflows or agent_objects",
+        "the loop: workflows, objects, approvals, expiry, nodes, shadow_pods, agent_workflows or agent_objects",
     ),
     ("stage", "purpose of the request, as in argosy_stage_seconds"),
     ("action", "purpose of the request in words, with its object"),
@@ -65,6 +65,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("newest", "highest resource version that was seen before"),
     ("wds", "name of the WDS"),
     ("repository", "the artifact repository"),
+    (
+        "offer",
+        "place that the controller offers for the agent's tunnel, as NAMESPACE/NAME:PORT of a Service",
+    ),
     ("hub", "address of the ITS"),
     ("end", "time when a certificate expires (RFC 3339)"),
     (

@@ -16,13 +16,31 @@ pub mod accept;
 pub mod dial;
 mod frames;
 mod gather;
+pub mod session;
 pub mod token;
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, HeaderName, Request, Response},
+};
 use hyper::rt::Executor;
 use tokio_util::sync::CancellationToken;
+use tower::{BoxError, ServiceExt, service_fn, util::BoxCloneSyncService};
+
+/// An agent that answers requests. It fails at once if too many are in progress. Clones are the same
+/// agent.
+pub type Agent = BoxCloneSyncService<Request<Body>, Response<Body>, BoxError>;
+
+/// The agent whose requests `router` answers, in this process.
+pub fn agent_of(router: Router) -> Agent {
+    BoxCloneSyncService::new(service_fn(move |request: Request<Body>| {
+        let answering = router.clone().oneshot(request);
+        async { answering.await.map_err(BoxError::from) }
+    }))
+}
 
 /// URL path of the endpoint on the webhook's port.
 pub const PATH: &str = "/tunnel";
@@ -33,6 +51,13 @@ pub const PROTOCOL: &str = "argosy.tunnel.v1";
 /// Header of the request: the name of the cluster, a dot, and the token. The API server drops the
 /// query of an Upgrade and `Authorization`, and keeps other headers.
 pub const HEADER: &str = "x-argosy-tunnel";
+
+/// Header of a request to an agent: UID of the Workflow in the WDS that the asked pod belongs to.
+pub const ORIGIN_HEADER: &str = "x-argosy-origin-uid";
+
+/// Beginning of the line that ends a log which was cut off. An API server tells its client nothing
+/// else.
+pub const CUT: &str = "argosy: this log is cut off here";
 
 /// Maximum number of streams of a tunnel at a time. Each is one request.
 pub const STREAMS: u32 = 64;
@@ -77,7 +102,7 @@ where
 }
 
 /// True if a header lists `value`. Case does not matter.
-fn lists(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
+pub fn lists(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
     let lists = headers.get_all(name).into_iter();
     let mut values = lists
         .filter_map(|list| list.to_str().ok())

@@ -19,6 +19,9 @@ use super::NAMESPACE;
 
 const CALL: Duration = Duration::from_secs(20);
 
+/// Time until the end of a followed log.
+const LOG: Duration = Duration::from_mins(3);
+
 /// The argo-server of a fleet's control cluster.
 #[derive(Clone, Debug)]
 pub struct ArgoServer {
@@ -114,6 +117,30 @@ impl ArgoServer {
             chunks,
             received: Vec::new(),
         })
+    }
+
+    /// The lines of a container's log until its end, as the UI's logs panel reads them. An empty
+    /// `pod` means all pods of the Workflow.
+    pub async fn log(&self, workflow: &str, pod: &str, container: &str) -> Result<Vec<String>> {
+        let path = format!("api/v1/workflows/{NAMESPACE}/{workflow}/log");
+        let query = [
+            ("podName", pod),
+            ("logOptions.container", container),
+            ("logOptions.follow", "true"),
+        ];
+        let response = self.send(&path, &query, "text/event-stream").await?;
+        let text = timeout(LOG, response.text())
+            .await
+            .context("the log has no end")??;
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| {
+            let event: Value = serde_json::from_str(data)?;
+            let content = event["result"]["content"].as_str();
+            Ok(content
+                .with_context(|| format!("the log says {event}"))?
+                .to_owned())
+        })
+        .collect()
     }
 
     /// The content of an output artifact, fetched as the UI's links and logs panel do.

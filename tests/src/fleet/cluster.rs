@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{NAMESPACE, account::config_of, program::run, until};
+use super::{NAMESPACE, account::config_of, following::Following, program::run, until};
 use crate::testenv::binaries::binary;
 
 const CALL: Duration = Duration::from_secs(20);
@@ -75,9 +75,20 @@ impl Cluster {
             .with_context(|| format!("Workflow {name} of {}", self.name))
     }
 
-    /// Names of the pods of the Workflow `name`.
+    /// Names of the pods of the Workflow `name` that run here.
     pub async fn pods_of(&self, name: &str) -> Result<Vec<String>> {
-        let pods: Vec<Pod> = self.list(NAMESPACE, &format!("{WORKFLOW_LABEL}={name}")).await?;
+        self.pods(&format!("{WORKFLOW_LABEL}={name},!{}", names::SHADOW_OF_LABEL))
+            .await
+    }
+
+    /// Names of the shadow pods of the Workflow `name`, which show pods on other clusters.
+    pub async fn shadow_pods_of(&self, name: &str) -> Result<Vec<String>> {
+        self.pods(&format!("{WORKFLOW_LABEL}={name},{}", names::SHADOW_OF_LABEL))
+            .await
+    }
+
+    async fn pods(&self, labels: &str) -> Result<Vec<String>> {
+        let pods: Vec<Pod> = self.list(NAMESPACE, labels).await?;
         Ok(pods.into_iter().filter_map(|pod| pod.metadata.name).collect())
     }
 
@@ -205,6 +216,24 @@ impl Cluster {
             &[&["--namespace", NAMESPACE], arguments].concat(),
         )
         .await
+    }
+
+    /// Like [`Cluster::kubectl`], for output that is read while kubectl runs.
+    pub fn follow_kubectl(&self, arguments: &[&str]) -> Result<Following> {
+        let arguments = [&["--namespace", NAMESPACE], arguments].concat();
+        Following::start(&self.programs.join("kubectl"), &self.kubeconfig, &arguments)
+    }
+
+    /// Like [`Cluster::argo`], for output that is read while argo runs.
+    pub fn follow_argo(&self, arguments: &[&str]) -> Result<Following> {
+        let arguments = [arguments, &["--namespace", NAMESPACE]].concat();
+        Following::start(&self.programs.join("argo"), &self.kubeconfig, &arguments)
+    }
+
+    /// Like [`Cluster::argosy`], for output that is read while argosy runs.
+    pub fn follow_argosy(&self, arguments: &[&str]) -> Result<Following> {
+        let arguments = [arguments, &["--namespace", NAMESPACE]].concat();
+        Following::start(&binary("argosy")?, &self.kubeconfig, &arguments)
     }
 
     /// Waits until `is_so` holds for the Workflow `name`, for `limit` at most, and returns it.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt::Debug, pin::pin};
 
 use anyhow::{Result, anyhow};
+use argosy_api::names;
 use futures::TryStreamExt as _;
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
 use kube::{
@@ -46,7 +47,12 @@ pub async fn watching<T>(
 ) -> Result<(T, Seen, Seen)> {
     let (mut objects, mut seen) = (Seen::new(), Seen::new());
     let by_name = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let by_label = watcher::Config::default().labels(&format!("workflows.argoproj.io/workflow={name}"));
+    let by_label = format!(
+        "{}={name},!{}",
+        names::ARGO_WORKFLOW_LABEL,
+        names::SHADOW_OF_LABEL
+    );
+    let by_label = watcher::Config::default().labels(&by_label);
     let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
     let done = tokio::select! {
         done = meanwhile => done?,

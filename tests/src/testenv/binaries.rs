@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -47,7 +48,9 @@ pub struct AgentSettings {
 /// The webhook of a controller.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
-    /// Port on the loopback address.
+    /// Address that it listens on, the loopback address by default.
+    pub host: IpAddr,
+    /// Port of that address.
     pub port: u16,
     /// Value of `--webhook-certificate-lifetime`.
     pub certificate_lifetime: String,
@@ -60,6 +63,7 @@ impl WebhookSettings {
     /// A webhook on a free port.
     pub fn new(certificate_lifetime: &str) -> Result<Self> {
         Ok(Self {
+            host: Ipv4Addr::LOCALHOST.into(),
             port: free_port()?,
             certificate_lifetime: certificate_lifetime.to_owned(),
             service: None,
@@ -75,7 +79,7 @@ impl WebhookSettings {
     }
 
     fn flags(&self, launch: Launch) -> Launch {
-        let address = format!("127.0.0.1:{}", self.port);
+        let address = SocketAddr::new(self.host, self.port).to_string();
         let launch = match &self.service {
             Some(name) => launch.flag(
                 "--webhook-service",

@@ -50,7 +50,11 @@ impl Served {
 }
 
 /// An address of this machine that other machines can reach.
-fn own_address() -> Result<IpAddr> {
+///
+/// # Errors
+///
+/// The machine has only loopback addresses.
+pub fn own_address() -> Result<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     // Nothing is sent: this only chooses the route to an address for documentation (RFC 5737).
     socket
@@ -59,8 +63,13 @@ fn own_address() -> Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// The proxy of an API server reads Endpoints, and only those with a Pod that has the same address.
-async fn register(client: &Client, namespace: &str, name: &str, address: SocketAddr) -> Result<()> {
+/// Creates the Service `name` in `namespace`, whose one endpoint is `address`. The proxy of an API
+/// server reads Endpoints, and only those with a Pod that has the same address.
+///
+/// # Errors
+///
+/// The API server refused an object.
+pub async fn register(client: &Client, namespace: &str, name: &str, address: SocketAddr) -> Result<()> {
     let ip = address.ip().to_string();
     let pod: Pod = serde_json::from_value(json!({
         "metadata": { "name": name },

@@ -37,6 +37,11 @@ pub struct Server {
     port: u16,
 }
 
+/// Name of the file with the certificate that an API server shows to kubelets.
+pub const KUBELET_CLIENT: &str = "kubelet-client.crt";
+/// Name of the file with its key.
+pub const KUBELET_CLIENT_KEY: &str = "kubelet-client.key";
+
 const TOKEN: &str = "lab";
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Tries with another port, in case another process takes the free one first.
@@ -59,6 +64,22 @@ impl Server {
     pub async fn start_knowing(store: &Store, name: &str, authority: &Path) -> Result<Self> {
         let authority = authority.to_str().context("the path is text")?;
         let flags = [("--authorization-mode", "RBAC"), ("--client-ca-file", authority)];
+        Self::start_with(store, name, &flags).await
+    }
+
+    /// Like [`Server::start_knowing`], with the authority `ca.crt` in `folder`. The server shows the
+    /// certificate [`KUBELET_CLIENT`] in `folder` to kubelets.
+    pub async fn start_with_kubelets(store: &Store, name: &str, folder: &Path) -> Result<Self> {
+        let [authority, certificate, key] =
+            ["ca.crt", KUBELET_CLIENT, KUBELET_CLIENT_KEY].map(|file| folder.join(file));
+        let text = |path: &Path| path.to_str().map(str::to_owned).context("the path is text");
+        let flags = [
+            ("--authorization-mode", "RBAC"),
+            ("--client-ca-file", &text(&authority)?),
+            ("--kubelet-client-certificate", &text(&certificate)?),
+            ("--kubelet-client-key", &text(&key)?),
+            ("--kubelet-preferred-address-types", "InternalIP"),
+        ];
         Self::start_with(store, name, &flags).await
     }
 
@@ -161,7 +182,7 @@ impl Server {
         for known in &mut kubeconfig.auth_infos {
             let user = known.auth_info.get_or_insert_default();
             user.impersonate = Some(name.to_owned());
-            user.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+            user.impersonate_groups = Some(groups_of(name));
         }
         Ok(kubeconfig)
     }
@@ -186,6 +207,18 @@ impl Server {
             sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// Groups of the user `name` with all rights. A service account has also the groups that an API
+/// server adds.
+fn groups_of(name: &str) -> Vec<String> {
+    let mut groups = vec!["system:masters".to_owned()];
+    let account = name.strip_prefix("system:serviceaccount:");
+    if let Some((namespace, _)) = account.and_then(|account| account.split_once(':')) {
+        groups.push("system:serviceaccounts".to_owned());
+        groups.push(format!("system:serviceaccounts:{namespace}"));
+    }
+    groups
 }
 
 /// A client with the kubeconfig at `path`.

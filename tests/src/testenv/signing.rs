@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -20,12 +21,14 @@ use tokio::sync::OnceCell;
 
 use super::{
     Fixture, Member, TestEnv,
-    binaries::Binary,
+    binaries::{Binary, WebhookSettings},
     charts, definitions,
-    env::shared_servers,
+    env::{LONG, shared_servers},
     folder, objects,
     process::{Launch, Process},
-    server::Server,
+    served,
+    server::{KUBELET_CLIENT, KUBELET_CLIENT_KEY, Server},
+    store::free_port,
     toolchain,
 };
 
@@ -51,26 +54,66 @@ impl Signing {
         Ok(signing.await?.clone())
     }
 
+    /// A control cluster with virtual Nodes, for the caller alone. Returns also the port of the
+    /// kubelet endpoint of the controller, on the loopback address. Argosy's account has all
+    /// rights, within the admission policies of the chart.
+    pub async fn with_nodes(name: &str) -> Result<(Self, u16)> {
+        let (folder, servers) = (folder::create("authority")?, shared_servers().await?);
+        make_authority(&folder)?;
+        sign(&folder, &kubelet_client(&folder)?, &folder.join(KUBELET_CLIENT))?;
+        let control = Server::start_with_kubelets(&servers.store, name, &folder).await?;
+        let signer = Process::start(signer(&control, &folder)?)?;
+        prepare(&control).await?;
+        charts::apply(&control, &["nodes.yaml"], "nodes.enabled=true")?;
+        let webhook = WebhookSettings {
+            host: served::own_address()?,
+            ..WebhookSettings::new(LONG)?
+        };
+        let address = SocketAddr::new(webhook.host, webhook.port);
+        let client = control.client().await?;
+        served::register(&client, objects::CONTROLLER_NAMESPACE, "tunnel", address).await?;
+        let port = free_port()?;
+        let variables = [
+            ("ARGOSY_NODES", "true".to_owned()),
+            ("ARGOSY_NODES_ADDRESS", "127.0.0.1".to_owned()),
+            ("ARGOSY_NODES_ADDRESS_TYPE", "InternalIP".to_owned()),
+            ("ARGOSY_NODES_PORT", port.to_string()),
+            (
+                "ARGOSY_NODES_TUNNEL",
+                format!("{}/tunnel:{}", objects::CONTROLLER_NAMESPACE, served::PORT),
+            ),
+        ];
+        let kubeconfig = control.kubeconfig_as(&account())?;
+        let controller = Binary::controller_with(&kubeconfig, name, Some(&webhook), &variables).await?;
+        let env = TestEnv {
+            servers,
+            control,
+            controller,
+            webhook_port: Some(webhook.port),
+            variables: Vec::new(),
+        };
+        let signing = Self {
+            env: Arc::new(env),
+            folder,
+            _signer: signer,
+        };
+        Ok((signing, port))
+    }
+
     async fn start(name: &str) -> Result<Self> {
         let folder = folder::create("authority")?;
         make_authority(&folder)?;
         let servers = shared_servers().await?;
         let control = Server::start_knowing(&servers.store, name, &folder.join("ca.crt")).await?;
         let signer = Process::start(signer(&control, &folder)?)?;
-        let client = control.client().await?;
-        definitions::install_on_control(&client).await?;
-        objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await?;
+        prepare(&control).await?;
         let values = format!(
             r#"wdsName="{name}",artifactNamespace="{}""#,
             objects::CONTROLLER_NAMESPACE
         );
         let templates = ["rbac.yaml", "objects.yaml", "approver.yaml", "members.yaml"];
         charts::apply(&control, &templates, &values)?;
-        let account = format!(
-            "system:serviceaccount:{}:argosy-controller",
-            objects::CONTROLLER_NAMESPACE
-        );
-        let kubeconfig = control.kubeconfig_restricted(&account)?;
+        let kubeconfig = control.kubeconfig_restricted(&account())?;
         let controller = Binary::controller(&kubeconfig, name, None)
             .await
             .context("argosy-controller")?;
@@ -119,18 +162,20 @@ impl Signing {
     /// Path of a kubeconfig with a certificate for `subject` that is validly signed although no
     /// request was approved.
     pub fn forged(&self, subject: &str) -> Result<PathBuf> {
+        self.signed_by(&self.folder, subject)
+    }
+
+    /// Path of a kubeconfig with a certificate for `subject` that another authority has signed.
+    pub fn signed_by_stranger(&self, subject: &str) -> Result<PathBuf> {
+        let folder = folder::create("stranger")?;
+        make_authority(&folder)?;
+        self.signed_by(&folder, subject)
+    }
+
+    fn signed_by(&self, authority: &Path, subject: &str) -> Result<PathBuf> {
         let asked = Asked::new(subject, &[])?;
-        let folder = folder::create("forged")?;
-        let (request, certificate, usage) = (folder.join("csr"), folder.join("crt"), folder.join("usage"));
-        fs::write(&request, &asked.request)?;
-        fs::write(&usage, "extendedKeyUsage=clientAuth\n")?;
-        let mut openssl = Command::new("openssl");
-        openssl.args(["x509", "-req", "-days", "1", "-CAcreateserial"]);
-        openssl.arg("-in").arg(&request).arg("-out").arg(&certificate);
-        openssl.arg("-extfile").arg(&usage);
-        openssl.arg("-CA").arg(self.folder.join("ca.crt"));
-        openssl.arg("-CAkey").arg(self.folder.join("ca.key"));
-        run(&mut openssl)?;
+        let certificate = folder::create("forged")?.join("crt");
+        sign(authority, &asked.request, &certificate)?;
         self.env.control.kubeconfig_with(&format!(
             "{{client-certificate: '{}', client-key: '{}'}}",
             certificate.display(),
@@ -204,6 +249,42 @@ fn signer(control: &Server, folder: &Path) -> Result<Launch> {
         // A boolean flag takes its value only after `=`.
         .argument("--leader-elect=false")
         .flag("--secure-port", "0"))
+}
+
+/// Signs `request`, which is PEM, with the authority in `folder`.
+fn sign(folder: &Path, request: &[u8], certificate: &Path) -> Result<()> {
+    let (asked, usage) = (
+        certificate.with_extension("csr"),
+        certificate.with_extension("usage"),
+    );
+    fs::write(&asked, request)?;
+    fs::write(&usage, "extendedKeyUsage=clientAuth\n")?;
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-req", "-days", "1", "-CAcreateserial"]);
+    openssl.arg("-in").arg(&asked).arg("-out").arg(certificate);
+    openssl.arg("-extfile").arg(&usage);
+    openssl.arg("-CA").arg(folder.join("ca.crt"));
+    openssl.arg("-CAkey").arg(folder.join("ca.key"));
+    run(&mut openssl)
+}
+
+/// Makes the key of the API server's account at kubelets, and returns its request for a certificate.
+fn kubelet_client(folder: &Path) -> Result<Vec<u8>> {
+    let asked = Asked::new("/O=system:masters/CN=kube-apiserver-kubelet-client", &[])?;
+    fs::copy(&asked.key, folder.join(KUBELET_CLIENT_KEY))?;
+    Ok(asked.request)
+}
+
+/// The user name of the controller's service account.
+fn account() -> String {
+    let namespace = objects::CONTROLLER_NAMESPACE;
+    format!("system:serviceaccount:{namespace}:argosy-controller")
+}
+
+async fn prepare(control: &Server) -> Result<()> {
+    let client = control.client().await?;
+    definitions::install_on_control(&client).await?;
+    objects::create_namespace(&client, objects::CONTROLLER_NAMESPACE).await
 }
 
 fn make_authority(folder: &Path) -> Result<()> {

@@ -27,6 +27,7 @@ mod long {
     mod cordon;
     mod fan_out;
     mod hostile;
+    mod live_logs;
     mod removal;
     mod time;
     mod uninstall;
@@ -38,11 +39,13 @@ mod quiet {
     mod artifacts;
     mod deletion;
     mod features;
+    mod live_logs;
     mod named;
     mod objects;
     mod once;
     pub(crate) mod retry;
     pub(crate) mod samples;
+    mod sessions;
     mod templates;
     mod ui;
     pub(crate) mod verbs;

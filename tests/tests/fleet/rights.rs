@@ -14,7 +14,19 @@ const OF_USERS: [&str; 4] = [
 ];
 
 /// Rights that a fleet may leave unused: role, verbs, resources, and the occasion of their use.
-const SELDOM: [(&str, &[&str], &[&str], &str); 18] = [
+const SELDOM: [(&str, &[&str], &[&str], &str); 22] = [
+    (
+        "argosy-tunnel",
+        &["get"],
+        &["services/proxy"],
+        "recorded when the tunnel ends, which may be later",
+    ),
+    (
+        "extension-apiserver-authentication-reader",
+        &["get"],
+        &["configmaps"],
+        "a role of Kubernetes; Argosy lists and watches the one object",
+    ),
     (
         "argosy-controller-approver",
         &["approve"],
@@ -100,6 +112,18 @@ const SELDOM: [(&str, &[&str], &[&str], &str); 18] = [
         &["patch", "create"],
         &["events"],
         "a notice is repeated",
+    ),
+    (
+        "argosy-controller-nodes",
+        &["patch", "delete"],
+        &["nodes"],
+        "a cluster becomes unreachable, or leaves the fleet",
+    ),
+    (
+        "argosy-controller-nodes",
+        &["create"],
+        &["leases"],
+        "asked with an apply",
     ),
     (
         "argosy-agent",

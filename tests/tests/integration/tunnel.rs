@@ -34,14 +34,15 @@ use argosy_tests::testenv::{
 };
 use axum::{
     Router,
-    body::{self, BodyDataStream, Bytes},
+    body::{self, Body, BodyDataStream, Bytes},
     http::{Request, Response, StatusCode},
     routing::get,
 };
 use futures::{StreamExt, future::try_join_all, stream};
-use kube::{Client, Config, client::Body};
+use kube::{Client, Config};
 use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 const CLUSTER: &str = "team.blue";
 const SERVICE: &str = "argosy-controller";
@@ -148,13 +149,14 @@ async fn within<T>(time: Duration, what: &str, future: impl Future<Output = T>) 
 /// The answer of the agent, when its headers are there.
 async fn ask(tunnel: &Tunnel, path: &str) -> Result<Response<Body>> {
     let request = Request::get(path).body(Body::empty())?;
-    let response = within(PATIENCE, path, tunnel.client().send(request)).await??;
+    let response = within(PATIENCE, path, tunnel.agent().clone().oneshot(request)).await?;
+    let response = response.map_err(anyhow::Error::from_boxed)?;
     ensure!(response.status().is_success(), "{path}: {}", response.status());
     Ok(response)
 }
 
 fn parts(response: Response<Body>) -> BodyDataStream {
-    body::Body::new(response.into_body()).into_data_stream()
+    response.into_body().into_data_stream()
 }
 
 /// The number of bytes until the end.
@@ -178,15 +180,15 @@ fn lines() -> (mpsc::Sender<String>, Router) {
         let lines = receiver.lock().ok().and_then(|mut receiver| receiver.take());
         let mut lines = lines.ok_or(StatusCode::GONE)?;
         let lines = stream::poll_fn(move |context| lines.poll_recv(context));
-        Ok::<_, StatusCode>(body::Body::from_stream(lines.map(Ok::<_, Infallible>)))
+        Ok::<_, StatusCode>(Body::from_stream(lines.map(Ok::<_, Infallible>)))
     });
     (sender, hello().route("/lines", answer))
 }
 
 /// A body of `number` parts, which counts the bytes that were taken of it.
-fn flood(part: &'static [u8], number: usize, taken: Arc<AtomicUsize>) -> body::Body {
+fn flood(part: &'static [u8], number: usize, taken: Arc<AtomicUsize>) -> Body {
     let parts = stream::iter(repeat_n(Bytes::from_static(part), number));
-    body::Body::from_stream(parts.map(move |part| {
+    Body::from_stream(parts.map(move |part| {
         taken.fetch_add(part.len(), Ordering::Relaxed);
         Ok::<_, Infallible>(part)
     }))
@@ -198,10 +200,19 @@ async fn a_request_over_the_tunnel_is_answered_by_the_agents_service() -> Result
     let (_agent, tunnel) = lab.tunnel(hello()).await?;
     assert_eq!(tunnel.cluster(), CLUSTER);
     let answer = ask(&tunnel, "/hello").await?;
-    let text = answer.into_body().collect_bytes().await?;
+    let text = body::to_bytes(answer.into_body(), 1 << 10).await?;
     assert_eq!(text, "hello from the agent");
     let missing = Request::get("/other").body(Body::empty())?;
-    assert_eq!(tunnel.client().send(missing).await?.status(), 404);
+    assert_eq!(
+        tunnel
+            .agent()
+            .clone()
+            .oneshot(missing)
+            .await
+            .map_err(anyhow::Error::from_boxed)?
+            .status(),
+        404
+    );
     Ok(())
 }
 
@@ -296,7 +307,7 @@ async fn single_bytes_that_nobody_reads_do_not_close_the_tunnel() -> Result<()> 
 #[tokio::test]
 async fn one_request_more_than_64_fails_until_another_has_ended() -> Result<()> {
     let mut lab = Lab::new("tunnel-many").await?;
-    let endless = || async { body::Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()) };
+    let endless = || async { Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()) };
     let (_agent, tunnel) = lab.tunnel(hello().route("/endless", get(endless))).await?;
     let asked = (0..STREAMS).map(|_| ask(&tunnel, "/endless"));
     let mut open = try_join_all(asked).await?;

@@ -42,6 +42,7 @@ use reaction::Unnoticed;
 use unconfirmed::Unconfirmed;
 use verbs::Refusal;
 pub(crate) use views::DIGEST_ANNOTATION;
+pub(super) use views::is_born_here;
 use views::{ManifestWorkView, ObjectView, ReportedStatus, RunRecord};
 
 /// Inputs of the agent: watch events and answers to requests.

@@ -58,6 +58,11 @@ pub(crate) fn canonical(quantity: &Quantity) -> Quantity {
     parse(&quantity.0).map_or_else(|| quantity.clone(), |amount| Quantity(render(amount)))
 }
 
+/// Returns true if an API server takes this quantity.
+pub(crate) fn is_quantity(quantity: &Quantity) -> bool {
+    parse(&quantity.0).is_some()
+}
+
 fn parse(text: &str) -> Option<Amount> {
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)))

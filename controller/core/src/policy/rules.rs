@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     index::decode_error,
-    model::{fan_out, rerun},
+    model::{
+        fan_out, rerun,
+        shown::{self, Shown},
+    },
 };
 
 /// The compiled rules of a policy.
@@ -34,6 +37,8 @@ pub(crate) struct Rules {
     pub(crate) lost_after: Option<SignedDuration>,
     /// True if the policy requests a run on every cluster that it matches.
     pub(crate) is_everywhere: bool,
+    /// The pods that the policy shows on the control cluster, if it says so.
+    pub(crate) shown: Option<Shown>,
 }
 
 impl Rules {
@@ -55,8 +60,13 @@ impl Rules {
             problems.push(problem);
             false
         });
+        let shown = shown::asked(annotations).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         Self {
             is_everywhere,
+            shown,
             clusters,
             clauses: clauses
                 .map(|(index, clause)| Clause::compile(index, clause, legacy, problems))

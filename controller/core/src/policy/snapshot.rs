@@ -100,6 +100,7 @@ impl Table {
                 wants_logs: rules.wants_logs,
                 is_everywhere: rules.is_everywhere,
                 lost_after: rules.lost_after,
+                shown: rules.shown,
             };
             let known = policies.get(name).map(|known| Arc::clone(&known.matched));
             let policy = Policy {

@@ -60,20 +60,27 @@ fn is_build_of(version: &str, ours: &str) -> bool {
 
 /// Returns true if the controller's flags enable the webhook.
 pub(super) fn wants_webhook(deployment: &Deployment) -> bool {
+    has_flag(deployment, |flag| {
+        ["--webhook-service", "--webhook-url"].contains(&flag)
+    })
+}
+
+/// Returns true if the controller's flags enable virtual Nodes.
+pub(super) fn wants_nodes(deployment: &Deployment) -> bool {
+    has_flag(deployment, |flag| flag == "--nodes")
+}
+
+fn has_flag(deployment: &Deployment, is_it: impl Fn(&str) -> bool) -> bool {
     let pods = deployment
         .spec
         .as_ref()
         .and_then(|spec| spec.template.spec.as_ref());
-    let arguments = pods
+    let mut arguments = pods
         .into_iter()
         .flat_map(|pods| &pods.containers)
         .filter_map(|container| container.args.as_ref())
         .flatten();
-    arguments.into_iter().any(|argument| {
-        ["--webhook-service", "--webhook-url"]
-            .iter()
-            .any(|flag| argument.starts_with(flag))
-    })
+    arguments.any(|argument| is_it(argument.split('=').next().unwrap_or_default()))
 }
 
 /// Checks the workflow-controller. Without one, the control cluster runs no Workflows itself.

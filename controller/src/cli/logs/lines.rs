@@ -42,6 +42,23 @@ impl<W: Write> Lines<W> {
     }
 }
 
+/// Prefix of the lines of a step. With `is_colored`, its name has one of six colors, chosen by the ID
+/// of its node.
+pub(super) fn prefix(name: &str, node: &str, is_colored: bool) -> String {
+    if !is_colored {
+        return format!("{name}: ");
+    }
+    let sum: u32 = node.bytes().map(u32::from).sum();
+    format!("\x1b[{}m{name}:\x1b[0m ", 31 + sum % 6)
+}
+
+/// The part of a piece that follows the next `skipped` bytes of its text.
+pub(super) fn after<'a>(piece: &'a [u8], skipped: &mut u64) -> &'a [u8] {
+    let here = usize::try_from(*skipped).unwrap_or(usize::MAX).min(piece.len());
+    *skipped = skipped.saturating_sub(u64::try_from(here).unwrap_or(u64::MAX));
+    piece.get(here..).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +84,27 @@ mod tests {
             assert_eq!(written(&pieces), expected, "{pieces:?}");
         }
         assert_eq!(written(&[]), "");
+    }
+
+    #[test]
+    fn the_bytes_that_were_printed_are_skipped_wherever_the_pieces_are_cut() {
+        for pieces in [
+            vec!["one\ntwo\n"],
+            vec!["on", "e\n", "two\n"],
+            vec!["one", "\ntwo", "\n"],
+        ] {
+            let mut skipped = 4;
+            let mut rest = Vec::new();
+            for piece in &pieces {
+                rest.extend_from_slice(after(piece.as_bytes(), &mut skipped));
+            }
+            assert_eq!(rest, b"two\n", "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_steps_have_colors_on_a_terminal_only() {
+        assert_eq!(prefix("a", "id", false), "a: ");
+        assert!(prefix("a", "id", true).starts_with("\x1b[3"));
     }
 }

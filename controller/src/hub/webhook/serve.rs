@@ -1,4 +1,5 @@
-//! The webhook's server: HTTPS, one path, one response for each review.
+//! The webhook's server: HTTPS, one path, one response for each review; and beside it the path at
+//! which agents open their tunnels, if there are virtual Nodes.
 
 use std::{
     io,
@@ -50,6 +51,10 @@ pub(super) async fn serve(
         reviews: settings.reviews.clone(),
         intake: Intake::default(),
     });
+    let router = match &settings.tunnel {
+        Some(tunnel) => router.merge(tunnel.clone()),
+        None => router,
+    };
     let handle = Handle::new();
     let mut server = axum_server::bind_rustls(settings.address, tls.clone()).handle(handle.clone());
     bound_connections(&mut server);

@@ -15,7 +15,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         certificates::v1::CertificateSigningRequest,
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Namespace, Node, Secret},
+        core::v1::{ConfigMap, Namespace, Node, Pod, Secret},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -72,6 +72,7 @@ readable! {
     MutatingWebhookConfiguration: Self::default();
     Namespace: Self::default();
     Node: Self::default();
+    Pod: Self::default();
     Secret: Self::default();
     StatusCollector: Self::new("", StatusCollectorSpec {
         filter: None,

@@ -111,6 +111,16 @@ metrics! {
         "Time that the admission webhook took for a review, by outcome: answered, unready, busy or malformed";
     CERTIFICATE: Gauge of Controller, "argosy_webhook_certificate_expiration_timestamp_seconds", [],
         "Unix time when the admission webhook's certificate expires; absent if there is none";
+    TUNNELS: Gauge of Controller, "argosy_tunnels", [],
+        "Open tunnels of agents, over which logs are read";
+    SHADOW_PODS: Gauge of Controller, "argosy_shadow_pods", ["state"],
+        "Pods of other clusters by state: shown on the control cluster, or left_out because their Workflow has \
+        too many";
+    KUBELET_REQUESTS: Counter of Controller, "argosy_kubelet_requests_total", ["outcome"],
+        "Requests for logs of shadow pods by outcome: opened, malformed, unknown, forbidden, busy, \
+        unavailable or refused_by_agent";
+    KUBELET_STREAMS: Gauge of Controller, "argosy_kubelet_streams", [],
+        "Logs of shadow pods that are being read";
     LEASE: Gauge of Agent, "argosy_lease_renewal_timestamp_seconds", ["cluster"],
         "Unix time of the last renewal of the cluster's lease; absent before the first renewal";
     AGENT_CERTIFICATE: Gauge of Agent, "argosy_agent_certificate_expiration_timestamp_seconds", [],
@@ -179,7 +189,7 @@ const INTRODUCTION: &str = "\
 
 The controller and the agent serve these metrics at `/metrics` of their admin address, in the OpenMetrics text format. A histogram has
 three series, with `_bucket`, `_sum` and `_count`. Labels have few values: `space` is wds, its or wec; `verb` and `resource` are as RBAC
-names them; `engine` is the loop (workflows, objects, expiry, approvals, agent_workflows, agent_objects); `cluster` is a cluster of the
+names them; `engine` is the loop (workflows, objects, expiry, approvals, nodes, shadow_pods, agent_workflows, agent_objects); `cluster` is a cluster of the
 inventory, whose series are removed with it. No label ever names an object.
 
 | name | type | labels | reported by | meaning |

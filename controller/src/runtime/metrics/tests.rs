@@ -45,6 +45,8 @@ fn busy() -> (Metrics, Vec<Box<dyn std::any::Any>>) {
     }]);
     metrics.reviews().reviewed("answered", Duration::ZERO);
     metrics.reviews().certificate_ends(Timestamp::now());
+    metrics.kubelet().answered("opened");
+    metrics.kubelet().shadow_pods(1, 0);
     let identity = metrics.identity();
     identity.holds_until(Timestamp::now());
     identity.asked("issued");

@@ -4,7 +4,7 @@
 //! Anyone who reaches the port may ask, so a request costs a few comparisons before its token is
 //! known, and few tokens are checked at a time. An admitted agent may still be hostile: its
 //! messages, frames, headers, windows and streams are bounded here, the length of a body is not (see
-//! [`Tunnel::client`]). Not here: the tokens in force (an [`Authenticator`]), and the tunnel that
+//! [`Tunnel::agent`]). Not here: the tokens in force (an [`Authenticator`]), and the tunnel that
 //! serves a cluster (the receiver of the [`Tunnel`]s).
 
 use std::{sync::Arc, time::Duration};
@@ -19,6 +19,7 @@ use axum::{
             CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
             SEC_WEBSOCKET_VERSION, UPGRADE,
         },
+        uri::InvalidUri,
     },
     response::IntoResponse,
     routing::get,
@@ -30,10 +31,6 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kube::{
-    Client,
-    client::{Body as RequestBody, ClientBuilder, middleware::BaseUriLayer},
-};
 use tokio::{
     sync::{
         OwnedSemaphorePermit, Semaphore,
@@ -43,11 +40,14 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower::{BoxError, service_fn};
+use tower::{BoxError, service_fn, util::BoxCloneSyncService};
 
 use super::{
-    CONNECTION_WINDOW, FRAME, HANDSHAKE, HEADER, PATH, PING_ANSWER, PING_EVERY, PROTOCOL, SEND_BUFFER,
-    STREAM_WINDOW, STREAMS, Tasks, frames, lists, token::Token,
+    Agent, CONNECTION_WINDOW, FRAME, HANDSHAKE, HEADER, PATH, PING_ANSWER, PING_EVERY, PROTOCOL, SEND_BUFFER,
+    STREAM_WINDOW, STREAMS, Tasks, frames,
+    gather::gathered,
+    lists,
+    token::{Digest, Token},
 };
 
 /// Number of tokens that are checked at a time.
@@ -140,7 +140,7 @@ async fn admit<A: Authenticator>(door: &Door<A>, mut request: Request) -> Result
     let place = door.tunnels.clone().try_reserve_owned();
     let place = place.map_err(|_| Refusal::Busy)?;
     let response = asked.response()?;
-    tokio::spawn(open(upgrade, asked.cluster, place));
+    tokio::spawn(open(upgrade, asked.cluster, asked.token.digest(), place));
     Ok(response)
 }
 
@@ -187,8 +187,8 @@ impl Asked {
     }
 }
 
-async fn open(upgrade: OnUpgrade, cluster: String, place: OwnedPermit<Tunnel>) {
-    match timeout(HANDSHAKE, Tunnel::open(upgrade, &cluster)).await {
+async fn open(upgrade: OnUpgrade, cluster: String, digest: Digest, place: OwnedPermit<Tunnel>) {
+    match timeout(HANDSHAKE, Tunnel::open(upgrade, &cluster, digest)).await {
         Ok(Ok(tunnel)) => drop(place.send(tunnel)),
         Ok(Err(error)) => tracing::debug!(cluster, %error, "a tunnel ended before it began"),
         Err(_) => tracing::debug!(cluster, "the agent did not complete the upgrade in time"),
@@ -198,7 +198,8 @@ async fn open(upgrade: OnUpgrade, cluster: String, place: OwnedPermit<Tunnel>) {
 /// An open tunnel to the agent of a cluster. A drop closes it, with all its streams.
 pub struct Tunnel {
     cluster: String,
-    client: Client,
+    digest: Digest,
+    agent: Agent,
     open: CancellationToken,
     _closes: DropGuard,
 }
@@ -209,14 +210,18 @@ impl Tunnel {
         &self.cluster
     }
 
-    /// A client whose requests the agent answers. It fails at once if [`STREAMS`] requests are in
-    /// progress; a request is in progress until its body is read or dropped.
+    /// The digest of the token that the agent was admitted with.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The agent. A request fails at once if [`STREAMS`] requests are in progress; a request is in progress until its body is read or dropped.
     ///
     /// It has no timeouts and does not bound the length of a body, because the log that a user
     /// follows has no end. A caller bounds the time to the answer, and the bytes of an answer that it
     /// keeps.
-    pub fn client(&self) -> &Client {
-        &self.client
+    pub fn agent(&self) -> &Agent {
+        &self.agent
     }
 
     /// Waits until the tunnel has ended: the agent has closed it, or does not answer any more.
@@ -224,7 +229,7 @@ impl Tunnel {
         self.open.cancelled().await;
     }
 
-    async fn open(upgrade: OnUpgrade, cluster: &str) -> hyper::Result<Self> {
+    async fn open(upgrade: OnUpgrade, cluster: &str, digest: Digest) -> hyper::Result<Self> {
         let bytes = frames::open(TokioIo::new(upgrade.await?), Role::Server).await;
         let open = CancellationToken::new();
         let closes = open.clone().drop_guard();
@@ -240,7 +245,8 @@ impl Tunnel {
         });
         Ok(Self {
             cluster: cluster.to_owned(),
-            client: client(requests),
+            digest,
+            agent: agent(requests),
             open,
             _closes: closes,
         })
@@ -268,19 +274,22 @@ fn builder(tasks: Tasks) -> Builder<Tasks> {
 struct TooManyStreams;
 
 /// Counts streams itself: a hostile agent could announce that it takes any number.
-fn client(requests: SendRequest<RequestBody>) -> Client {
+fn agent(requests: SendRequest<Body>) -> Agent {
     let streams = Arc::new(Semaphore::new(STREAMS as usize));
-    let service = service_fn(move |request: Request<RequestBody>| {
+    BoxCloneSyncService::new(service_fn(move |mut request: Request<Body>| {
         let (mut requests, streams) = (requests.clone(), streams.clone());
         async move {
             let stream = streams.try_acquire_owned().map_err(|_| TooManyStreams)?;
-            let response = requests.send_request(request).await?;
+            *request.uri_mut() = with_authority(request.uri())?;
+            let response = requests.send_request(request.map(gathered)).await?;
             Ok::<_, BoxError>(response.map(|body| keeping(body, stream)))
         }
-    });
-    // HTTP/2 needs an authority, and kube's requests have none.
-    let base = BaseUriLayer::new(Uri::from_static("http://tunnel"));
-    ClientBuilder::new(service, "default").with_layer(&base).build()
+    }))
+}
+
+/// HTTP/2 needs a scheme and an authority.
+fn with_authority(uri: &Uri) -> Result<Uri, InvalidUri> {
+    Uri::try_from(format!("http://tunnel{uri}"))
 }
 
 /// The same body, which keeps its place among the streams until it is dropped.

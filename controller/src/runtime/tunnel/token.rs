@@ -52,8 +52,9 @@ impl Token {
     }
 }
 
-/// The SHA-256 of a token. Its text has 64 lowercase hexadecimal digits.
-#[derive(Clone, Copy, Debug)]
+/// The SHA-256 of a token. Its text has 64 lowercase hexadecimal digits. It is public, so a
+/// comparison of two digests may take any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest([u8; LENGTH]);
 
 impl Digest {

@@ -6,6 +6,9 @@
 //! in the meantime. A change of that time is lost to the controller until its next resync, after 20
 //! minutes. Another write of the object replaces the stale entry.
 //!
+//! Any newer version counts as a reaction, except after a shutdown: that version may be the very write
+//! that hides it, so only the end of the run shows that Argo has seen it.
+//!
 //! Not here: the changes themselves (`verbs`). An agent that restarts has no record of the time of
 //! an earlier change and does not write again because of it.
 
@@ -63,6 +66,12 @@ impl RunIndex {
                 self.unnoticed.insert(origin, Unnoticed { version, since: now });
             }
             Some(object) if self.is_unnoticed(&origin, object) => {}
+            Some(object) if object.applied.shutdown.is_some() && !object.is_final => {
+                let version = object.resource_version.clone();
+                if let Some(change) = self.unnoticed.get_mut(&origin) {
+                    change.version = version;
+                }
+            }
             _ => {
                 self.unnoticed.remove(&origin);
             }

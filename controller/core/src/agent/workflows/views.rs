@@ -262,7 +262,7 @@ impl ReportedStatus {
 
 /// True if nothing indicates that the object was created under another name. Older versions of the
 /// agent did not record the name.
-pub(super) fn is_born_here(metadata: &ObjectMeta) -> bool {
+pub(in crate::agent) fn is_born_here(metadata: &ObjectMeta) -> bool {
     let name = annotation(metadata, names::BORN_AS_ANNOTATION);
     name.is_none_or(|name| name == key_of(metadata).to_string())
 }

@@ -297,18 +297,34 @@ fn a_change_that_nobody_reacts_to_is_followed_by_three_writes_at_most_that_chang
 
 #[test]
 fn a_change_that_somebody_reacts_to_is_followed_by_no_further_write() {
-    let (mut cluster, object) = stopped();
+    let mut cluster = cluster(run("Running"), &json!({ "suspend": true }));
+    let (patch, _) = cluster.control();
+    let object = after(run("Running"), &patch);
+    cluster.object(object.clone());
     cluster.wait(4);
-    cluster.object(with(object.clone(), json!({ "status": { "progress": "2/3" } })));
+    cluster.object(with(object, json!({ "status": { "progress": "2/3" } })));
     cluster.report();
     assert_eq!(cluster.agent.decide(&origin(), cluster.now), Decision::rest());
-    let (mut cluster, _) = stopped();
+    let (mut cluster, object) = stopped();
     let ended = with(object, json!({ "status": { "phase": "Failed" } }));
     cluster.object(ended);
     cluster.report();
     cluster.keep_record();
     cluster.wait(60);
     assert!(!matches!(cluster.decide(), Some(AgentAction::Control { .. })));
+}
+
+#[test]
+fn a_status_that_argo_writes_after_a_shutdown_is_no_reaction_to_it() {
+    let (mut cluster, object) = stopped();
+    cluster.wait(4);
+    cluster.object(with(object, json!({ "status": { "progress": "2/3" } })));
+    cluster.report();
+    cluster.waits(1);
+    assert_eq!(
+        noted(&cluster.control().0),
+        json!({ "shutdown": "Stop", "again": 1 })
+    );
 }
 
 #[test]

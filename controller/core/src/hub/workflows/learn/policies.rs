@@ -39,6 +39,7 @@ impl WorkflowIndex {
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.is_everywhere != policy.rules.is_everywhere
+                    || known.rules.shown != policy.rules.shown
             };
             if known.is_none_or(differs) {
                 changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));

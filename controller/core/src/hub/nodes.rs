@@ -1,0 +1,316 @@
+//! Decides on virtual Nodes: one Node of the WDS for each cluster whose agent can serve logs, with
+//! its Lease; and on the offer that makes an agent open its tunnel.
+//!
+//! A Node stays until its cluster leaves the fleet, also while the cluster is unreachable, because
+//! pods on it would be deleted with it. A Node that has one of our names and not our label belongs to
+//! somebody else. Not here: the content of a Node (`node`), the parts of the inventory that are
+//! kept (`member`), and the endpoint that the Nodes name (the shell).
+
+mod action;
+mod member;
+mod node;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use argosy_api::{ManagedCluster, names};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::ResourceExt;
+
+pub use self::{
+    action::{NodeAction, NodeOwner},
+    member::SeenMember,
+    node::SeenNode,
+};
+use crate::{
+    Change, ClusterName, Decision, Failure, LogFields,
+    index::{
+        store::Delta,
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
+    },
+};
+use node::Wanted;
+
+/// Interval between renewals of a Node's Lease. Kubernetes waits 40 s or more for one.
+pub const RENEW_EVERY: SignedDuration = SignedDuration::from_secs(20);
+
+/// Time after which a Node whose name somebody else has is created again.
+const FOREIGN_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// Settings of the Nodes.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Address of the kubelet endpoint, an IP address or a DNS name.
+    pub address: String,
+    /// Type of that address.
+    pub address_type: String,
+    /// Port of the kubelet endpoint.
+    pub port: u16,
+    /// Service that agents dial, as `NAMESPACE/NAME:PORT`.
+    pub tunnel: String,
+}
+
+/// Inputs of the index.
+#[derive(Debug)]
+pub enum NodeInput {
+    /// ManagedClusters of the ITS.
+    Cluster(Change<SeenMember>),
+    /// Leases of agents in the mailboxes of the ITS.
+    Lease(Change<Lease>),
+    /// The clusters whose agents this process hosts.
+    Hosted(BTreeSet<ClusterName>),
+    /// Virtual Nodes of the WDS.
+    Node(Change<SeenNode>),
+    /// A Node that was to be written or deleted does not exist.
+    Gone(ClusterName),
+    /// The Lease of a Node was renewed.
+    Renewed(ClusterName),
+}
+
+impl NodeInput {
+    /// A ManagedCluster as a write has returned it.
+    pub fn cluster(cluster: ManagedCluster) -> Self {
+        Self::Cluster(Change::Apply(Box::new(SeenMember::from(cluster))))
+    }
+
+    /// A Node as a write has returned it.
+    pub fn node(node: Node) -> Self {
+        Self::Node(Change::Apply(Box::new(SeenNode::from(node))))
+    }
+}
+
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Clusters = "managedclusters",
+        Leases = "leases",
+        Nodes = "nodes",
+    }
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct NodeIndex {
+    settings: NodeSettings,
+    members: BTreeMap<ClusterName, SeenMember>,
+    /// Clusters whose agents have published the digest of a token.
+    dialing: BTreeSet<ClusterName>,
+    hosted: BTreeSet<ClusterName>,
+    nodes: BTreeMap<ClusterName, SeenNode>,
+    renewed: HashMap<ClusterName, Timestamp>,
+    /// Times at which a Node of somebody else was found.
+    foreign: HashMap<ClusterName, Timestamp>,
+    synced: Synced<Awaited>,
+    in_flight: InFlight<ClusterName>,
+}
+
+impl NodeIndex {
+    /// An index of Nodes with these settings.
+    pub fn new(settings: NodeSettings) -> Self {
+        Self {
+            settings,
+            members: BTreeMap::new(),
+            dialing: BTreeSet::new(),
+            hosted: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            renewed: HashMap::new(),
+            foreign: HashMap::new(),
+            synced: Synced::new(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    fn on_members(&mut self, change: Change<SeenMember>) -> BTreeSet<ClusterName> {
+        self.synced.mark(Awaited::Clusters, change.is_list());
+        let delta = Delta::of(
+            change,
+            |member: &SeenMember| Some(member.name.clone()),
+            &self.members,
+            &mut self.in_flight,
+            |name, _| Some(name.clone()),
+        );
+        let mut dirty: BTreeSet<ClusterName> = delta.gone.into_iter().collect();
+        for name in &dirty {
+            self.members.remove(name);
+        }
+        for (name, member) in delta.live {
+            self.members.insert(name.clone(), member);
+            dirty.insert(name);
+        }
+        dirty
+    }
+
+    /// Leases change all the time, and only the presence of a digest matters.
+    fn on_leases(&mut self, change: Change<Lease>) -> BTreeSet<ClusterName> {
+        self.synced.mark(Awaited::Leases, change.is_list());
+        let read = |lease: &Lease| {
+            let cluster = ClusterName::from(lease.namespace().unwrap_or_default().as_str());
+            (
+                cluster,
+                lease.annotations().contains_key(names::TUNNEL_ANNOTATION),
+            )
+        };
+        let former = change.is_list().then(|| std::mem::take(&mut self.dialing));
+        let seen: Vec<(ClusterName, bool)> = match change {
+            Change::Apply(lease) => vec![read(&lease)],
+            Change::Delete(lease) => vec![(read(&lease).0, false)],
+            Change::Reset(leases) => leases.iter().map(read).collect(),
+        };
+        let mut dirty = former.unwrap_or_default();
+        for (cluster, is_dialing) in seen {
+            let is_news = if is_dialing {
+                self.dialing.insert(cluster.clone())
+            } else {
+                self.dialing.remove(&cluster)
+            };
+            if is_news {
+                dirty.insert(cluster);
+            }
+        }
+        dirty
+    }
+
+    fn on_nodes(&mut self, change: Change<SeenNode>) -> BTreeSet<ClusterName> {
+        self.synced.mark(Awaited::Nodes, change.is_list());
+        let delta = Delta::of(
+            change,
+            |node: &SeenNode| Some(node.cluster.clone()),
+            &self.nodes,
+            &mut self.in_flight,
+            |name, _| Some(name.clone()),
+        );
+        let mut dirty: BTreeSet<ClusterName> = delta.gone.into_iter().collect();
+        for name in &dirty {
+            self.nodes.remove(name);
+            self.renewed.remove(name);
+        }
+        for (name, node) in delta.live {
+            self.nodes.insert(name.clone(), node);
+            dirty.insert(name);
+        }
+        dirty
+    }
+
+    /// The offer that belongs on a ManagedCluster. An agent that is hosted here needs no tunnel.
+    fn offer(&self, member: &SeenMember) -> Option<&str> {
+        let dials = self.dialing.contains(&member.name) && !self.hosted.contains(&member.name);
+        (dials && !member.is_leaving).then_some(self.settings.tunnel.as_str())
+    }
+
+    /// The step for a cluster of the fleet whose Node exists.
+    fn keep(&self, member: &SeenMember, node: &SeenNode, now: Timestamp) -> Decision<NodeAction> {
+        let wanted = Wanted {
+            member,
+            settings: &self.settings,
+        };
+        let update = wanted.update(node).map(NodeAction::Update);
+        if let Some(action) = update.or_else(|| wanted.status(node, now).map(NodeAction::Status)) {
+            return action.into();
+        }
+        let renewed = self.renewed.get(&member.name);
+        let due = renewed.map(|at| at.saturating_add(RENEW_EVERY).unwrap_or(Timestamp::MAX));
+        match due.filter(|due| *due > now) {
+            Some(due) => Decision::requeue_at(due),
+            None => NodeAction::Renew(node.owner()).into(),
+        }
+    }
+
+    fn appear(&self, member: &SeenMember, now: Timestamp) -> Decision<NodeAction> {
+        let can_serve = self.hosted.contains(&member.name) || self.dialing.contains(&member.name);
+        if !can_serve {
+            return Decision::rest();
+        }
+        let found = self.foreign.get(&member.name);
+        let again = found.map(|at| at.saturating_add(FOREIGN_AGAIN).unwrap_or(Timestamp::MAX));
+        if let Some(again) = again.filter(|again| *again > now) {
+            return Decision::requeue_at(again);
+        }
+        let wanted = Wanted {
+            member,
+            settings: &self.settings,
+        };
+        NodeAction::Create(wanted.node()).into()
+    }
+}
+
+impl Index for NodeIndex {
+    type Input = NodeInput;
+    type Key = ClusterName;
+    type Action = NodeAction;
+
+    fn in_flight(&mut self) -> &mut InFlight<ClusterName> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.synced.is_complete()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<ClusterName> {
+        self.members.keys().chain(self.nodes.keys()).cloned().collect()
+    }
+
+    fn store(&mut self, input: NodeInput, _: Option<&ClusterName>, now: Timestamp) -> BTreeSet<ClusterName> {
+        match input {
+            NodeInput::Cluster(change) => self.on_members(change),
+            NodeInput::Lease(change) => self.on_leases(change),
+            NodeInput::Hosted(hosted) => {
+                let changed = self.hosted.symmetric_difference(&hosted).cloned().collect();
+                self.hosted = hosted;
+                changed
+            }
+            NodeInput::Node(change) => self.on_nodes(change),
+            NodeInput::Gone(name) => {
+                self.nodes.remove(&name);
+                self.renewed.remove(&name);
+                [name].into()
+            }
+            NodeInput::Renewed(name) => {
+                self.renewed.insert(name.clone(), now);
+                [name].into()
+            }
+        }
+    }
+
+    fn store_failure(
+        &mut self,
+        key: &ClusterName,
+        action: &NodeAction,
+        failure: &Failure,
+        now: Timestamp,
+    ) -> BTreeSet<ClusterName> {
+        if let (NodeAction::Create(_), Failure::Foreign(_)) = (action, failure) {
+            self.foreign.insert(key.clone(), now);
+        }
+        BTreeSet::new()
+    }
+
+    fn next_step(&self, key: &ClusterName, now: Timestamp) -> Decision<NodeAction> {
+        let node = self.nodes.get(key);
+        let member = self.members.get(key);
+        if let Some(member) = member
+            && member.offer.as_deref() != self.offer(member)
+        {
+            let offer = self.offer(member).map(str::to_owned);
+            return NodeAction::Offer(member.resource_version.clone(), offer).into();
+        }
+        match (member.filter(|member| !member.is_leaving), node) {
+            (None, None) => Decision::rest(),
+            (None, Some(node)) => NodeAction::Delete(node.owner()).into(),
+            (Some(member), None) => self.appear(member, now),
+            (Some(member), Some(node)) => self.keep(member, node, now),
+        }
+    }
+
+    fn log_fields(&self, key: &ClusterName) -> LogFields {
+        LogFields {
+            cluster: Some(key.clone()),
+            name: Some(names::virtual_node(key.as_str()).into()),
+            ..LogFields::of("Node")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

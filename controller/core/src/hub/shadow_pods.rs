@@ -1,0 +1,490 @@
+//! Decides on shadow pods: pods of the WDS that show pods which dispatched Workflows have on their
+//! clusters. Nothing runs in them; the logs of the shown pods are read through them.
+//!
+//! They are derived from the status that the controller returns anyway, and only for pods that run
+//! for ten seconds, or of Workflows that somebody watches, so a Workflow of short steps costs no
+//! write. Nothing else depends on a shadow pod: one that is refused is not tried again before its
+//! step starts again. A policy that changes counts for pods that start after it.
+//!
+//! Not here: the objects (`pod`), the parts of a Workflow that are kept (`seen`), and the logs
+//! (the shell).
+
+mod action;
+mod pod;
+mod seen;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+};
+
+use argosy_api::names;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{ResourceExt, core::PartialObjectMeta};
+
+pub use self::{
+    action::{Named, ShadowPodAction},
+    seen::{SeenShadow, SeenWatched},
+};
+pub use crate::model::shown::Shown;
+use crate::{
+    Change, Decision, Failure, LogFields, WorkflowKey,
+    hub::admission::Admission,
+    index::{
+        store::{Delta, Version, Versioned},
+        synced::{Synced, kinds},
+        tracked::{InFlight, Index},
+    },
+    policy::Labels,
+};
+use seen::{End, Running};
+
+/// Labels of the Workflows that an index of shadow pods watches: those that have not ended and were
+/// sent to one cluster.
+pub const WATCHED: &str = "argosy.dev/cluster,argosy.dev/cluster!=every-cluster,\
+     workflows.argoproj.io/phase notin (Succeeded,Failed,Error)";
+
+/// Time that a pod must run before it is shown without being asked for.
+const LONG: SignedDuration = SignedDuration::from_secs(10);
+
+/// Time for which a pod is shown after its end, if its log was not archived. The pod may still exist
+/// on its cluster.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+/// Maximum number of shadow pods in all.
+const MOST: usize = 2000;
+
+/// Time after which a pod that found no room is tried again.
+const ROOM_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// Namespace and name of a pod, the same on both clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodKey {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {}/{}", self.namespace, self.name)
+    }
+}
+
+/// Inputs of the index.
+#[derive(Debug)]
+pub enum ShadowPodInput {
+    /// Workflows of the WDS with the labels [`WATCHED`].
+    Workflow(Change<SeenWatched>),
+    /// A Workflow that the watch does not contain any more, as it was read; `None` if it is gone.
+    Read(WorkflowKey, Option<Box<SeenWatched>>),
+    /// Shadow pods of the WDS.
+    Pod(Change<SeenShadow>),
+    /// A shadow pod that was to be written or deleted does not exist.
+    Gone(PodKey),
+    /// Virtual Nodes of the WDS.
+    Node(Change<PartialObjectMeta<Node>>),
+    /// The policies that select Workflows.
+    Policies(Arc<Admission>),
+}
+
+impl ShadowPodInput {
+    /// A shadow pod as a write has returned it.
+    pub fn written(pod: Pod) -> Self {
+        Self::Pod(Change::Apply(Box::new(SeenShadow::from(pod))))
+    }
+}
+
+kinds! {
+    /// The kinds that are listed before anything is decided.
+    enum Awaited {
+        Workflows = "workflows",
+        Pods = "pods",
+        Nodes = "nodes",
+        Policies = "bindingpolicies",
+    }
+}
+
+/// A Workflow, as far as its pods depend on it.
+#[derive(Debug)]
+struct Dispatched {
+    uid: String,
+    resource_version: String,
+    node: String,
+    labels: Arc<Labels>,
+    watched_until: Option<Timestamp>,
+    pods: BTreeSet<PodKey>,
+}
+
+impl Versioned for Dispatched {
+    fn version(&self) -> Version<'_> {
+        Version {
+            uid: &self.uid,
+            resource_version: &self.resource_version,
+        }
+    }
+}
+
+/// A pod on a cluster.
+#[derive(Debug)]
+struct Wanted {
+    workflow: WorkflowKey,
+    running: Running,
+    /// Time at which it was first seen to run.
+    seen_at: Timestamp,
+    /// Its end, if it has ended.
+    end: Option<End>,
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct ShadowPodIndex {
+    /// The pods that are shown if no policy says otherwise.
+    default: Shown,
+    workflows: HashMap<WorkflowKey, Dispatched>,
+    wanted: HashMap<PodKey, Wanted>,
+    shadows: HashMap<PodKey, SeenShadow>,
+    /// Start of the steps whose shadow pod was refused.
+    refused: HashMap<PodKey, Timestamp>,
+    nodes: BTreeSet<String>,
+    policies: Arc<Admission>,
+    /// Running pods that are not shown because a Workflow has too many.
+    left_out: HashMap<WorkflowKey, usize>,
+    synced: Synced<Awaited>,
+    in_flight: InFlight<PodKey>,
+}
+
+impl ShadowPodIndex {
+    /// An index that shows the pods `default` of a Workflow whose policies say nothing.
+    pub fn new(default: Shown) -> Self {
+        Self {
+            default,
+            workflows: HashMap::new(),
+            wanted: HashMap::new(),
+            shadows: HashMap::new(),
+            refused: HashMap::new(),
+            nodes: BTreeSet::new(),
+            policies: Arc::default(),
+            left_out: HashMap::new(),
+            synced: Synced::new(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    /// Number of shadow pods, and number of running pods that are left out because there are too
+    /// many.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.shadows.len(), self.left_out.values().sum())
+    }
+
+    fn on_workflows(&mut self, change: Change<SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
+        self.synced.mark(Awaited::Workflows, change.is_list());
+        let delta = Delta::of(
+            change,
+            |seen: &SeenWatched| Some(seen.key.clone()),
+            &self.workflows,
+            &mut self.in_flight,
+            |_, _| None::<PodKey>,
+        );
+        let mut dirty = BTreeSet::new();
+        for key in delta.gone {
+            dirty.extend(self.forget(&key));
+        }
+        for (key, seen) in delta.live {
+            dirty.extend(self.on_workflow(key, seen, now));
+        }
+        dirty
+    }
+
+    /// Forgets a Workflow. Its shadow pods remain until it was read.
+    fn forget(&mut self, key: &WorkflowKey) -> BTreeSet<PodKey> {
+        self.left_out.remove(key);
+        let pods = self.workflows.remove(key).map(|known| known.pods);
+        let pods = pods.unwrap_or_default();
+        for pod in &pods {
+            self.wanted.remove(pod);
+            self.refused.remove(pod);
+        }
+        pods
+    }
+
+    fn on_workflow(&mut self, key: WorkflowKey, seen: SeenWatched, now: Timestamp) -> BTreeSet<PodKey> {
+        let former = self.workflows.remove(&key).map(|known| known.pods);
+        let mut dirty = former.unwrap_or_default();
+        for running in seen.running {
+            let pod = running.key(&key);
+            dirty.insert(pod.clone());
+            if let Some(known) = self.wanted.get_mut(&pod) {
+                (known.running, known.end) = (running, None);
+                continue;
+            }
+            let wanted = Wanted {
+                workflow: key.clone(),
+                running,
+                seen_at: now,
+                end: None,
+            };
+            self.wanted.insert(pod, wanted);
+        }
+        let mut pods = BTreeSet::new();
+        for pod in &dirty {
+            let Some(wanted) = self.wanted.get_mut(pod) else {
+                continue;
+            };
+            let runs = seen.ids.contains(&wanted.running.id);
+            wanted.end = seen.ended.get(&wanted.running.id).copied();
+            // A pod that neither runs nor has ended was removed by a retry, or is one too many.
+            let stays = runs || (wanted.end.is_some() && self.shadows.contains_key(pod));
+            if stays && wanted.workflow == key {
+                pods.insert(pod.clone());
+            } else {
+                self.wanted.remove(pod);
+                self.refused.remove(pod);
+            }
+        }
+        if seen.left_out == 0 {
+            self.left_out.remove(&key);
+        } else {
+            self.left_out.insert(key.clone(), seen.left_out);
+        }
+        let known = Dispatched {
+            uid: seen.uid,
+            resource_version: seen.resource_version,
+            node: seen.node,
+            labels: seen.labels,
+            watched_until: seen.watched_until,
+            pods,
+        };
+        self.workflows.insert(key, known);
+        dirty
+    }
+
+    /// Stores a Workflow that the watch has lost: it has ended, or is gone.
+    fn on_read(&mut self, key: &WorkflowKey, seen: Option<&SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
+        if self.workflows.contains_key(key) {
+            return BTreeSet::new();
+        }
+        let shadows = self
+            .shadows
+            .iter_mut()
+            .filter(|(_, shadow)| shadow.workflow == *key);
+        let mut dirty = BTreeSet::new();
+        for (pod, shadow) in shadows {
+            let own = seen.filter(|seen| seen.uid == shadow.origin);
+            shadow.end = Some(match own {
+                None => End::GONE,
+                Some(seen) => seen
+                    .ended
+                    .get(&shadow.id)
+                    .copied()
+                    .unwrap_or(End { at: now, ..End::GONE }),
+            });
+            dirty.insert(pod.clone());
+        }
+        dirty
+    }
+
+    fn on_pods(&mut self, change: Change<SeenShadow>) -> BTreeSet<PodKey> {
+        self.synced.mark(Awaited::Pods, change.is_list());
+        let delta = Delta::of(
+            change,
+            |shadow: &SeenShadow| Some(shadow.key.clone()),
+            &self.shadows,
+            &mut self.in_flight,
+            |key, _| Some(key.clone()),
+        );
+        let mut dirty: BTreeSet<PodKey> = delta.gone.into_iter().collect();
+        for key in &dirty {
+            self.shadows.remove(key);
+        }
+        for (key, mut shadow) in delta.live {
+            let known = self.shadows.get(&key).filter(|known| known.uid == shadow.uid);
+            shadow.end = known.and_then(|known| known.end);
+            self.shadows.insert(key.clone(), shadow);
+            dirty.insert(key);
+        }
+        dirty
+    }
+
+    fn on_nodes(&mut self, change: Change<PartialObjectMeta<Node>>) -> BTreeSet<PodKey> {
+        self.synced.mark(Awaited::Nodes, change.is_list());
+        let mut added = BTreeSet::new();
+        match change {
+            Change::Apply(node) => added.extend([node.name_any()]),
+            Change::Delete(node) => {
+                self.nodes.remove(&node.name_any());
+            }
+            Change::Reset(nodes) => {
+                self.nodes.clear();
+                added.extend(nodes.iter().map(ResourceExt::name_any));
+            }
+        }
+        added.retain(|name| self.nodes.insert(name.clone()));
+        let on_added = self
+            .workflows
+            .values()
+            .filter(|known| added.contains(&known.node));
+        on_added.flat_map(|known| known.pods.iter().cloned()).collect()
+    }
+
+    /// The step for a pod that runs on its cluster and is not shown.
+    fn appear(&self, key: &PodKey, wanted: &Wanted, now: Timestamp) -> Decision<ShadowPodAction> {
+        let Some(workflow) = self.workflows.get(&wanted.workflow) else {
+            return Decision::rest();
+        };
+        let is_refused = self.refused.get(key) == Some(&wanted.running.started_at);
+        if is_refused || !self.nodes.contains(&workflow.node) {
+            return Decision::rest();
+        }
+        let placement = self.policies.table().place(&wanted.workflow, &workflow.labels);
+        let shown = placement.shown().unwrap_or(self.default);
+        let is_watched = workflow.watched_until.is_some_and(|until| until > now);
+        let due = match shown {
+            Shown::All => Some(now),
+            Shown::Asked | Shown::Long if is_watched => Some(now),
+            Shown::Off | Shown::Asked => None,
+            // The clock of the cluster may be fast.
+            Shown::Long => Some(
+                wanted
+                    .running
+                    .started_at
+                    .min(wanted.seen_at)
+                    .saturating_add(LONG)
+                    .unwrap_or(now),
+            ),
+        };
+        match due {
+            None => Decision::rest(),
+            Some(due) if due > now => Decision::requeue_at(due),
+            Some(_) if self.shadows.len() >= MOST => {
+                Decision::requeue_at(now.saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX))
+            }
+            Some(_) => {
+                let pod = pod::pod(
+                    key,
+                    &wanted.workflow,
+                    &workflow.uid,
+                    &workflow.node,
+                    &wanted.running,
+                );
+                ShadowPodAction::Create(pod).into()
+            }
+        }
+    }
+}
+
+impl Index for ShadowPodIndex {
+    type Input = ShadowPodInput;
+    type Key = PodKey;
+    type Action = ShadowPodAction;
+
+    fn in_flight(&mut self) -> &mut InFlight<PodKey> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.synced.is_complete()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<PodKey> {
+        self.wanted.keys().chain(self.shadows.keys()).cloned().collect()
+    }
+
+    fn store(&mut self, input: ShadowPodInput, _: Option<&PodKey>, now: Timestamp) -> BTreeSet<PodKey> {
+        match input {
+            ShadowPodInput::Workflow(change) => self.on_workflows(change, now),
+            ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.as_deref(), now),
+            ShadowPodInput::Pod(change) => self.on_pods(change),
+            ShadowPodInput::Gone(key) => {
+                self.shadows.remove(&key);
+                [key].into()
+            }
+            ShadowPodInput::Node(change) => self.on_nodes(change),
+            ShadowPodInput::Policies(policies) => {
+                self.synced.mark(Awaited::Policies, true);
+                self.policies = policies;
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// A refusal is remembered, because a quota or a policy would refuse the next attempt, too.
+    fn store_failure(
+        &mut self,
+        key: &PodKey,
+        action: &ShadowPodAction,
+        failure: &Failure,
+        _: Timestamp,
+    ) -> BTreeSet<PodKey> {
+        let is_refusal = matches!(
+            failure,
+            Failure::Refused(_) | Failure::Foreign(_) | Failure::NotFound { .. }
+        );
+        if let (ShadowPodAction::Create(_), true, Some(wanted)) = (action, is_refusal, self.wanted.get(key)) {
+            self.refused.insert(key.clone(), wanted.running.started_at);
+        }
+        BTreeSet::new()
+    }
+
+    fn next_step(&self, key: &PodKey, now: Timestamp) -> Decision<ShadowPodAction> {
+        let (wanted, shadow) = (self.wanted.get(key), self.shadows.get(key));
+        let Some(shadow) = shadow else {
+            return match wanted {
+                Some(wanted) if wanted.end.is_none() => self.appear(key, wanted, now),
+                _ => Decision::rest(),
+            };
+        };
+        let workflow = self.workflows.get(&shadow.workflow);
+        let end = match (wanted, workflow) {
+            // Of a former Workflow of the name, or on a former cluster.
+            (_, Some(workflow)) if !shadow.is_of(&workflow.uid, &workflow.node) => Some(End::GONE),
+            (Some(wanted), Some(_)) => wanted.end,
+            (None, Some(_)) => Some(End::GONE),
+            (_, None) => match shadow.end {
+                Some(end) => Some(end),
+                None => return ShadowPodAction::Read(shadow.workflow.clone()).into(),
+            },
+        };
+        match end {
+            // A step that runs again: its pod has the same name.
+            None if shadow.has_ended => ShadowPodAction::Delete(shadow.named()).into(),
+            None if shadow.has_begun => Decision::rest(),
+            None => {
+                let started_at = wanted.map_or(now, |wanted| wanted.running.started_at);
+                ShadowPodAction::Run(shadow.named(), pod::running(shadow, started_at)).into()
+            }
+            Some(end) => shadow.leave(end, now),
+        }
+    }
+
+    fn log_fields(&self, key: &PodKey) -> LogFields {
+        LogFields {
+            namespace: Some(Arc::clone(&key.namespace)),
+            name: Some(Arc::clone(&key.name)),
+            ..LogFields::of("Pod")
+        }
+    }
+}
+
+impl SeenShadow {
+    /// The step for a shadow pod whose step has ended.
+    fn leave(&self, end: End, now: Timestamp) -> Decision<ShadowPodAction> {
+        let until = end.at.saturating_add(KEPT).unwrap_or(Timestamp::MAX);
+        if end.has_log || until <= now {
+            return ShadowPodAction::Delete(self.named()).into();
+        }
+        if self.has_ended {
+            return Decision::requeue_at(until);
+        }
+        ShadowPodAction::End(self.named(), pod::ended(self, end)).into()
+    }
+}
+
+/// The label by which shadow pods are watched.
+pub const SHADOWS: &str = names::SHADOW_OF_LABEL;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The requests of the index of shadow pods, each one request to the WDS.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+
+use crate::{Action, WorkflowKey};
+
+/// A shadow pod that is written or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its UID, so that no other pod of the name is meant.
+    pub uid: String,
+}
+
+/// A request to the WDS.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShadowPodAction {
+    /// Create a shadow pod.
+    Create(Box<Pod>),
+    /// Write its status: the shown pod runs. A merge patch.
+    Run(Named, Value),
+    /// Write its status: the shown pod has ended. A merge patch.
+    End(Named, Value),
+    /// Delete it.
+    Delete(Named),
+    /// Read a Workflow that the watch does not contain any more.
+    Read(WorkflowKey),
+}
+
+impl Action for ShadowPodAction {
+    fn stage(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create_shadow_pod",
+            Self::Run(..) => "run_shadow_pod",
+            Self::End(..) => "end_shadow_pod",
+            Self::Delete(_) => "delete_shadow_pod",
+            Self::Read(_) => "read_workflow",
+        }
+    }
+}
+
+impl fmt::Display for ShadowPodAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(_) => f.write_str("create the shadow pod"),
+            Self::Run(..) => f.write_str("show that the pod runs"),
+            Self::End(..) => f.write_str("show that the pod has ended"),
+            Self::Delete(_) => f.write_str("delete the shadow pod"),
+            Self::Read(key) => write!(f, "read Workflow {key}"),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The parts of Workflows and shadow pods that are kept. Users and clusters decide how large a status
+//! is, so everything is bounded here, as soon as an object arrives.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use argosy_api::{Workflow, names};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::{PodKey, action::Named};
+use crate::{
+    WorkflowKey,
+    index::store::{Incoming, Version, Versioned},
+    model::{claim::Claim, control::Nodes, pod_name::PodNames},
+    policy::Labels,
+};
+
+/// Maximum number of pods of one Workflow that are shown.
+const MOST_OF_ONE: usize = 50;
+
+/// Maximum number of ended nodes that are kept of one Workflow: those that ended last.
+const MOST_ENDED: usize = 5000;
+
+/// Maximum length of the ID and of the name of a node that is shown, in bytes.
+const LONGEST: usize = 1024;
+
+/// Maximum length of a name of a Workflow whose pods have it as a label.
+const LONGEST_LABEL: usize = 63;
+
+/// Maximum number of containers of a pod that are shown.
+const CONTAINERS: usize = 16;
+
+/// A Workflow of the WDS that was sent to a cluster.
+#[derive(Clone, Debug)]
+pub struct SeenWatched {
+    pub(super) key: WorkflowKey,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) labels: Arc<Labels>,
+    /// Name of the virtual Node of its cluster.
+    pub(super) node: String,
+    pub(super) watched_until: Option<Timestamp>,
+    /// The pods that run, the newest first, at most [`MOST_OF_ONE`].
+    pub(super) running: Vec<Running>,
+    /// IDs of their nodes.
+    pub(super) ids: BTreeSet<String>,
+    /// Number of running pods that are not among these.
+    pub(super) left_out: usize,
+    /// The ends of nodes that have ended, by ID.
+    pub(super) ended: HashMap<String, End>,
+    is_gone: bool,
+}
+
+impl Incoming for SeenWatched {
+    fn version(&self) -> Version<'_> {
+        Version {
+            uid: &self.uid,
+            resource_version: &self.resource_version,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+}
+
+/// A pod that runs on a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Running {
+    /// ID of its node.
+    pub(super) id: String,
+    /// Name of its node.
+    pub(super) node: String,
+    /// Name of the pod.
+    pub(super) pod: String,
+    pub(super) started_at: Timestamp,
+    /// Names of its containers, the one whose log is read by default first.
+    pub(super) containers: Vec<String>,
+}
+
+impl Running {
+    /// The key of the pod, in the namespace of its Workflow.
+    pub(super) fn key(&self, workflow: &WorkflowKey) -> PodKey {
+        PodKey {
+            namespace: Arc::clone(&workflow.namespace),
+            name: self.pod.as_str().into(),
+        }
+    }
+}
+
+/// The end of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) at: Timestamp,
+    pub(super) has_succeeded: bool,
+    /// Its log is an artifact, so it can be read without the pod.
+    pub(super) has_log: bool,
+}
+
+impl End {
+    /// The pod exists no longer, or is not to be shown.
+    pub(super) const GONE: Self = Self {
+        at: Timestamp::MIN,
+        has_succeeded: false,
+        has_log: true,
+    };
+}
+
+impl From<Workflow> for SeenWatched {
+    fn from(workflow: Workflow) -> Self {
+        let metadata = &workflow.metadata;
+        let claim = Claim::of(metadata).filter(|claim| !claim.is_for_every_cluster());
+        let key = WorkflowKey::new(&workflow.namespace().unwrap_or_default(), &workflow.name_any());
+        let mut seen = Self {
+            uid: workflow.uid().unwrap_or_default(),
+            resource_version: workflow.resource_version().unwrap_or_default(),
+            labels: Arc::default(),
+            node: claim
+                .as_ref()
+                .map(|claim| names::virtual_node(claim.cluster.as_str()))
+                .unwrap_or_default(),
+            watched_until: watched_until(metadata),
+            running: Vec::new(),
+            ids: BTreeSet::new(),
+            left_out: 0,
+            ended: HashMap::new(),
+            is_gone: crate::index::reconciler::is_gone(metadata),
+            key,
+        };
+        let nodes = workflow.status.as_ref().and_then(Nodes::of);
+        if let Some(nodes) = nodes.filter(|_| claim.is_some() && seen.key.name.len() <= LONGEST_LABEL) {
+            seen.read(&workflow, &nodes);
+        }
+        seen.labels = Arc::new(workflow.metadata.labels.unwrap_or_default());
+        seen
+    }
+}
+
+impl SeenWatched {
+    fn read(&mut self, workflow: &Workflow, nodes: &Nodes<'_>) {
+        let format = PodNames::of(&workflow.metadata);
+        let mut ended = Vec::new();
+        for id in nodes.ids().filter(|id| id.len() <= LONGEST) {
+            let Some(node) = nodes.get(id) else { continue };
+            if text(&node, "/type") != Some("Pod") {
+                continue;
+            }
+            if text(&node, "/phase") == Some("Running") {
+                self.running.extend(running(workflow, format, id, &node));
+            } else if let Some(end) = end(&node) {
+                ended.push((id.to_owned(), end));
+            }
+        }
+        self.running
+            .sort_by_key(|running| std::cmp::Reverse(running.started_at));
+        self.left_out = self.running.len().saturating_sub(MOST_OF_ONE);
+        self.running.truncate(MOST_OF_ONE);
+        self.ids = self.running.iter().map(|running| running.id.clone()).collect();
+        ended.sort_by_key(|(_, end)| std::cmp::Reverse(end.at));
+        ended.truncate(MOST_ENDED);
+        self.ended = ended.into_iter().collect();
+    }
+}
+
+fn watched_until(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let annotations = metadata.annotations.as_ref()?;
+    annotations.get(names::WATCHED_UNTIL_ANNOTATION)?.parse().ok()
+}
+
+fn text<'a>(node: &'a Value, pointer: &str) -> Option<&'a str> {
+    node.pointer(pointer).and_then(Value::as_str)
+}
+
+fn time(node: &Value, pointer: &str) -> Option<Timestamp> {
+    text(node, pointer)?.parse().ok()
+}
+
+fn running(workflow: &Workflow, format: PodNames, id: &str, node: &Value) -> Option<Running> {
+    let pod = format.name(&workflow.name_any(), id, node);
+    let name = text(node, "/name").unwrap_or_default();
+    (is_name(&pod, 253) && name.len() <= LONGEST).then(|| Running {
+        id: id.to_owned(),
+        node: name.to_owned(),
+        pod,
+        started_at: time(node, "/startedAt").unwrap_or(Timestamp::MIN),
+        containers: containers(workflow, node),
+    })
+}
+
+fn end(node: &Value) -> Option<End> {
+    let phase = text(node, "/phase")?;
+    if !["Succeeded", "Failed", "Error"].contains(&phase) {
+        return None;
+    }
+    let artifacts = node.pointer("/outputs/artifacts").and_then(Value::as_array);
+    let is_log = |artifact: &Value| text(artifact, "/name").is_some_and(|name| name.ends_with("-logs"));
+    Some(End {
+        at: time(node, "/finishedAt").unwrap_or(Timestamp::MIN),
+        has_succeeded: phase == "Succeeded",
+        has_log: artifacts.is_some_and(|artifacts| artifacts.iter().any(is_log)),
+    })
+}
+
+/// True if this can be the name of an object (with `longest` 253) or of a container (63).
+fn is_name(text: &str, longest: usize) -> bool {
+    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let may_have_dots = longest > 63;
+    let is_inner = |byte: u8| is_end(byte) || byte == b'-' || (may_have_dots && byte == b'.');
+    (1..=longest).contains(&text.len())
+        && text.bytes().all(is_inner)
+        && text.bytes().next().is_some_and(is_end)
+        && text.bytes().next_back().is_some_and(is_end)
+}
+
+/// Names of the containers of a node's pod: those of its template, if that is in the Workflow, and
+/// Argo's own.
+fn containers(workflow: &Workflow, node: &Value) -> Vec<String> {
+    let template = template(workflow, node);
+    let named = |list: Option<&Value>| -> Vec<String> {
+        let containers = list.and_then(Value::as_array).into_iter().flatten();
+        let names = containers.filter_map(|container| text(container, "/name"));
+        let names = names.filter(|name| is_name(name, 63) && !["init", "wait"].contains(name));
+        names.take(CONTAINERS).map(str::to_owned).collect()
+    };
+    let field = |pointer: &str| template.and_then(|template| template.pointer(pointer));
+    let mut all = named(field("/containerSet/containers"));
+    if all.is_empty() {
+        all.push("main".to_owned());
+    }
+    all.extend(named(field("/sidecars")));
+    all.push("wait".to_owned());
+    let mut known = BTreeSet::new();
+    all.retain(|name| known.insert(name.clone()));
+    all
+}
+
+fn template<'a>(workflow: &'a Workflow, node: &Value) -> Option<&'a Value> {
+    let name = text(node, "/templateName")?;
+    let lists = [
+        workflow.spec.get("templates"),
+        workflow
+            .status
+            .as_ref()
+            .and_then(|status| status.pointer("/storedWorkflowTemplateSpec/templates")),
+    ];
+    let mut templates = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    templates.find(|template| text(template, "/name") == Some(name))
+}
+
+/// A shadow pod of the WDS.
+#[derive(Clone, Debug)]
+pub struct SeenShadow {
+    pub(super) key: PodKey,
+    pub(super) uid: String,
+    resource_version: String,
+    /// The Workflow that it names.
+    pub(super) workflow: WorkflowKey,
+    /// UID of that Workflow.
+    pub(super) origin: String,
+    /// ID of the node that it shows.
+    pub(super) id: String,
+    node: String,
+    pub(super) containers: Vec<String>,
+    /// Its status says that the shown pod runs, or has run.
+    pub(super) has_begun: bool,
+    /// Its status says that the shown pod has ended.
+    pub(super) has_ended: bool,
+    /// The end of the shown pod, if the Workflow is not watched any more.
+    pub(super) end: Option<End>,
+    is_gone: bool,
+}
+
+impl SeenShadow {
+    /// True if it belongs to the Workflow with this UID, and is on this Node.
+    pub(super) fn is_of(&self, uid: &str, node: &str) -> bool {
+        self.origin == uid && self.node == node
+    }
+
+    pub(super) fn named(&self) -> Named {
+        Named {
+            uid: self.uid.clone(),
+        }
+    }
+}
+
+impl Incoming for SeenShadow {
+    fn version(&self) -> Version<'_> {
+        Versioned::version(self)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+}
+
+impl Versioned for SeenShadow {
+    fn version(&self) -> Version<'_> {
+        Version {
+            uid: &self.uid,
+            resource_version: &self.resource_version,
+        }
+    }
+}
+
+impl From<Pod> for SeenShadow {
+    fn from(pod: Pod) -> Self {
+        let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
+        let namespace = pod.namespace().unwrap_or_default();
+        let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
+        let has_ended = phase
+            .as_deref()
+            .is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
+        let id = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION).cloned();
+        let spec = pod.spec.as_ref();
+        let containers = spec.into_iter().flat_map(|spec| &spec.containers);
+        Self {
+            key: PodKey {
+                namespace: namespace.as_str().into(),
+                name: pod.name_any().as_str().into(),
+            },
+            uid: pod.uid().unwrap_or_default(),
+            resource_version: pod.resource_version().unwrap_or_default(),
+            workflow: WorkflowKey::new(&namespace, &label(names::ARGO_WORKFLOW_LABEL)),
+            origin: label(names::SHADOW_OF_LABEL),
+            id: id.unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            containers: containers
+                .map(|container| container.name.clone())
+                .take(2 * CONTAINERS)
+                .collect(),
+            has_begun: has_ended || phase.as_deref() == Some("Running"),
+            has_ended,
+            end: None,
+            is_gone: crate::index::reconciler::is_gone(&pod.metadata),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The agent's tunnel: it dials the controller as soon as the controller offers it, and dials again
+//! whenever the tunnel has ended.
+//!
+//! The digest of the token is in the Lease that the heartbeat renews anyway, so a tunnel costs no
+//! write. Not here: the bytes of the tunnel (`runtime::tunnel`), and the answers to the controller's
+//! requests (`pods`).
+
+use std::time::Duration;
+
+use argosy_api::{ManagedCluster, names};
+use axum::Router;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use kube::{Client, ResourceExt};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::Member;
+use crate::runtime::tunnel::{
+    dial::{Dialed, Error, dial, through_service},
+    token::{Digest, Token},
+};
+
+/// The place that the controller offers, as the annotation on the ManagedCluster has it; `None` if
+/// it offers none.
+pub(super) type Offer = watch::Receiver<Option<String>>;
+
+/// Number of attempts in a row while a replica answers that does not lead: the API server chooses
+/// one by chance.
+const REPLICAS: u32 = 5;
+
+/// Maximum pause after an attempt that nobody has answered. It costs the API server nothing.
+const UNANSWERED: Duration = Duration::from_secs(2);
+
+/// Maximum pause while no controller leads, or the API server has trouble.
+const UNAVAILABLE: Duration = Duration::from_secs(5);
+
+/// Maximum pause after a refusal.
+const REFUSED: Duration = Duration::from_mins(1);
+
+/// Lifetime of a tunnel. A credential that has ended does not end a connection that is open.
+const LIFETIME: Duration = Duration::from_hours(24);
+
+/// Maximum length of an offer in bytes.
+const LONGEST_OFFER: usize = 512;
+
+/// The part of the tunnel that the heartbeat handles.
+pub(super) struct Advert {
+    /// The digest of the token for the Lease; `None` if the agent serves nothing.
+    pub(super) digest: Option<Digest>,
+    /// Receives the offer of the controller.
+    pub(super) offers: watch::Sender<Option<String>>,
+}
+
+impl Advert {
+    /// Passes on the offer on the ManagedCluster.
+    pub(super) fn read(&self, cluster: &ManagedCluster) {
+        let offer = offered(cluster);
+        self.offers.send_if_modified(|known| {
+            let is_new = *known != offer;
+            *known = offer;
+            is_new
+        });
+    }
+}
+
+/// Reads the offer of the controller.
+fn offered(cluster: &ManagedCluster) -> Option<String> {
+    let offer = cluster.annotations().get(names::TUNNEL_ANNOTATION)?;
+    (offer.len() <= LONGEST_OFFER).then(|| offer.clone())
+}
+
+/// Path of the controller's endpoint, for an offer `NAMESPACE/NAME:PORT`. Others may write the
+/// annotation, so its parts are checked before they become a path.
+fn path_of(offer: &str) -> Option<String> {
+    let (namespace, rest) = offer.split_once('/')?;
+    let (service, port) = rest.split_once(':')?;
+    let is_name = |text: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (1..=63).contains(&text.len()) && text.bytes().all(is_inner)
+    };
+    [namespace, service, port]
+        .iter()
+        .all(|part| is_name(part))
+        .then(|| through_service(namespace, service, port))
+}
+
+/// Prepares the tunnel of the agent of `member`: the part of the heartbeat, and the dialing end if
+/// the agent serves anything.
+pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
+    let (offers, offer) = watch::channel(None);
+    let service = member.pods.clone().and_then(|service| {
+        let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
+        Some((service, token.ok()?))
+    });
+    let digest = service.as_ref().map(|(_, token)| token.digest());
+    let dialer = service.map(|(service, token)| {
+        let dialer = Dialer {
+            its: member.its.clone(),
+            cluster: member.cluster.to_string(),
+            token,
+            service,
+        };
+        (dialer, offer)
+    });
+    (Advert { digest, offers }, dialer)
+}
+
+/// The dialing end of an agent.
+pub(super) struct Dialer {
+    its: Client,
+    cluster: String,
+    /// The token whose digest is in the Lease.
+    token: Token,
+    /// Answers the controller's requests.
+    service: Router,
+}
+
+/// The end of an attempt.
+enum Ended {
+    /// A tunnel was open.
+    Served,
+    /// Another replica may lead, or none leads.
+    Unavailable(Error),
+    /// Nobody answered.
+    Unanswered(Error),
+    /// The API server or the controller refused, or answered in another protocol.
+    Refused(Error),
+}
+
+impl Dialer {
+    /// Keeps a tunnel open while the controller offers it, until `stop`.
+    pub(super) async fn run(self, mut offer: Offer, stop: CancellationToken) {
+        loop {
+            let wanted = offer.borrow_and_update().clone();
+            let Some(path) = wanted.as_deref().and_then(path_of) else {
+                if let Some(offer) = wanted {
+                    tracing::warn!(offer, "the controller offers a tunnel at an unknown place");
+                }
+                tokio::select! {
+                    changed = offer.changed() => if changed.is_err() { return },
+                    () = stop.cancelled() => return,
+                }
+                continue;
+            };
+            tokio::select! {
+                () = self.keep(&path, &stop) => {}
+                changed = offer.changed() => if changed.is_err() { return },
+            }
+            if stop.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Dials again and again, until `stop`.
+    async fn keep(&self, path: &str, stop: &CancellationToken) {
+        let mut pauses = Pauses::new();
+        let mut others = 0;
+        while !stop.is_cancelled() {
+            let pause = match self.serve(path, stop).await {
+                Ended::Served => {
+                    pauses = Pauses::new();
+                    pauses.next(UNANSWERED)
+                }
+                Ended::Unavailable(_) if others < REPLICAS => {
+                    others += 1;
+                    continue;
+                }
+                Ended::Unavailable(error) => {
+                    pauses.report(&error);
+                    pauses.next(UNAVAILABLE)
+                }
+                Ended::Unanswered(error) => {
+                    tracing::debug!(%error, "cannot open the tunnel to the controller");
+                    pauses.next(UNANSWERED)
+                }
+                Ended::Refused(error) => {
+                    pauses.report(&error);
+                    pauses.next(REFUSED)
+                }
+            };
+            others = 0;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Dials once, and serves until the tunnel ends.
+    async fn serve(&self, path: &str, stop: &CancellationToken) -> Ended {
+        let dialed = match dial(&self.its, path, &self.cluster, &self.token).await {
+            Ok(dialed) => dialed,
+            Err(error) => return Ended::of(error),
+        };
+        tracing::info!("the tunnel to the controller is open");
+        if let Err(error) = self.answer(dialed, stop).await {
+            tracing::info!(%error, "the tunnel to the controller has ended");
+        }
+        Ended::Served
+    }
+
+    async fn answer(&self, dialed: Dialed, stop: &CancellationToken) -> Result<(), Error> {
+        let ends = stop.child_token();
+        let served = dialed.serve(self.service.clone(), &ends);
+        tokio::pin!(served);
+        if let Ok(ended) = timeout(LIFETIME, served.as_mut()).await {
+            return ended;
+        }
+        ends.cancel();
+        served.await
+    }
+}
+
+impl Ended {
+    fn of(error: Error) -> Self {
+        match &error {
+            Error::Refused { status, .. } if status.is_server_error() => Self::Unavailable(error),
+            Error::Refused { .. } | Error::Invalid(_) | Error::Request(_) => Self::Refused(error),
+            Error::Unanswered(_) | Error::Late | Error::Ended(_) | Error::Broken(_) | Error::Silent => {
+                Self::Unanswered(error)
+            }
+        }
+    }
+}
+
+/// Pauses that grow, and the last refusal that was reported.
+struct Pauses {
+    delays: ExponentialBackoff,
+    reported: Option<String>,
+}
+
+impl Pauses {
+    fn new() -> Self {
+        let delays = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(500))
+            .with_max_delay(REFUSED)
+            .with_jitter()
+            .without_max_times();
+        Self {
+            delays: delays.build(),
+            reported: None,
+        }
+    }
+
+    /// The next pause, at most `longest`.
+    fn next(&mut self, longest: Duration) -> Duration {
+        self.delays.next().unwrap_or(longest).min(longest)
+    }
+
+    /// Logs a refusal, once in a row.
+    fn report(&mut self, error: &Error) {
+        let text = error.to_string();
+        if self.reported.as_ref() != Some(&text) {
+            tracing::warn!(
+                error = text,
+                "cannot open the tunnel to the controller; logs of this cluster's runs are not live there"
+            );
+            self.reported = Some(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offer_is_a_service_with_a_port() {
+        assert_eq!(
+            path_of("argosy/argosy-controller:webhook").as_deref(),
+            Some("/api/v1/namespaces/argosy/services/https:argosy-controller:webhook/proxy/tunnel")
+        );
+        for bad in [
+            "",
+            "argosy",
+            "argosy/argosy-controller",
+            "argosy/:webhook",
+            "/argosy-controller:webhook",
+            "argosy/a:b/../../../secrets",
+            "argosy/a%2f:webhook",
+            "Argosy/a:webhook",
+            "https://example.org",
+        ] {
+            assert_eq!(path_of(bad), None, "{bad} was taken");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The check of a request about a pod on another cluster, and the way to the agent of that cluster.
+//!
+//! The shadow pod is read from the API server for each request, so nothing is remembered that could
+//! be outdated. Not here: the check of the agent that the pod belongs to a run.
+
+use std::{sync::Arc, time::Duration};
+
+use argosy_api::names;
+use argosy_core::{ClusterName, Failure};
+use axum::{
+    body::Body,
+    http::{self, HeaderValue, Request, Response, StatusCode},
+    response::IntoResponse,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, ResourceExt};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use tower::ServiceExt;
+
+use super::{Reach, account::Account, authorize::Reviews};
+use crate::runtime::{
+    lenient::Lenient,
+    metrics::KubeletMetrics,
+    requests::{read, with_sources},
+    tunnel::{Agent, ORIGIN_HEADER},
+};
+
+/// Time for the beginning of an agent's answer.
+pub(super) const ANSWER: Duration = Duration::from_secs(20);
+
+/// Maximum number of logs and sessions that are open at a time, of all clusters.
+const STREAMS: usize = 1024;
+
+/// Maximum bytes of an agent's error that are passed on.
+const LONGEST_ERROR: usize = 4 << 10;
+
+/// True if this can be the name of an object or container: a subdomain of RFC 1123.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=253).contains(&text.len()) && text.bytes().all(is_inner) && !text.starts_with('.')
+}
+
+/// Everything that an answer needs.
+#[derive(Clone)]
+pub(super) struct Endpoint<R> {
+    wds: Client,
+    reach: R,
+    reviews: Reviews,
+    pub(super) metrics: KubeletMetrics,
+    /// True if sessions are allowed.
+    pub(super) exec: bool,
+    streams: Arc<Semaphore>,
+}
+
+impl<R: Reach> Endpoint<R> {
+    pub(super) fn new(wds: Client, reach: R, exec: bool, metrics: KubeletMetrics) -> Self {
+        Self {
+            reviews: Reviews::new(wds.clone()),
+            wds,
+            reach,
+            metrics,
+            exec,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+        }
+    }
+}
+
+/// Reason that a request is refused, as a user reads it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("this is not a request about a container that a kubelet knows")]
+    Malformed,
+    #[error("there is no shadow pod {0}")]
+    Unknown(String),
+    #[error("the account {user} may not use nodes/proxy of {node}")]
+    Forbidden { user: String, node: String },
+    #[error(
+        "on other clusters, only logs are read: the administrator allows exec, attach and port-forward with the chart value nodes.exec"
+    )]
+    NoSessions,
+    #[error("{STREAMS} logs of other clusters are read at the moment; close some and try again")]
+    Busy,
+    #[error("{0}")]
+    TooManyStreams(String),
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{message}")]
+    Agent { status: StatusCode, message: String },
+}
+
+impl Refusal {
+    /// The status of the answer. An API server passes on the text only with 400, 403 and 500
+    /// (`GenericHttpResponseChecker` in `apiserver/pkg/registry/generic/rest`).
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed | Self::Unknown(_) => StatusCode::BAD_REQUEST,
+            Self::Forbidden { .. } | Self::NoSessions => StatusCode::FORBIDDEN,
+            Self::Agent { status, .. } if status.is_client_error() => StatusCode::BAD_REQUEST,
+            Self::Busy | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+    }
+
+    /// The label of the metric.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Unknown(_) => "unknown",
+            Self::Forbidden { .. } | Self::NoSessions => "forbidden",
+            Self::Busy | Self::TooManyStreams(_) => "busy",
+            Self::Unavailable(_) => "unavailable",
+            Self::Agent { .. } => "refused_by_agent",
+        }
+    }
+}
+
+/// A request that was checked, and the way to the agent.
+pub(super) struct Admitted {
+    pub(super) shown: Shown,
+    agent: Agent,
+    /// The place of the stream, held until its end.
+    pub(super) stream: OwnedSemaphorePermit,
+}
+
+impl<R: Reach> Endpoint<R> {
+    /// Checks that `account` may use the kubelet with `verb`, and that the pod is a shadow pod.
+    pub(super) async fn admit(
+        &self,
+        account: &Account,
+        verb: &'static str,
+        namespace: &str,
+        pod: &str,
+    ) -> Result<Admitted, Refusal> {
+        if !is_name(namespace) || !is_name(pod) {
+            return Err(Refusal::Malformed);
+        }
+        let shown = self.shown(namespace, pod).await?;
+        let may = self.reviews.may(account, verb, &shown.node).await;
+        if !may.map_err(|failure| Refusal::Unavailable(failure.to_string()))? {
+            return Err(Refusal::Forbidden {
+                user: account.user.clone(),
+                node: shown.node,
+            });
+        }
+        let stream = self.streams.clone().try_acquire_owned();
+        let agent = self.reach.agent(&shown.cluster);
+        Ok(Admitted {
+            agent: agent.map_err(|away| Refusal::Unavailable(away.to_string()))?,
+            stream: stream.map_err(|_| Refusal::Busy)?,
+            shown,
+        })
+    }
+
+    /// The answer, counted.
+    pub(super) fn answered(&self, opened: Result<Response<Body>, Refusal>) -> Response<Body> {
+        match opened {
+            Ok(response) => {
+                self.metrics.answered("opened");
+                response
+            }
+            Err(refusal) => {
+                self.metrics.answered(refusal.outcome());
+                (refusal.status(), refusal.to_string()).into_response()
+            }
+        }
+    }
+
+    /// Reads the shadow pod of a request.
+    async fn shown(&self, namespace: &str, name: &str) -> Result<Shown, Refusal> {
+        let unknown = || Refusal::Unknown(format!("{namespace}/{name}"));
+        let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), namespace);
+        let pod = read(pods.get(name)).await.map_err(|failure| match failure {
+            Failure::NotFound { .. } => unknown(),
+            failure => Refusal::Unavailable(failure.to_string()),
+        })?;
+        Shown::of(&pod).ok_or_else(unknown)
+    }
+}
+
+impl Admitted {
+    /// Sends a request to the agent. The answer is a success.
+    pub(super) async fn ask(
+        &self,
+        request: Result<Request<Body>, http::Error>,
+    ) -> Result<Response<Body>, Refusal> {
+        let mut request = request.map_err(|_| Refusal::Malformed)?;
+        let origin = HeaderValue::try_from(&self.shown.origin).map_err(|_| Refusal::Malformed)?;
+        request.headers_mut().insert(ORIGIN_HEADER, origin);
+        let cluster = &self.shown.cluster;
+        let asked = timeout(ANSWER, self.agent.clone().oneshot(request))
+            .await
+            .map_err(|_| {
+                let text = format!("cluster {cluster} did not answer within {} s", ANSWER.as_secs());
+                Refusal::Unavailable(text)
+            })?;
+        let response = asked.map_err(|error| {
+            let text = with_sources(error.as_ref());
+            if text.contains("requests to this cluster are in progress") {
+                Refusal::TooManyStreams(text)
+            } else {
+                Refusal::Unavailable(format!("cluster {cluster} cannot be asked: {text}"))
+            }
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(Refusal::Agent {
+            status: response.status(),
+            message: text_of(response.into_body()).await,
+        })
+    }
+}
+
+/// The text of an agent's error, shortened.
+async fn text_of(body: Body) -> String {
+    let read = timeout(ANSWER, axum::body::to_bytes(body, LONGEST_ERROR)).await;
+    let text = read.ok().and_then(Result::ok).unwrap_or_default();
+    match serde_json::from_slice::<kube::core::Status>(&text) {
+        Ok(status) if !status.message.is_empty() => status.message,
+        _ => String::from_utf8_lossy(&text).trim().to_owned(),
+    }
+}
+
+/// A pod on another cluster, as its shadow pod names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shown {
+    pub(super) cluster: ClusterName,
+    node: String,
+    /// UID of the Workflow that it belongs to.
+    origin: String,
+}
+
+impl Shown {
+    /// Reads a shadow pod; `None` if it is another pod.
+    pub(super) fn of(pod: &Pod) -> Option<Self> {
+        let origin = pod.labels().get(names::SHADOW_OF_LABEL)?.clone();
+        let node = pod.spec.as_ref()?.node_name.clone()?;
+        let cluster = node.strip_prefix(names::NODE_PREFIX)?.into();
+        Some(Self {
+            cluster,
+            node,
+            origin,
+        })
+    }
+}

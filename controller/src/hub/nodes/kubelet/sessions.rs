@@ -1,0 +1,186 @@
+//! Sessions in the containers of other clusters: exec, attach and port-forward. The agent opens the
+//! session (`runtime::tunnel::session`), and its bytes are passed on in both directions.
+//!
+//! Not here: the check of the request (`admit`).
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Path, Request, State},
+    http::{
+        self, HeaderMap, HeaderValue, Response, StatusCode,
+        header::{CONNECTION, UPGRADE},
+    },
+};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncWriteExt, copy, duplex, split},
+    time::timeout,
+};
+
+use super::{
+    Reach,
+    account::Account,
+    admit::{ANSWER, Endpoint, Refusal, is_name},
+};
+use crate::runtime::tunnel::{
+    lists,
+    session::{PROTOCOL_VERSION, SPDY, body_of, versions, write_all},
+};
+
+/// Maximum length of a query in bytes: it contains the command.
+const LONGEST_QUERY: usize = 16 << 10;
+
+/// Bytes of one direction that are read before they are passed on.
+const BUFFER: usize = 64 << 10;
+
+/// A kind of session.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Exec,
+    Attach,
+    PortForward,
+}
+
+impl Kind {
+    /// The subresource of the pod.
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
+        }
+    }
+}
+
+/// The query of a kubelet as that of an API server (PodExecOptions of Kubernetes).
+pub(super) fn query(kind: Kind, container: Option<&str>, asked: &str) -> String {
+    let container = container.map(|name| format!("container={name}"));
+    let pairs = asked.split('&').filter_map(|pair| pair.split_once('='));
+    let known = pairs.filter_map(|(name, value)| match (kind, name) {
+        (Kind::Exec, "command") => Some(format!("command={value}")),
+        (Kind::PortForward, _) => None,
+        (_, "input") => flag("stdin", value),
+        (_, "output") => flag("stdout", value),
+        (_, "error") => flag("stderr", value),
+        (_, "tty") => flag("tty", value),
+        _ => None,
+    });
+    container.into_iter().chain(known).collect::<Vec<_>>().join("&")
+}
+
+fn flag(name: &str, value: &str) -> Option<String> {
+    ["1", "true"].contains(&value).then(|| format!("{name}=true"))
+}
+
+/// Answers a request for a session of this kind in a container.
+pub(super) async fn in_container<R: Reach>(
+    kind: Kind,
+    endpoint: Endpoint<R>,
+    account: Account,
+    (namespace, pod, container): (String, String, String),
+    request: Request,
+) -> Response<Body> {
+    let opened = if is_name(&container) {
+        open(
+            &endpoint,
+            &account,
+            kind,
+            (&namespace, &pod, Some(&container)),
+            request,
+        )
+        .await
+    } else {
+        Err(Refusal::Malformed)
+    };
+    endpoint.answered(opened)
+}
+
+/// Answers a request to forward ports of a pod.
+pub(super) async fn forward<R: Reach>(
+    State(endpoint): State<Endpoint<R>>,
+    Extension(account): Extension<Account>,
+    Path((namespace, pod)): Path<(String, String)>,
+    request: Request,
+) -> Response<Body> {
+    let opened = open(
+        &endpoint,
+        &account,
+        Kind::PortForward,
+        (&namespace, &pod, None),
+        request,
+    )
+    .await;
+    endpoint.answered(opened)
+}
+
+async fn open<R: Reach>(
+    endpoint: &Endpoint<R>,
+    account: &Account,
+    kind: Kind,
+    (namespace, pod, container): (&str, &str, Option<&str>),
+    mut request: Request,
+) -> Result<Response<Body>, Refusal> {
+    if !endpoint.exec {
+        return Err(Refusal::NoSessions);
+    }
+    let asked = request.uri().query().unwrap_or_default();
+    if asked.len() > LONGEST_QUERY || !lists(request.headers(), &UPGRADE, SPDY) {
+        return Err(Refusal::Malformed);
+    }
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/pods/{pod}/{}?{}",
+        kind.subresource(),
+        query(kind, container, asked)
+    );
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+    let upgrade = upgrade.ok_or(Refusal::Malformed)?;
+    let admitted = endpoint.admit(account, "create", namespace, pod).await?;
+    let (near, far) = duplex(BUFFER);
+    let mut asking = http::Request::post(path);
+    for version in versions(request.headers()) {
+        asking = asking.header(PROTOCOL_VERSION, version);
+    }
+    let answer = admitted.ask(asking.body(body_of(far))).await?;
+    let response = switching(answer.headers());
+    let kept = (admitted.stream, endpoint.metrics.opened());
+    tokio::spawn(async move {
+        // The API server upgrades as soon as it has the answer.
+        if let Ok(Ok(session)) = timeout(ANSWER, upgrade).await {
+            relay(TokioIo::new(session), near, answer.into_body()).await;
+        }
+        drop(kept);
+    });
+    Ok(response)
+}
+
+fn switching(answer: &HeaderMap) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(SPDY));
+    for version in versions(answer) {
+        headers.append(PROTOCOL_VERSION, version.clone());
+    }
+    response
+}
+
+/// Passes the bytes on until the agent's side ends. After the end of the API server's side, the agent
+/// closes its own.
+async fn relay(session: TokioIo<hyper::upgrade::Upgraded>, near: tokio::io::DuplexStream, answer: Body) {
+    let (mut reader, writer) = split(session);
+    let (_, mut near) = split(near);
+    let asking = async move {
+        // An end that has gone already needs no goodbye.
+        let _ = copy(&mut reader, &mut near).await;
+        let _ = near.shutdown().await;
+        std::future::pending::<()>().await;
+    };
+    let answering = write_all(answer.into_data_stream(), writer);
+    tokio::select! {
+        () = asking => {}
+        () = answering => {}
+    }
+}

@@ -1,0 +1,327 @@
+//! The agents that can be asked about pods: those that have a tunnel to this process, and those that
+//! this process hosts.
+//!
+//! A token is in force while its digest is in the Lease of its cluster. The leader closes a tunnel
+//! when the digest has changed, or when the Lease has ended: an agent whose rights were taken away
+//! cannot renew it, and a connection that is open would not notice. Not here: the bytes of a tunnel
+//! (`runtime::tunnel`), and the requests that it carries (`kubelet`).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use argosy_api::names;
+use argosy_core::{Change, ClusterName};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::kubelet::{Reach, Unreachable};
+use crate::runtime::{
+    lenient::Lenient,
+    metrics::KubeletMetrics,
+    requests::read,
+    supervise::supervise,
+    tunnel::{
+        Agent,
+        accept::{Authenticator, Tunnel, Verdict},
+        token::{Digest, Token},
+    },
+    watch::{follow, selecting},
+};
+
+/// Capacity of the queues of changes and of new tunnels.
+const QUEUE: usize = 64;
+
+/// Interval between checks of the age of Leases.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Minimum interval between reads of one Lease because of a token that is not in force: the watch
+/// may be late, and anybody may send a token.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Duration of a Lease that has none, and the longest that is believed.
+const DEFAULT_LEASE: Duration = Duration::from_mins(1);
+const LONGEST_LEASE: Duration = Duration::from_mins(10);
+
+/// All agents that can be asked. Clones share everything.
+#[derive(Clone)]
+pub struct Tunnels {
+    its: Client,
+    state: Arc<Mutex<State>>,
+    hosted: watch::Sender<BTreeSet<ClusterName>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// This process leads.
+    leads: bool,
+    leases: HashMap<ClusterName, Standing>,
+    open: HashMap<ClusterName, Arc<Tunnel>>,
+    hosted: HashMap<ClusterName, Agent>,
+    /// Time of the last read of a Lease.
+    read_at: HashMap<ClusterName, Instant>,
+}
+
+/// The Lease of a cluster, as far as its tunnel depends on it.
+struct Standing {
+    digest: Option<Digest>,
+    /// Changes with each renewal.
+    version: String,
+    changed_at: Instant,
+    duration: Duration,
+}
+
+impl Standing {
+    fn has_ended(&self, now: Instant) -> bool {
+        now.duration_since(self.changed_at) > self.duration
+    }
+}
+
+/// The registration of a hosted agent. A drop ends it.
+pub struct Hosting {
+    tunnels: Tunnels,
+    cluster: ClusterName,
+}
+
+impl Drop for Hosting {
+    fn drop(&mut self) {
+        self.tunnels.lock().hosted.remove(&self.cluster);
+        self.tunnels.publish();
+    }
+}
+
+impl Tunnels {
+    /// A state without agents. `its` is a client of the ITS.
+    pub fn new(its: &Client) -> Self {
+        Self {
+            its: its.clone(),
+            state: Arc::default(),
+            hosted: watch::Sender::new(BTreeSet::new()),
+        }
+    }
+
+    /// The clusters whose agents this process hosts.
+    pub fn hosted(&self) -> watch::Receiver<BTreeSet<ClusterName>> {
+        self.hosted.subscribe()
+    }
+
+    /// Registers the agent of a cluster that this process hosts.
+    #[must_use]
+    pub fn host(&self, cluster: &ClusterName, agent: Agent) -> Hosting {
+        self.lock().hosted.insert(cluster.clone(), agent);
+        self.publish();
+        Hosting {
+            tunnels: self.clone(),
+            cluster: cluster.clone(),
+        }
+    }
+
+    fn publish(&self) {
+        let hosted: BTreeSet<ClusterName> = self.lock().hosted.keys().cloned().collect();
+        self.hosted.send_replace(hosted);
+    }
+
+    /// A panic while the lock is held leaves no half-done change.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Admits agents from now on, and keeps the tunnels in `opened` until `stop`. Only the leader
+    /// calls it.
+    pub(super) async fn keep(
+        &self,
+        mut opened: mpsc::Receiver<Tunnel>,
+        metrics: KubeletMetrics,
+        stop: CancellationToken,
+    ) {
+        let (sender, mut changes) = mpsc::channel(QUEUE);
+        let mut watches = JoinSet::new();
+        let leases: Api<Lenient<Lease>> = Api::all(self.its.clone());
+        let config = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));
+        watches.spawn(follow(leases, config, sender, |change| change, |_| None));
+        let keeping = async {
+            let mut looks = interval(LOOK_EVERY);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => break,
+                    Some(change) = changes.recv() => self.learn(change),
+                    Some(tunnel) = opened.recv() => self.open(tunnel),
+                    _ = looks.tick() => {}
+                    else => break,
+                }
+                let mut state = self.lock();
+                state.close(Instant::now());
+                metrics.tunnels(state.open.len());
+            }
+        };
+        supervise(keeping, watches).await;
+        let mut state = self.lock();
+        state.leads = false;
+        state.open.clear();
+    }
+
+    fn learn(&self, change: Change<Lease>) {
+        let mut state = self.lock();
+        match change {
+            Change::Apply(lease) => state.renew(&lease),
+            Change::Delete(lease) => {
+                if let Some(cluster) = cluster_of(&lease) {
+                    state.leases.remove(&cluster);
+                }
+            }
+            Change::Reset(leases) => {
+                let listed: BTreeSet<_> = leases.iter().filter_map(cluster_of).collect();
+                state.leases.retain(|cluster, _| listed.contains(cluster));
+                for lease in &leases {
+                    state.renew(lease);
+                }
+                // A token is in force only if the Leases are known.
+                state.leads = true;
+            }
+        }
+    }
+
+    /// Keeps a tunnel instead of the former one of its cluster.
+    fn open(&self, tunnel: Tunnel) {
+        let cluster = ClusterName::from(tunnel.cluster());
+        tracing::info!(%cluster, "the agent has opened a tunnel");
+        let tunnel = Arc::new(tunnel);
+        self.lock().open.insert(cluster.clone(), tunnel.clone());
+        let tunnels = self.clone();
+        tokio::spawn(async move {
+            tunnel.ended().await;
+            let mut state = tunnels.lock();
+            if state
+                .open
+                .get(&cluster)
+                .is_some_and(|known| Arc::ptr_eq(known, &tunnel))
+            {
+                state.open.remove(&cluster);
+                tracing::info!(%cluster, "the tunnel of the agent has ended");
+            }
+        });
+    }
+
+    /// Reads a Lease, because a token may be newer than the known one.
+    async fn read_again(&self, cluster: &ClusterName) -> Option<Lease> {
+        {
+            let mut state = self.lock();
+            let now = Instant::now();
+            if !state.leases.contains_key(cluster) {
+                return None;
+            }
+            let last = state.read_at.insert(cluster.clone(), now);
+            if last.is_some_and(|last| now.duration_since(last) < READ_EVERY) {
+                return None;
+            }
+        }
+        let api: Api<Lenient<Lease>> = Api::namespaced(self.its.clone(), cluster.as_str());
+        read(api.get(names::CLUSTER_LEASE)).await.ok()
+    }
+}
+
+fn cluster_of(lease: &Lease) -> Option<ClusterName> {
+    Some(lease.namespace()?.as_str().into())
+}
+
+fn digest_of(lease: &Lease) -> Option<Digest> {
+    let text = lease.annotations().get(names::TUNNEL_ANNOTATION)?;
+    Digest::parse(text)
+}
+
+impl State {
+    /// Stores a Lease. An unchanged one keeps its age.
+    fn renew(&mut self, lease: &Lease) {
+        let Some(cluster) = cluster_of(lease) else { return };
+        let version = lease.resource_version().unwrap_or_default();
+        if self
+            .leases
+            .get(&cluster)
+            .is_some_and(|known| known.version == version)
+        {
+            return;
+        }
+        let spec = lease.spec.as_ref();
+        let seconds = spec.and_then(|spec| u64::try_from(spec.lease_duration_seconds?).ok());
+        let standing = Standing {
+            digest: digest_of(lease),
+            version,
+            changed_at: Instant::now(),
+            duration: seconds
+                .map_or(DEFAULT_LEASE, Duration::from_secs)
+                .min(LONGEST_LEASE),
+        };
+        self.leases.insert(cluster, standing);
+    }
+
+    /// Closes the tunnels of agents whose token is no longer in force.
+    fn close(&mut self, now: Instant) {
+        let leases = &self.leases;
+        self.read_at.retain(|_, at| now.duration_since(*at) < READ_EVERY);
+        self.open.retain(|cluster, tunnel| {
+            let standing = leases.get(cluster);
+            let stays = standing.is_some_and(|lease| {
+                !lease.has_ended(now) && lease.digest.as_ref() == Some(tunnel.digest())
+            });
+            if !stays {
+                tracing::info!(%cluster, "the tunnel was closed: the agent's lease has ended, or has another token");
+            }
+            stays
+        });
+    }
+
+    fn admits(&self, cluster: &ClusterName, token: &Token) -> bool {
+        let lease = self
+            .leases
+            .get(cluster)
+            .filter(|lease| !lease.has_ended(Instant::now()));
+        lease
+            .and_then(|lease| lease.digest)
+            .is_some_and(|digest| digest.is_of(token))
+    }
+}
+
+impl Authenticator for Tunnels {
+    async fn authenticate(&self, cluster: &str, token: &Token) -> Verdict {
+        let cluster = ClusterName::from(cluster);
+        {
+            let state = self.lock();
+            if !state.leads {
+                return Verdict::NotLeading;
+            }
+            if state.admits(&cluster, token) {
+                return Verdict::Admitted;
+            }
+        }
+        if let Some(lease) = self.read_again(&cluster).await {
+            let mut state = self.lock();
+            state.renew(&lease);
+            if state.admits(&cluster, token) {
+                return Verdict::Admitted;
+            }
+        }
+        Verdict::Refused
+    }
+}
+
+impl Reach for Tunnels {
+    fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable> {
+        let state = self.lock();
+        let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
+        let agent = state.hosted.get(cluster).or(tunnel);
+        agent.cloned().ok_or_else(|| Unreachable {
+            message: format!(
+                "the agent of cluster {cluster} has no tunnel to the control cluster at the moment"
+            ),
+        })
+    }
+}

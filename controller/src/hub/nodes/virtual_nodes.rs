@@ -1,0 +1,248 @@
+//! Carries out the decisions on virtual Nodes (`argosy_core::hub::nodes`): its watches of WDS and ITS,
+//! and its loop.
+
+use std::collections::BTreeSet;
+
+use argosy_api::{ManagedCluster, names};
+use argosy_core::{
+    ClusterName, Failure,
+    hub::nodes::{NodeAction, NodeIndex, NodeInput, NodeOwner, NodeSettings, SeenMember, SeenNode},
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::{Node, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::{
+    engine::{self, Execute},
+    lenient::Lenient,
+    metrics::Metrics,
+    requests::{call, each, found, left, patching, read},
+    supervise::supervise,
+    watch::{Seen, follow, follow_seen, selecting},
+};
+
+/// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
+const QUEUE: usize = 256;
+
+/// Name of this loop.
+const ENGINE: &str = "nodes";
+
+/// Namespace of the Leases of all Nodes.
+const LEASES: &str = "kube-node-lease";
+
+/// Duration of the Lease of a Node in seconds, as kubelets write it.
+const LEASE_SECONDS: i32 = 40;
+
+/// Runs until `stop`. `hosted` brings the clusters whose agents this process hosts.
+pub(super) async fn run(
+    (wds, its): (Client, Client),
+    settings: NodeSettings,
+    mut hosted: watch::Receiver<BTreeSet<ClusterName>>,
+    metrics: Metrics,
+    stop: CancellationToken,
+) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let mut watches = JoinSet::new();
+    watches.spawn(follow_seen(
+        Api::<Seen<ManagedCluster, SeenMember>>::all(its.clone()),
+        selecting(""),
+        sender.clone(),
+        Seen::into_view,
+        NodeInput::Cluster,
+    ));
+    let leases: Api<Lenient<Lease>> = Api::all(its.clone());
+    let of_agents = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));
+    watches.spawn(follow(
+        leases,
+        of_agents,
+        sender.clone(),
+        NodeInput::Lease,
+        |_| None,
+    ));
+    watches.spawn(follow_seen(
+        Api::<Seen<Node, SeenNode>>::all(wds.clone()),
+        selecting(&virtual_nodes()),
+        sender.clone(),
+        Seen::into_view,
+        NodeInput::Node,
+    ));
+    watches.spawn(async move {
+        loop {
+            let newest = hosted.borrow_and_update().clone();
+            if sender.send(NodeInput::Hosted(newest)).await.is_err() || hosted.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    let index = NodeIndex::new(settings);
+    let reactions = metrics.reactions(ENGINE);
+    let driving = engine::drive(index, Executor { wds, its }, receiver, stop, reactions, |_| {});
+    supervise(driving, watches).await;
+}
+
+fn virtual_nodes() -> String {
+    format!("{}=true", names::VIRTUAL_NODE_LABEL)
+}
+
+#[derive(Clone)]
+struct Executor {
+    wds: Client,
+    its: Client,
+}
+
+impl Executor {
+    fn nodes(&self) -> Api<Lenient<Node>> {
+        Api::all(self.wds.clone())
+    }
+
+    async fn offer(
+        &self,
+        cluster: &ClusterName,
+        version: &str,
+        offer: Option<&str>,
+    ) -> Result<NodeInput, Failure> {
+        let api: Api<Lenient<ManagedCluster>> = Api::all(self.its.clone());
+        let patch = Patch::Merge(json!({ "metadata": {
+            "resourceVersion": version, "annotations": { names::TUNNEL_ANNOTATION: offer },
+        } }));
+        let params = patching(names::CONTROLLER);
+        let written = read(api.patch(cluster.as_str(), &params, &patch)).await;
+        Ok(NodeInput::cluster(written?))
+    }
+
+    async fn create(&self, node: &Node) -> Result<NodeInput, Failure> {
+        let params = PostParams {
+            field_manager: Some(names::CONTROLLER.to_owned()),
+            ..PostParams::default()
+        };
+        let node = Lenient::from(node.clone());
+        let created = read(self.nodes().create(&params, &node)).await;
+        if let Err(Failure::Foreign(error)) = &created {
+            tracing::warn!(error, "a Node of somebody else has the name of a virtual Node");
+        }
+        Ok(NodeInput::node(created?))
+    }
+
+    async fn patch(
+        &self,
+        cluster: &ClusterName,
+        patch: &Value,
+        is_status: bool,
+    ) -> Result<NodeInput, Failure> {
+        let (name, params, patch) = (
+            names::virtual_node(cluster.as_str()),
+            patching(names::CONTROLLER),
+            Patch::Merge(patch),
+        );
+        let nodes = self.nodes();
+        let written = if is_status {
+            read(nodes.patch_status(&name, &params, &patch)).await
+        } else {
+            read(nodes.patch(&name, &params, &patch)).await
+        };
+        Ok(found(written)?.map_or_else(|| NodeInput::Gone(cluster.clone()), NodeInput::node))
+    }
+
+    async fn renew(&self, cluster: &ClusterName, owner: &NodeOwner) -> Result<NodeInput, Failure> {
+        let leases: Api<Lenient<Lease>> = Api::namespaced(self.wds.clone(), LEASES);
+        let mut lease = Lease::default();
+        lease.metadata.name = Some(owner.name.clone());
+        lease.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            ..OwnerReference::default()
+        }]);
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(owner.name.clone()),
+            lease_duration_seconds: Some(LEASE_SECONDS),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            ..LeaseSpec::default()
+        });
+        let params = PatchParams::apply(names::CONTROLLER).force();
+        read(leases.patch(&owner.name, &params, &Patch::Apply(&lease))).await?;
+        Ok(NodeInput::Renewed(cluster.clone()))
+    }
+
+    async fn delete(&self, cluster: &ClusterName, owner: &NodeOwner) -> Result<NodeInput, Failure> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(owner.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        left(self.nodes().delete(&owner.name, &params)).await?;
+        Ok(NodeInput::Gone(cluster.clone()))
+    }
+}
+
+impl Execute<NodeIndex> for Executor {
+    fn at_once(&self) -> usize {
+        8
+    }
+
+    async fn execute(&self, key: &ClusterName, action: &NodeAction) -> Result<NodeInput, Failure> {
+        match action {
+            NodeAction::Offer(version, offer) => self.offer(key, version, offer.as_deref()).await,
+            NodeAction::Create(node) => self.create(node).await,
+            NodeAction::Update(patch) => self.patch(key, patch, false).await,
+            NodeAction::Status(patch) => self.patch(key, patch, true).await,
+            NodeAction::Renew(owner) => self.renew(key, owner).await,
+            NodeAction::Delete(owner) => self.delete(key, owner).await,
+        }
+    }
+}
+
+/// Deletes all shadow pods, virtual Nodes and their Leases, and returns the number of Nodes. For an
+/// uninstall, after the controller has ended.
+///
+/// # Errors
+///
+/// The API server did not list or delete an object.
+pub async fn remove(wds: &Client) -> Result<usize, Failure> {
+    let pods: Api<Lenient<PartialObjectMeta<Pod>>> = Api::all(wds.clone());
+    let mut shadows = Vec::new();
+    each(
+        &pods,
+        ListParams::default().labels(names::SHADOW_OF_LABEL),
+        |pod| {
+            shadows.push((pod.namespace().unwrap_or_default(), pod.name_any()));
+        },
+    )
+    .await?;
+    for (namespace, name) in shadows {
+        let pods: Api<Lenient<Pod>> = Api::namespaced(wds.clone(), &namespace);
+        left(pods.delete(&name, &DeleteParams::default().grace_period(0))).await?;
+    }
+    let all: Api<Lenient<PartialObjectMeta<Node>>> = Api::all(wds.clone());
+    let mut nodes = Vec::new();
+    each(&all, ListParams::default().labels(&virtual_nodes()), |node| {
+        nodes.push(node.name_any());
+    })
+    .await?;
+    let leases: Api<Lease> = Api::namespaced(wds.clone(), LEASES);
+    for name in &nodes {
+        found(call(leases.delete(name, &DeleteParams::default())).await)?;
+        let nodes: Api<Lenient<Node>> = Api::all(wds.clone());
+        left(nodes.delete(name, &DeleteParams::default())).await?;
+    }
+    Ok(nodes.len())
+}

@@ -1,0 +1,297 @@
+//! The kubelet endpoint of the controller: its answers to the API server, and to everybody else. The
+//! tests of the fleet read logs.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use argosy_api::names;
+use argosy_tests::testenv::{
+    Fixture, Member,
+    admission::eventually,
+    objects::create,
+    signing::Signing,
+    waiting::{until, until_gone},
+};
+use axum::http::Request;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams},
+    client::Body,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+
+/// Name of the Node of the pod, which does not exist, so that the API server of the cluster says so.
+const ABSENT: &str = "absent-node";
+
+/// A control cluster with virtual Nodes, a cluster with an agent, and a run with one pod, which no
+/// kubelet has started.
+struct Lab {
+    signing: Signing,
+    fixture: Fixture,
+    member: Member,
+    port: u16,
+    shadow: Pod,
+}
+
+impl Lab {
+    async fn new(name: &str) -> Result<Self> {
+        let (signing, port) = Signing::with_nodes(name).await?;
+        let fixture = Fixture::on(signing.env.clone(), name).await?;
+        let member = fixture.pull().await?;
+        fixture.dispatch("hello", &member).await?;
+        let object = member.argo().start("hello").await?;
+        let shadow = shadow_pod(&fixture).await?;
+        let pod = pod(&json!({
+            "metadata": { "name": shadow.name_any(), "ownerReferences": [{
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "hello",
+                "uid": object.uid(), "controller": true,
+            }] },
+            "spec": {
+                "nodeName": ABSENT,
+                "containers": [{ "name": "main", "image": "busybox:1.36" }],
+            },
+        }))?;
+        create(&Api::namespaced(member.wec.clone(), name), &pod).await?;
+        Ok(Self {
+            signing,
+            fixture,
+            member,
+            port,
+            shadow,
+        })
+    }
+
+    /// Status and text of the answer to a request of the account in the kubeconfig at `path`, or of
+    /// nobody, to the kubelet endpoint.
+    async fn ask(&self, account: Option<&Path>, path: &str) -> Result<(u16, String)> {
+        let request = Request::get(path).body(Body::empty())?;
+        let response = self.endpoint(account).await?.send(request).await?;
+        let status = response.status().as_u16();
+        let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
+        Ok((status, String::from_utf8(text.to_vec())?))
+    }
+
+    async fn endpoint(&self, account: Option<&Path>) -> Result<Client> {
+        let path = account.unwrap_or(self.signing.env.control.kubeconfig());
+        let mut kubeconfig = Kubeconfig::read_from(path)?;
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter_map(|named| named.cluster.as_mut())
+        {
+            cluster.server = Some(format!("https://127.0.0.1:{}", self.port));
+            cluster.certificate_authority = None;
+            cluster.insecure_skip_tls_verify = Some(true);
+        }
+        let options = KubeConfigOptions::default();
+        Ok(Client::try_from(
+            Config::from_custom_kubeconfig(kubeconfig, &options).await?,
+        )?)
+    }
+
+    fn log_path(&self) -> String {
+        format!(
+            "/containerLogs/{}/{}/main",
+            self.fixture.namespace,
+            self.shadow.name_any()
+        )
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.fixture.control.clone(), &self.fixture.namespace)
+    }
+}
+
+fn pod(value: &Value) -> Result<Pod> {
+    Ok(serde_json::from_value(value.clone())?)
+}
+
+async fn shadow_pod(fixture: &Fixture) -> Result<Pod> {
+    let pods: Api<Pod> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
+    let mut found = None;
+    eventually("the running pod has a shadow pod", async || {
+        let listed = pods
+            .list(&ListParams::default().labels(names::SHADOW_OF_LABEL))
+            .await?;
+        found = listed.items.into_iter().find(|pod| {
+            let status = pod.status.as_ref();
+            status.and_then(|status| status.phase.as_deref()) == Some("Running")
+        });
+        Ok(found.is_some())
+    })
+    .await?;
+    found.context("it was found")
+}
+
+#[tokio::test]
+async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
+    let lab = Lab::new("kubelet-accounts").await?;
+    let log = lab.log_path();
+    let signing = &lab.signing;
+    let api_server = signing.forged("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
+    let agent = signing.forged(&format!(
+        "/O=argosy.dev:agents/CN={}",
+        names::agent_user(&lab.member.cluster)
+    ))?;
+    let stranger = signing.signed_by_stranger("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
+    let api_server = Some(api_server.as_path());
+    for (account, path, expected, words) in [
+        (None, log.as_str(), 401, "a client certificate is required"),
+        (None, "/metrics", 401, "a client certificate is required"),
+        (None, "/pods", 401, "a client certificate is required"),
+        (None, "/healthz", 200, "ok"),
+        (Some(agent.as_path()), &log, 403, "may not use nodes/proxy"),
+        (
+            api_server,
+            "/containerLogs/kubelet-accounts/absent/main",
+            400,
+            "there is no shadow pod",
+        ),
+        (
+            api_server,
+            "/containerLogs/kubelet-accounts/..%2Fx/main",
+            400,
+            "not a request",
+        ),
+        (api_server, "/exec/kubelet-accounts/hello/main", 403, "nodes.exec"),
+        (api_server, &log, 400, ABSENT),
+    ] {
+        let (status, text) = lab.ask(account, path).await?;
+        assert_eq!(status, expected, "{account:?}, {path}: {text}");
+        assert!(text.contains(words), "{account:?}, {path}: {text}");
+    }
+    let refused = lab.ask(Some(&stranger), &log).await.err();
+    let refused = refused.context("an unknown authority has no connection")?;
+    assert!(format!("{refused:#}").contains("alert"), "{refused:#}");
+    Ok(())
+}
+
+/// Waits until the answer to a request for the log of `pod` contains `words`.
+async fn said(pods: &Api<Pod>, pod: &str, words: &str) -> Result<()> {
+    let mut last = String::new();
+    let params = LogParams {
+        container: Some("main".to_owned()),
+        ..LogParams::default()
+    };
+    let waited = eventually(words, async || {
+        last = match pods.logs(pod, &params).await {
+            Ok(log) => format!("a log: {log}"),
+            Err(error) => error.to_string(),
+        };
+        Ok(last.contains(words))
+    });
+    waited
+        .await
+        .with_context(|| format!("the last answer was: {last}"))
+}
+
+#[tokio::test]
+async fn the_api_server_gets_the_agents_words_and_after_its_end_the_reason() -> Result<()> {
+    let lab = Lab::new("kubelet-words").await?;
+    let pods = lab.pods();
+    let name = lab.shadow.name_any();
+    said(&pods, &name, ABSENT).await?;
+    lab.member.agent()?.terminate()?;
+    let expected = format!(
+        "the agent of cluster {} has no tunnel to the control cluster at the moment",
+        lab.member.cluster
+    );
+    said(&pods, &name, &expected).await?;
+    lab.member.agent()?.start_again().await?;
+    said(&pods, &name, ABSENT).await?;
+    // The shadow pod goes with its Workflow, and the Node with its cluster.
+    lab.fixture
+        .workflows()
+        .delete("hello", &DeleteParams::default())
+        .await?;
+    until_gone(&pods, &name, "its Workflow is deleted").await?;
+    lab.fixture
+        .clusters()
+        .delete(&lab.member.cluster, &DeleteParams::default())
+        .await?;
+    let nodes: Api<Node> = Api::all(lab.fixture.control.clone());
+    until_gone(
+        &nodes,
+        &names::virtual_node(&lab.member.cluster),
+        "its cluster is gone",
+    )
+    .await
+}
+
+#[tokio::test]
+async fn argosys_account_writes_only_virtual_nodes_and_shadow_pods_and_nobody_else_writes_these() -> Result<()>
+{
+    let lab = Lab::new("kubelet-policies").await?;
+    let nodes: Api<Node> = Api::all(lab.fixture.control.clone());
+    let node = names::virtual_node(&lab.member.cluster);
+    until(&nodes, &node, "the virtual Node is there", |_| true).await?;
+    let argosy = lab
+        .signing
+        .env
+        .control
+        .client_as("system:serviceaccount:argosy:argosy-controller")
+        .await?;
+    let (as_argosy, as_tenant) = (
+        Api::<Pod>::namespaced(argosy.clone(), &lab.fixture.namespace),
+        lab.pods(),
+    );
+    let label = json!({ names::SHADOW_OF_LABEL: "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b" });
+    let shadow = |labels: &Value, node: &str, image: &str| {
+        pod(&json!({
+            "metadata": { "name": "made", "labels": labels },
+            "spec": {
+                "nodeName": node, "automountServiceAccountToken": false,
+                "containers": [{ "name": "main", "image": image }],
+            },
+        }))
+    };
+    let image = "argosy.dev/shadow";
+    for (pods, pod, expected) in [
+        (
+            &as_argosy,
+            shadow(&json!({}), &node, image)?,
+            "may write only shadow pods",
+        ),
+        (
+            &as_argosy,
+            shadow(&label, "node1", image)?,
+            "may write only shadow pods",
+        ),
+        (
+            &as_argosy,
+            shadow(&label, &node, "busybox:1.36")?,
+            "a shadow pod runs nothing",
+        ),
+        (
+            &as_tenant,
+            shadow(&label, &node, image)?,
+            "only argosy-controller makes shadow pods",
+        ),
+    ] {
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let refused = pods.create(&params, &pod).await.err().context(expected)?;
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+    let another = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0c";
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { names::SHADOW_OF_LABEL: another } } }));
+    let changed = as_tenant
+        .patch(&lab.shadow.name_any(), &PatchParams::default(), &patch)
+        .await;
+    let refused = changed.err().context("the label stays")?;
+    assert!(refused.to_string().contains("stays"), "{refused}");
+    let ordinary: Node = serde_json::from_value(json!({ "metadata": { "name": "node1" } }))?;
+    create(&nodes, &ordinary).await?;
+    let as_argosy: Api<Node> = Api::all(argosy);
+    let refused = as_argosy.delete("node1", &DeleteParams::default()).await;
+    let refused = refused.err().context("it is no virtual Node")?;
+    assert!(
+        refused.to_string().contains("may write only virtual Nodes"),
+        "{refused}"
+    );
+    Ok(())
+}
