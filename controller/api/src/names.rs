@@ -47,6 +47,14 @@ pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 /// ManagedCluster with that name takes no Workflows.
 pub const EVERY_CLUSTER: &str = "every-cluster";
 
+/// Value of [`RUNS_ANNOTATION`] that runs the selected Workflows on one cluster each, the one with
+/// the fewest unfinished runs for its size.
+pub const BEST_CLUSTER: &str = "best-cluster";
+
+/// Annotation on a ManagedCluster: the room for runs, whatever its nodes have, as
+/// `cpu=QUANTITY,runs=NUMBER`. Agents may not write it.
+pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
+
 /// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
 /// label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";

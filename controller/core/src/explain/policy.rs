@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ObjectAttributes, clause::ClauseAnswer};
 use crate::{
-    model::cron,
+    model::{cron, runs::Runs},
     policy::{Rules, Test},
 };
 
@@ -75,7 +75,7 @@ impl PolicyAnswer {
             selects: clauses.iter().any(ClauseAnswer::selects),
             clauses,
             reruns_lost: policy.rules.lost_after.is_some(),
-            runs_everywhere: policy.rules.is_everywhere,
+            runs_everywhere: policy.rules.runs == Runs::EveryCluster,
             problems: policy.problems.clone(),
         }
     }

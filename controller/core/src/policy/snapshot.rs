@@ -98,7 +98,7 @@ impl Table {
                     .map(|(cluster, _)| cluster.clone())
                     .collect(),
                 wants_logs: rules.wants_logs,
-                is_everywhere: rules.is_everywhere,
+                runs: rules.runs,
                 lost_after: rules.lost_after,
                 shown: rules.shown,
             };
