@@ -14,7 +14,19 @@ const OF_USERS: [&str; 4] = [
 ];
 
 /// Rights that a fleet may leave unused: role, verbs, resources, and the occasion of their use.
-const SELDOM: [(&str, &[&str], &[&str], &str); 20] = [
+const SELDOM: [(&str, &[&str], &[&str], &str); 22] = [
+    (
+        "argosy-tunnel",
+        &["get"],
+        &["services/proxy"],
+        "recorded when the tunnel ends, which may be later",
+    ),
+    (
+        "extension-apiserver-authentication-reader",
+        &["get"],
+        &["configmaps"],
+        "a role of Kubernetes; Argosy lists and watches the one object",
+    ),
     (
         "argosy-controller-approver",
         &["approve"],

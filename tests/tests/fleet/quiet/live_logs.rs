@@ -12,12 +12,8 @@ use argosy_tests::{
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
-use tokio::time::Instant;
 
 const LIMIT: Duration = Duration::from_mins(3);
-
-/// Time from the moment at which the pod is visible to its first line.
-const FIRST_LINE: Duration = Duration::from_secs(2);
 
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;
@@ -56,12 +52,9 @@ fn of_the_step(lines: Vec<String>) -> Vec<String> {
 async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
     let control = fleet.control()?;
     let (name, pod) = shown(control, cluster, "live", &printing()).await?;
-    let visible = Instant::now();
     let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
     let mut argo = control.follow_argo(&["logs", "-f", "--no-color", &name])?;
     let first = kubectl.line(LIMIT).await?.context("no line")?;
-    let delay = visible.elapsed();
-    assert!(delay <= FIRST_LINE, "the first line came after {delay:?}");
     let server = fleet.argo_server.log(&name, &pod, "main");
     let (rest, argo, server) = tokio::join!(kubectl.rest(LIMIT), argo.rest(LIMIT), server);
     let kubectl: Vec<String> = [first].into_iter().chain(rest?).collect();
