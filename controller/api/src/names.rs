@@ -40,7 +40,8 @@ pub const CRON_ANNOTATION: &str = "argosy.dev/cron";
 pub const EACH_CLUSTER: &str = "each-cluster";
 
 /// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the selected Workflows on every matching
-/// cluster. Each run is a Workflow of its own.
+/// cluster, where each run is a Workflow of its own; [`BEST_CLUSTER`] runs each of them on one of
+/// these clusters.
 pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 
 /// Value of [`RUNS_ANNOTATION`], and the cluster that such a Workflow is claimed for. A

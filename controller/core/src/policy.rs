@@ -82,17 +82,17 @@ pub(crate) enum Unplaced {
 pub(crate) struct Placement {
     /// The policies that select the Workflow, in order of their names.
     by: Box<[Arc<Matched>]>,
-    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run.
+    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run, or
+    /// names a cluster.
     only: Option<ClusterName>,
     /// True if any of the policies wants the Workflow's status back.
     pub(crate) wants_status: bool,
     /// True if any of the policies wants the logs of the Workflow's steps kept in the artifact
     /// repository.
     pub(crate) wants_logs: bool,
-    /// True if any of the policies requests a run on every cluster.
-    is_everywhere: bool,
-    /// True if one of several clusters is chosen by its load.
-    is_by_load: bool,
+    /// The clusters on which it runs. `Every` if any of the policies asks for it, or else `Best` if
+    /// any asks for that or for reruns.
+    runs: Runs,
     /// The time after the expiry of its lease at which a cluster counts as lost. Set if any of the
     /// policies requests a rerun, and none requests a run on every cluster.
     pub(crate) lost_after: Option<SignedDuration>,
@@ -113,14 +113,17 @@ impl Fleet {
 impl Placement {
     fn new(by: Vec<Arc<Matched>>, wants_status: bool, only: Option<ClusterName>) -> Self {
         let asks_for = |runs: Runs| only.is_none() && by.iter().any(|policy| policy.runs == runs);
-        let is_everywhere = asks_for(Runs::EveryCluster);
+        let is_everywhere = asks_for(Runs::Every);
         let lost_after = by.iter().filter_map(|policy| policy.lost_after).max();
         let lost_after = lost_after.filter(|_| only.is_none() && !is_everywhere);
         Self {
             wants_status,
             wants_logs: by.iter().any(|policy| policy.wants_logs),
-            is_everywhere,
-            is_by_load: !is_everywhere && (asks_for(Runs::BestCluster) || lost_after.is_some()),
+            runs: match is_everywhere {
+                true => Runs::Every,
+                false if asks_for(Runs::Best) || lost_after.is_some() => Runs::Best,
+                false => Runs::Only,
+            },
             lost_after,
             only: only.filter(|_| !by.is_empty()),
             by: by.into(),
@@ -159,17 +162,22 @@ impl Placement {
 
     /// Returns true if any of the policies requests a run on every cluster.
     pub(crate) fn is_everywhere(&self) -> bool {
-        self.is_everywhere
+        self.runs == Runs::Every
     }
 
     /// Returns true if one of several clusters is chosen by its load.
     pub(crate) fn is_by_load(&self) -> bool {
-        self.is_by_load
+        self.runs == Runs::Best
     }
 
     /// Returns true if any of the policies matches `cluster`.
     pub(crate) fn matches(&self, cluster: &ClusterName) -> bool {
         self.is_meant(cluster) && self.by.iter().any(|policy| policy.clusters.contains(cluster))
+    }
+
+    /// The only possible cluster, if the Workflow names it.
+    pub(crate) fn only(&self) -> Option<&ClusterName> {
+        self.only.as_ref()
     }
 
     fn is_meant(&self, cluster: &ClusterName) -> bool {
@@ -196,10 +204,10 @@ impl Placement {
                 Unplaced::NoCluster
             });
         };
-        if self.is_everywhere {
+        if self.is_everywhere() {
             return Ok(names::EVERY_CLUSTER.into());
         }
-        if self.is_by_load {
+        if self.is_by_load() {
             let mut reachable = self.reachable(fleet);
             let first = reachable.next().ok_or(Unplaced::Unreachable)?;
             return match reachable.next() {

@@ -61,7 +61,8 @@ impl Room {
             let (name, value) = part.split_once('=').ok_or_else(unreadable)?;
             match name.trim() {
                 "cpu" => {
-                    room.cpu = Some(thousandths(&Quantity(value.trim().to_owned())).ok_or_else(unreadable)?)
+                    let cpu = thousandths(&Quantity(value.trim().to_owned()));
+                    room.cpu = Some(cpu.ok_or_else(unreadable)?);
                 }
                 "runs" => room.runs = Some(value.trim().parse().map_err(|_| unreadable())?),
                 _ => return Err(unreadable()),

@@ -9,11 +9,11 @@ use argosy_api::names;
 pub(crate) enum Runs {
     /// The only one that matches.
     #[default]
-    OnlyCluster,
+    Only,
     /// The best of those that match.
-    BestCluster,
+    Best,
     /// Each one that matches.
-    EveryCluster,
+    Every,
 }
 
 /// Reads the annotations of a policy.
@@ -23,9 +23,9 @@ pub(crate) enum Runs {
 /// The error in the annotations, as a sentence for the policy's status.
 pub(crate) fn asked(annotations: Option<&BTreeMap<String, String>>) -> Result<Runs, String> {
     match annotations.and_then(|annotations| annotations.get(names::RUNS_ANNOTATION)) {
-        None => Ok(Runs::OnlyCluster),
-        Some(value) if value == names::EVERY_CLUSTER => Ok(Runs::EveryCluster),
-        Some(value) if value == names::BEST_CLUSTER => Ok(Runs::BestCluster),
+        None => Ok(Runs::Only),
+        Some(value) if value == names::EVERY_CLUSTER => Ok(Runs::Every),
+        Some(value) if value == names::BEST_CLUSTER => Ok(Runs::Best),
         Some(other) => Err(format!(
             "annotation {}: {other} is not known; the values are {} and {}",
             names::RUNS_ANNOTATION,
@@ -46,9 +46,9 @@ mod tests {
                 &[(names::RUNS_ANNOTATION.to_owned(), value.to_owned())].into(),
             ))
         };
-        assert_eq!(asked(None), Ok(Runs::OnlyCluster));
-        assert_eq!(asked_with("every-cluster"), Ok(Runs::EveryCluster));
-        assert_eq!(asked_with("best-cluster"), Ok(Runs::BestCluster));
+        assert_eq!(asked(None), Ok(Runs::Only));
+        assert_eq!(asked_with("every-cluster"), Ok(Runs::Every));
+        assert_eq!(asked_with("best-cluster"), Ok(Runs::Best));
         let problem = asked_with("everywhere").unwrap_err();
         assert!(problem.contains("everywhere is not known"), "{problem}");
     }

@@ -220,7 +220,7 @@ fn what_is_ambiguous_comes_with_what_to_do() {
         "policy both matches c1, c2: narrow its clusterSelectors",
         "policy one matches c1 only",
         "change the labels of the Workflow",
-        "argosy.dev/on-lost=rerun",
+        "argosy.dev/runs=best-cluster",
         "argosy.dev/runs=every-cluster",
     ] {
         assert!(advice.contains(part), "{part} is not in:\n{advice}");

@@ -138,9 +138,13 @@ fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
             "selected by {policies}, which do not match {only}, the only cluster that the label {} allows; it is {hold} and waits",
             names::RUN_ON_LABEL
         ),
-        (Unplaced::NoCluster, None) => {
-            format!("selected by {policies}, which match no ManagedCluster; it is {hold} and waits")
-        }
+        (Unplaced::NoCluster, None) => match view.placement.only() {
+            Some(only) => format!(
+                "selected by {policies}, which do not match {only}, the cluster that the label {} names; it is {hold} and waits",
+                names::KUBESTELLAR_CLUSTER_LABEL
+            ),
+            None => format!("selected by {policies}, which match no ManagedCluster; it is {hold} and waits"),
+        },
         (Unplaced::Cordoned, _) => {
             format!(
                 "selected by {policies} for {clusters}, which accept no new Workflows; it is {hold} and waits"

@@ -80,10 +80,38 @@ impl Loads for WorkflowIndex {
     }
 }
 
+/// The loads without one Workflow.
+pub(super) struct LoadsWithout<'a> {
+    index: &'a WorkflowIndex,
+    /// The cluster that the Workflow is claimed for.
+    cluster: Option<&'a ClusterName>,
+}
+
+impl Loads for LoadsWithout<'_> {
+    fn load(&self, cluster: &ClusterName) -> Load {
+        let load = self.index.load(cluster);
+        let own = u64::from(self.cluster == Some(cluster));
+        Load {
+            runs: load.runs.saturating_sub(own),
+            ..load
+        }
+    }
+}
+
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.
     pub(super) fn choose(&self, view: &WorkflowView) -> Result<ClusterName, Unplaced> {
-        view.placement.choose_by_load(self.fleet(), self)
+        view.placement
+            .choose_by_load(self.fleet(), &self.loads_without(view))
+    }
+
+    /// The loads without the Workflow itself, which may be claimed for one of the clusters.
+    pub(super) fn loads_without<'a>(&'a self, view: &'a WorkflowView) -> LoadsWithout<'a> {
+        let claim = view.claim.as_ref().filter(|_| !view.is_final());
+        LoadsWithout {
+            index: self,
+            cluster: claim.map(|claim| &claim.cluster),
+        }
     }
 
     /// The reason why `cluster` was chosen, for users, if its load has decided.
@@ -96,10 +124,11 @@ impl WorkflowIndex {
             let reachable = view.placement.reachable(fleet);
             reachable.filter(|other| *other != cluster)
         };
-        let mut text = format!("the best of {}: {}", others().count() + 1, self.load(cluster));
-        if let Some(next) = best(others, self) {
+        let loads = self.loads_without(view);
+        let mut text = format!("the best of {}: {}", others().count() + 1, loads.load(cluster));
+        if let Some(next) = best(others, &loads) {
             // Writing into a String cannot fail.
-            let _ = write!(text, "; next {next}: {}", self.load(next));
+            let _ = write!(text, "; next {next}: {}", loads.load(next));
         }
         Some(text.into())
     }

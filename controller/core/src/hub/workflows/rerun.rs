@@ -97,7 +97,9 @@ impl WorkflowIndex {
                 work: work.resource_version.clone(),
             });
         }
-        let successor = view.placement.successor(&claim.cluster, self.fleet(), self)?;
+        let successor = view
+            .placement
+            .successor(&claim.cluster, self.fleet(), &self.loads_without(view))?;
         let next = Claim {
             wants_status: claim.wants_status || view.placement.wants_status,
             is_guarded: self.config.is_guarded,

@@ -12,6 +12,7 @@ use crate::{
 
 /// The placement of a Workflow, computed without an index.
 #[derive(Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Naive {
     pub(super) policies: BTreeSet<String>,
     pub(super) clusters: BTreeSet<ClusterName>,
@@ -72,8 +73,8 @@ impl Known {
             placement.policies.insert(name.clone());
             placement.wants_status |= wanted.singleton || wanted.multi;
             placement.wants_logs |= rules.wants_logs;
-            placement.is_everywhere |= rules.runs == Runs::EveryCluster;
-            placement.is_best |= rules.runs == Runs::BestCluster;
+            placement.is_everywhere |= rules.runs == Runs::Every;
+            placement.is_best |= rules.runs == Runs::Best;
             placement.lost_after = placement.lost_after.max(rules.lost_after);
             let matching = clusters
                 .iter()
