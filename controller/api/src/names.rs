@@ -40,12 +40,21 @@ pub const CRON_ANNOTATION: &str = "argosy.dev/cron";
 pub const EACH_CLUSTER: &str = "each-cluster";
 
 /// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the selected Workflows on every matching
-/// cluster. Each run is a Workflow of its own.
+/// cluster, where each run is a Workflow of its own; [`BEST_CLUSTER`] runs each of them on one of
+/// these clusters.
 pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 
 /// Value of [`RUNS_ANNOTATION`], and the cluster that such a Workflow is claimed for. A
 /// ManagedCluster with that name takes no Workflows.
 pub const EVERY_CLUSTER: &str = "every-cluster";
+
+/// Value of [`RUNS_ANNOTATION`] that runs the selected Workflows on one cluster each, the one with
+/// the fewest unfinished runs for its size.
+pub const BEST_CLUSTER: &str = "best-cluster";
+
+/// Annotation on a ManagedCluster: the room for runs, whatever its nodes have, as
+/// `cpu=QUANTITY,runs=NUMBER`. Agents may not write it.
+pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 
 /// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
 /// label.

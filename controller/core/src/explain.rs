@@ -15,7 +15,10 @@ mod tests;
 mod verdict;
 mod waiting;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names, workflow};
 use kube::ResourceExt;
@@ -32,7 +35,12 @@ pub use verdict::{Verdict, VerdictKind};
 pub use waiting::{Waiting, WaitingStep};
 
 pub use crate::policy::{ObjectAttributes, Test};
-use crate::{WorkflowKey, hub::workflows::will_be_claimed, policy::Table};
+use crate::{
+    ClusterName, WorkflowKey,
+    hub::workflows::will_be_claimed,
+    model::room::Room,
+    policy::{Fleet, Placement, Table, best_cluster::Load},
+};
 
 /// The answer to `argosy why`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -93,11 +101,13 @@ impl std::fmt::Display for ObjectName {
 }
 
 /// Explains the placement and history of `subject`. `run` is the object itself if it is a Workflow.
+/// `unfinished` has the number of unfinished runs by cluster.
 pub fn explain(
     subject: ObjectAttributes<'_>,
     run: Option<&Workflow>,
     policies: &[BindingPolicy],
     clusters: &[ManagedCluster],
+    unfinished: &BTreeMap<String, u64>,
     course: History,
 ) -> Explanation {
     let policies: Vec<CompiledPolicy> = policies.iter().map(CompiledPolicy::new).collect();
@@ -132,7 +142,25 @@ pub fn explain(
         by_match.then_with(|| one.name.cmp(&other.name))
     });
     let run = run.filter(|_| subject.is_workflow());
-    let outlook = run.map(|run| outlook(run, subject, &policies, &present, &clusters));
+    let loads: BTreeMap<ClusterName, Load> = present
+        .iter()
+        .map(|cluster| {
+            let name = cluster.name_any();
+            let runs = unfinished.get(&name).copied().unwrap_or_default();
+            let room = Room::of(cluster);
+            (name.as_str().into(), Load { runs, room })
+        })
+        .collect();
+    let mut outlook_of = |run: &Workflow| {
+        let (placement, fleet) = place(subject, &policies, &present, &clusters);
+        if placement.is_by_load() {
+            for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
+                answer.load = loads.get(&answer.name.as_str().into()).map(Load::to_string);
+            }
+        }
+        will_be_claimed(run, &placement, &fleet, &loads)
+    };
+    let outlook: Option<Outlook> = run.map(&mut outlook_of);
     let object = subject.to_name();
     let verdict = verdict::Evidence {
         object: &object,
@@ -155,15 +183,13 @@ pub fn explain(
     }
 }
 
-/// The cluster that an unclaimed Workflow will be claimed for, or the reason why it is not, as the
-/// controller decides it.
-fn outlook(
-    run: &Workflow,
+/// The placement of a Workflow and the state of the clusters, as the controller sees them.
+fn place(
     subject: ObjectAttributes<'_>,
     policies: &[CompiledPolicy],
     clusters: &[&ManagedCluster],
     answers: &[ClusterAnswer],
-) -> Outlook {
+) -> (Placement, Fleet) {
     let policies = policies.iter();
     let clusters = clusters.iter();
     let mut table = Table::of(
@@ -184,5 +210,5 @@ fn outlook(
         table.set_namespace(subject.namespace, Some(Arc::new(labels.clone())));
     }
     let placement = table.place(&WorkflowKey::new(subject.namespace, subject.name), subject.labels);
-    will_be_claimed(run, &placement, table.fleet())
+    (placement, table.fleet().clone())
 }

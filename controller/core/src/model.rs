@@ -19,5 +19,7 @@ pub(crate) mod pod_name;
 pub(crate) mod quantity;
 pub mod rerun;
 pub(crate) mod returned_metadata;
+pub mod room;
+pub(crate) mod runs;
 pub mod shown;
 pub mod template_refs;

@@ -7,6 +7,7 @@
 //! the actions that follow from a placement (`hub`, `admission`).
 
 mod admission_cel;
+pub(crate) mod best_cluster;
 mod clause;
 mod label_index;
 mod required_labels;
@@ -25,8 +26,12 @@ use std::{
 use argosy_api::names;
 use jiff::SignedDuration;
 
-use crate::{ClusterName, model::shown::Shown};
+use crate::{
+    ClusterName,
+    model::{runs::Runs, shown::Shown},
+};
 
+pub(crate) use best_cluster::Loads;
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
 pub(crate) use label_index::Index;
@@ -44,7 +49,7 @@ pub(crate) struct Matched {
     pub(crate) name: Arc<str>,
     clusters: BTreeSet<ClusterName>,
     wants_logs: bool,
-    is_everywhere: bool,
+    runs: Runs,
     lost_after: Option<SignedDuration>,
     shown: Option<Shown>,
 }
@@ -66,8 +71,10 @@ pub(crate) enum Unplaced {
     Cordoned,
     /// Reruns are requested, and no matched cluster is reachable.
     Unreachable,
-    /// Several clusters match.
+    /// Several clusters match, and no policy says which.
     Ambiguous,
+    /// One of several clusters is to be chosen by its load, see [`Placement::choose_by_load`].
+    ByLoad,
 }
 
 /// The clusters that a Workflow may be sent to.
@@ -75,15 +82,17 @@ pub(crate) enum Unplaced {
 pub(crate) struct Placement {
     /// The policies that select the Workflow, in order of their names.
     by: Box<[Arc<Matched>]>,
-    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run.
+    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run, or
+    /// names a cluster.
     only: Option<ClusterName>,
     /// True if any of the policies wants the Workflow's status back.
     pub(crate) wants_status: bool,
     /// True if any of the policies wants the logs of the Workflow's steps kept in the artifact
     /// repository.
     pub(crate) wants_logs: bool,
-    /// True if any of the policies requests a run on every cluster.
-    is_everywhere: bool,
+    /// The clusters on which it runs. `Every` if any of the policies asks for it, or else `Best` if
+    /// any asks for that or for reruns.
+    runs: Runs,
     /// The time after the expiry of its lease at which a cluster counts as lost. Set if any of the
     /// policies requests a rerun, and none requests a run on every cluster.
     pub(crate) lost_after: Option<SignedDuration>,
@@ -103,13 +112,19 @@ impl Fleet {
 
 impl Placement {
     fn new(by: Vec<Arc<Matched>>, wants_status: bool, only: Option<ClusterName>) -> Self {
-        let is_everywhere = only.is_none() && by.iter().any(|policy| policy.is_everywhere);
+        let asks_for = |runs: Runs| only.is_none() && by.iter().any(|policy| policy.runs == runs);
+        let is_everywhere = asks_for(Runs::Every);
         let lost_after = by.iter().filter_map(|policy| policy.lost_after).max();
+        let lost_after = lost_after.filter(|_| only.is_none() && !is_everywhere);
         Self {
             wants_status,
             wants_logs: by.iter().any(|policy| policy.wants_logs),
-            is_everywhere,
-            lost_after: lost_after.filter(|_| only.is_none() && !is_everywhere),
+            runs: match is_everywhere {
+                true => Runs::Every,
+                false if asks_for(Runs::Best) || lost_after.is_some() => Runs::Best,
+                false => Runs::Only,
+            },
+            lost_after,
             only: only.filter(|_| !by.is_empty()),
             by: by.into(),
         }
@@ -147,12 +162,22 @@ impl Placement {
 
     /// Returns true if any of the policies requests a run on every cluster.
     pub(crate) fn is_everywhere(&self) -> bool {
-        self.is_everywhere
+        self.runs == Runs::Every
+    }
+
+    /// Returns true if one of several clusters is chosen by its load.
+    pub(crate) fn is_by_load(&self) -> bool {
+        self.runs == Runs::Best
     }
 
     /// Returns true if any of the policies matches `cluster`.
     pub(crate) fn matches(&self, cluster: &ClusterName) -> bool {
         self.is_meant(cluster) && self.by.iter().any(|policy| policy.clusters.contains(cluster))
+    }
+
+    /// The only possible cluster, if the Workflow names it.
+    pub(crate) fn only(&self) -> Option<&ClusterName> {
+        self.only.as_ref()
     }
 
     fn is_meant(&self, cluster: &ClusterName) -> bool {
@@ -165,10 +190,10 @@ impl Placement {
     }
 
     /// The cluster to send the Workflow to, or the reason why there is none. It is the only cluster
-    /// that is not cordoned. If reruns are requested, it is the first reachable one of these, by
-    /// name. If a run on every cluster is requested, it is the value that stands for every cluster,
-    /// even for a single cluster: the effect of a policy must not depend on the number of clusters
-    /// that it matches.
+    /// that is not cordoned. If the best cluster or reruns are requested, it is the only reachable
+    /// one of these. If a run on every cluster is requested, it is the value that stands for every
+    /// cluster, even for a single cluster: the effect of a policy must not depend on the number of
+    /// clusters that it matches.
     pub(crate) fn choose(&self, fleet: &Fleet) -> Result<ClusterName, Unplaced> {
         let mut open = self.open(fleet);
         let Some(first) = open.next() else {
@@ -179,12 +204,16 @@ impl Placement {
                 Unplaced::NoCluster
             });
         };
-        if self.is_everywhere {
+        if self.is_everywhere() {
             return Ok(names::EVERY_CLUSTER.into());
         }
-        if self.lost_after.is_some() {
-            let reachable = self.reachable(fleet).next();
-            return reachable.cloned().ok_or(Unplaced::Unreachable);
+        if self.is_by_load() {
+            let mut reachable = self.reachable(fleet);
+            let first = reachable.next().ok_or(Unplaced::Unreachable)?;
+            return match reachable.next() {
+                None => Ok(first.clone()),
+                Some(_) => Err(Unplaced::ByLoad),
+            };
         }
         match open.next() {
             None => Ok(first.clone()),
@@ -192,18 +221,41 @@ impl Placement {
         }
     }
 
-    /// The chosen cluster, for decisions that do not depend on the reason why there is none.
+    /// The cluster that can be chosen without the loads, for decisions that do not depend on the
+    /// reason why there is none.
     pub(crate) fn choice(&self, fleet: &Fleet) -> Option<ClusterName> {
         self.choose(fleet).ok()
     }
 
-    /// The cluster for a rerun after `lost` is lost.
-    pub(crate) fn successor(&self, lost: &ClusterName, fleet: &Fleet) -> Option<ClusterName> {
-        self.lost_after?;
-        self.reachable(fleet).find(|cluster| *cluster != lost).cloned()
+    /// Like [`Placement::choose`], but one of several clusters is chosen by its load.
+    pub(crate) fn choose_by_load(&self, fleet: &Fleet, loads: &impl Loads) -> Result<ClusterName, Unplaced> {
+        match self.choose(fleet) {
+            Err(Unplaced::ByLoad) => best_cluster::best(|| self.reachable(fleet), loads)
+                .cloned()
+                .ok_or(Unplaced::Unreachable),
+            chosen => chosen,
+        }
     }
 
-    fn reachable<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a ClusterName> {
+    /// The cluster for a rerun after `lost` is lost.
+    pub(crate) fn successor(
+        &self,
+        lost: &ClusterName,
+        fleet: &Fleet,
+        loads: &impl Loads,
+    ) -> Option<ClusterName> {
+        self.lost_after?;
+        let others = || self.reachable(fleet).filter(|cluster| *cluster != lost);
+        best_cluster::best(others, loads).cloned()
+    }
+
+    /// True if there is a cluster for a rerun after `lost` is lost.
+    pub(crate) fn has_successor(&self, lost: &ClusterName, fleet: &Fleet) -> bool {
+        self.lost_after.is_some() && self.reachable(fleet).any(|cluster| cluster != lost)
+    }
+
+    /// The matched clusters that are neither cordoned nor unreachable.
+    pub(crate) fn reachable<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a ClusterName> {
         self.open(fleet).filter(|cluster| fleet.can_reach(cluster))
     }
 

@@ -245,7 +245,7 @@ where
             learnt: None,
         };
         self.running.insert(key.clone(), running);
-        self.index.started(&key);
+        self.index.requested(&key, &action);
         let executor = self.executor.clone();
         let request = async move {
             let result = executor.execute(&key, &action).await;

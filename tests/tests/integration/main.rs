@@ -13,6 +13,7 @@ mod applying_ocm;
 mod applying_reports;
 mod applying_rights;
 mod artifacts;
+mod best_cluster;
 mod claims;
 mod cluster_life;
 mod clusters;

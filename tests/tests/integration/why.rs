@@ -178,7 +178,7 @@ async fn of_a_workflow_for_several_clusters_it_says_which_and_what_to_do() -> Re
     let text = words(&answer.output);
     for part in [
         "policy why-ambiguous-both matches why-ambiguous-one, why-ambiguous-two: narrow its clusterSelectors",
-        "argosy.dev/on-lost=rerun",
+        "argosy.dev/runs=best-cluster",
         "matches why-ambiguous-both: clusterSelectors[1]",
         "Ambiguous=True SeveralClusters: ",
     ] {

@@ -25,6 +25,9 @@ pub struct ClusterAnswer {
     pub reachability: Reachability,
     /// True if the cluster takes no new Workflows.
     pub is_cordoned: bool,
+    /// The unfinished runs and the size of the cluster, if the best of several is chosen by them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
     /// One entry for each policy that selects the object, by name.
     pub policies: Vec<ClusterMatch>,
 }
@@ -105,6 +108,7 @@ impl ClusterAnswer {
             name: cluster.name_any(),
             reachability: Reachability::of(cluster),
             is_cordoned: cluster.spec.taints.iter().any(is_cordon),
+            load: None,
             policies,
         }
     }

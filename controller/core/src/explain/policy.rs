@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ObjectAttributes, clause::ClauseAnswer};
 use crate::{
-    model::cron,
+    model::{cron, runs::Runs},
     policy::{Rules, Test},
 };
 
@@ -23,7 +23,7 @@ pub struct PolicyAnswer {
     pub selects: bool,
     /// Every clause of `spec.downsync`.
     pub clauses: Vec<ClauseAnswer>,
-    /// The policy requests reruns for lost clusters, so that the first reachable cluster is chosen
+    /// The policy requests reruns for lost clusters, so that the best reachable cluster is chosen
     /// if several match.
     pub reruns_lost: bool,
     /// The policy requests a run on every cluster that it matches.
@@ -75,7 +75,7 @@ impl PolicyAnswer {
             selects: clauses.iter().any(ClauseAnswer::selects),
             clauses,
             reruns_lost: policy.rules.lost_after.is_some(),
-            runs_everywhere: policy.rules.is_everywhere,
+            runs_everywhere: policy.rules.runs == Runs::Every,
             problems: policy.problems.clone(),
         }
     }

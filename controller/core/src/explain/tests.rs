@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-type Labels = std::collections::BTreeMap<String, String>;
+type Labels = BTreeMap<String, String>;
 
 fn read<K: DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).unwrap()

@@ -25,6 +25,7 @@ use crate::{
         store::{Delta, Version, Versioned},
         tracked::InFlight,
     },
+    model::room::Room,
     policy::Labels,
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Cluster {
     id: Option<String>,
     /// `None` if Argosy must not write them: OCM's hub does, or the cluster is being deleted.
     pub(crate) taints: Option<Vec<Taint>>,
+    /// Its room for runs.
+    pub(crate) room: Room,
     /// It accepts no new Workflows.
     pub(crate) is_cordoned: bool,
     /// Workflows that have not started there are withdrawn.
@@ -88,6 +91,7 @@ impl Cluster {
 
     /// Reads the fields of an object.
     pub(crate) fn new(cluster: ManagedCluster) -> Self {
+        let room = Room::of(&cluster);
         let status = cluster.status.unwrap_or_default();
         let mut claims = status.cluster_claims.into_iter();
         let id = claims.find(|claim| claim.name == names::CLUSTER_ID_CLAIM);
@@ -99,6 +103,7 @@ impl Cluster {
         let mut cordons = cluster.spec.taints.iter().filter(|taint| is_cordon(taint));
         let annotations = cluster.metadata.annotations.unwrap_or_default();
         Self {
+            room,
             is_cordoned: cordons.clone().next().is_some(),
             is_draining: cordons.any(|taint| taint.value == names::DRAIN),
             is_removed: annotations.contains_key(names::REMOVED_ANNOTATION),

@@ -27,6 +27,7 @@ mod hand_back;
 mod keeping;
 mod learn;
 mod leftovers;
+mod load;
 pub(crate) mod locations;
 mod manifest_work;
 mod mirror;
@@ -88,6 +89,7 @@ use counts::WorkflowCounts;
 pub use counts::{CensusChange, ClusterState};
 pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
+use load::PendingClaims;
 pub use observed::{SeenReport, SeenWork, SeenWorkflow};
 use policy::Policy;
 pub(crate) use report_validation::is_node;
@@ -261,6 +263,7 @@ pub struct WorkflowIndex {
     /// Events that the shell has not taken yet.
     events: Vec<EventRecord>,
     counts: WorkflowCounts,
+    pending_claims: PendingClaims,
     /// Number of ignored reports since they were last taken.
     ignored: BTreeMap<(ClusterName, Ignored), u64>,
     /// The runs of Workflows that run on every cluster, by the UID of that Workflow and the
@@ -301,6 +304,7 @@ impl WorkflowIndex {
             in_flight: InFlight::default(),
             events: Vec::new(),
             counts: WorkflowCounts::default(),
+            pending_claims: PendingClaims::default(),
             ignored: BTreeMap::new(),
             runs: HashMap::new(),
             claimed: BTreeMap::new(),
@@ -364,7 +368,14 @@ impl Index for WorkflowIndex {
         self.every_key()
     }
 
-    fn store(&mut self, mut input: HubInput, _: Option<&HubKey>, now: Timestamp) -> Dirty {
+    fn note_request(&mut self, key: &HubKey, action: &HubAction) {
+        self.pending_claims.requested(key, action);
+    }
+
+    fn store(&mut self, mut input: HubInput, answered: Option<&HubKey>, now: Timestamp) -> Dirty {
+        if let Some(key) = answered {
+            self.pending_claims.settled(key);
+        }
         self.inherit(&mut input, now);
         self.learn(input, now)
     }
@@ -376,6 +387,7 @@ impl Index for WorkflowIndex {
         failure: &Failure,
         now: Timestamp,
     ) -> Dirty {
+        self.pending_claims.settled(key);
         self.on_failure(key, action, failure, now)
     }
 

@@ -46,6 +46,12 @@ pub trait Reconcile {
     /// Records that a request for `key` is in flight from now on.
     fn started(&mut self, key: &Self::Key);
 
+    /// Like [`Reconcile::started`], with the request, which decisions about other keys may take into
+    /// account.
+    fn requested(&mut self, key: &Self::Key, _: &Self::Action) {
+        self.started(key);
+    }
+
     /// The next step for `key`.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Decision<Self::Action>;
 

@@ -33,6 +33,9 @@ pub trait Index {
     /// Called at `now`, when the last of these kinds has been listed. Returns all keys.
     fn on_synced(&mut self, now: Timestamp) -> BTreeSet<Self::Key>;
 
+    /// Stores a request that is in flight for `key` from now on.
+    fn note_request(&mut self, _: &Self::Key, _: &Self::Action) {}
+
     /// Stores `input` and returns the keys whose decision may have changed. `answered` is the key
     /// whose request the input answers; `None` for an event.
     fn store(
@@ -89,6 +92,11 @@ impl<I: Index> Reconcile for I {
     }
 
     fn started(&mut self, key: &I::Key) {
+        self.in_flight().begin(key);
+    }
+
+    fn requested(&mut self, key: &I::Key, action: &I::Action) {
+        self.note_request(key, action);
         self.in_flight().begin(key);
     }
 

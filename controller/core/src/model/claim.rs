@@ -54,7 +54,12 @@ pub struct Claim {
     /// Stored, because no other record remains when the ManagedCluster is deleted. The object is
     /// not sent again, neither to this cluster nor to another one.
     pub is_given_up: bool,
+    /// The reason why this cluster was chosen, if its load has decided.
+    pub chosen: Option<Box<str>>,
 }
+
+/// Maximum length of [`Claim::chosen`] in bytes: two clusters with their loads.
+const LONGEST_REASON: usize = 512;
 
 /// The annotation's JSON. With an empty `cluster`, the claim was released or is yet to be made.
 #[derive(Default, Serialize, Deserialize)]
@@ -87,6 +92,8 @@ struct Wire {
     reported_by: Option<String>,
     #[serde(rename = "givenUp", default, skip_serializing_if = "is_false")]
     given_up: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen: Option<Box<str>>,
     /// The last field of the text, because the admission policy `argosy-marks` expects it at the
     /// end.
     uid: String,
@@ -175,6 +182,7 @@ impl Claim {
             run_of: None,
             reported_by: None,
             is_given_up: false,
+            chosen: None,
         }
     }
 
@@ -209,6 +217,7 @@ impl Claim {
             run_of: wire.run_of.as_deref().map(OriginUid::from),
             reported_by: wire.reported_by.as_deref().map(ClusterName::from),
             is_given_up: wire.given_up,
+            chosen: wire.chosen.filter(|text| text.len() <= LONGEST_REASON),
         })
     }
 
@@ -255,6 +264,7 @@ impl Claim {
             run_of: self.run_of.as_ref().map(ToString::to_string),
             reported_by: self.reported_by.as_ref().map(ToString::to_string),
             given_up: self.is_given_up,
+            chosen: self.chosen.clone(),
         };
         wire.to_text()
     }

@@ -1,5 +1,4 @@
-//! Workflows that run on every cluster: the policy annotation [`names::RUNS_ANNOTATION`], the names
-//! of the runs, and the record of the created runs.
+//! Workflows that run on every cluster: the names of the runs, and the record of the created runs.
 //!
 //! Such a Workflow does not run itself. For each cluster it has a run, which is a Workflow with a
 //! claim of its own, so every guarantee for one run holds for each of them. A run is created only
@@ -22,23 +21,6 @@ const LONGEST: usize = 63;
 
 /// Length of the digest in a shortened name.
 const DIGEST: usize = 8;
-
-/// Returns true if a policy with these annotations requests a run on every cluster.
-///
-/// # Errors
-///
-/// The error in the annotations, as a sentence for the policy's status.
-pub(crate) fn asked(annotations: Option<&BTreeMap<String, String>>) -> Result<bool, String> {
-    match annotations.and_then(|annotations| annotations.get(names::RUNS_ANNOTATION)) {
-        None => Ok(false),
-        Some(value) if value == names::EVERY_CLUSTER => Ok(true),
-        Some(other) => Err(format!(
-            "annotation {}: {other} is not known; the only value is {}",
-            names::RUNS_ANNOTATION,
-            names::EVERY_CLUSTER
-        )),
-    }
-}
 
 /// The name of the run of the Workflow `of` on `cluster`.
 pub(crate) fn run_name(of: &str, cluster: &ClusterName) -> String {
@@ -158,19 +140,6 @@ impl FanOutRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_cluster_is_only_asked_for_by_that_word() {
-        let asked_with = |value: &str| {
-            asked(Some(
-                &[(names::RUNS_ANNOTATION.to_owned(), value.to_owned())].into(),
-            ))
-        };
-        assert_eq!(asked(None), Ok(false));
-        assert_eq!(asked_with("every-cluster"), Ok(true));
-        let problem = asked_with("everywhere").unwrap_err();
-        assert!(problem.contains("everywhere is not known"), "{problem}");
-    }
 
     #[test]
     fn a_run_is_named_after_its_workflow_and_cluster_and_never_too_long() {

@@ -128,6 +128,10 @@ pub(crate) fn dispatched(claim: &Claim) -> WorkflowCondition {
         return WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, message);
     }
     let mut message = format!("sent to {}, attempt {}", claim.cluster, claim.attempt);
+    if let Some(reason) = &claim.chosen {
+        message.push_str("; ");
+        message.push_str(reason);
+    }
     if let Some(lost) = &claim.lost {
         message.push_str("; an earlier attempt may have begun on ");
         message.push_str(lost.as_str());

@@ -2,8 +2,7 @@
 //! formats them.
 //!
 //! The rules are those of `resource.Quantity` in apimachinery: a sum has the notation of its first
-//! operand that is not zero. Not here: comparison and other arithmetic, because no caller needs
-//! them.
+//! operand that is not zero. Not here: other arithmetic, because no caller needs it.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -61,6 +60,13 @@ pub(crate) fn canonical(quantity: &Quantity) -> Quantity {
 /// Returns true if an API server takes this quantity.
 pub(crate) fn is_quantity(quantity: &Quantity) -> bool {
     parse(&quantity.0).is_some()
+}
+
+/// Returns a quantity in thousandths, rounded down. `None` if the text is no quantity, is negative,
+/// or is too large.
+pub(crate) fn thousandths(quantity: &Quantity) -> Option<u64> {
+    let billionths = parse(&quantity.0)?.billionths;
+    u64::try_from(billionths.div_euclid(ONE / 1000)).ok()
 }
 
 fn parse(text: &str) -> Option<Amount> {

@@ -17,7 +17,8 @@ use super::{
 use crate::{
     index::decode_error,
     model::{
-        fan_out, rerun,
+        rerun,
+        runs::{self, Runs},
         shown::{self, Shown},
     },
 };
@@ -35,8 +36,8 @@ pub(crate) struct Rules {
     /// The time after the expiry of its lease at which a cluster counts as lost, if the policy
     /// requests a rerun.
     pub(crate) lost_after: Option<SignedDuration>,
-    /// True if the policy requests a run on every cluster that it matches.
-    pub(crate) is_everywhere: bool,
+    /// The clusters on which the policy has a Workflow run.
+    pub(crate) runs: Runs,
     /// The pods that the policy shows on the control cluster, if it says so.
     pub(crate) shown: Option<Shown>,
 }
@@ -56,16 +57,16 @@ impl Rules {
             problems.push(problem);
             None
         });
-        let is_everywhere = fan_out::asked(annotations).unwrap_or_else(|problem| {
+        let runs = runs::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
-            false
+            Runs::default()
         });
         let shown = shown::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
             None
         });
         Self {
-            is_everywhere,
+            runs,
             shown,
             clusters,
             clauses: clauses

@@ -13,7 +13,7 @@ use std::{
 use argosy_api::{names, workflow};
 
 use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selection};
-use crate::{ClusterName, WorkflowKey};
+use crate::{ClusterName, WorkflowKey, model::runs::Runs};
 
 /// Changed policies with their rules; `None` for a deleted policy.
 pub(crate) type PolicyChanges = BTreeMap<Arc<str>, Option<Arc<Rules>>>;
@@ -98,7 +98,7 @@ impl Table {
                     .map(|(cluster, _)| cluster.clone())
                     .collect(),
                 wants_logs: rules.wants_logs,
-                is_everywhere: rules.is_everywhere,
+                runs: rules.runs,
                 lost_after: rules.lost_after,
                 shown: rules.shown,
             };
@@ -203,7 +203,22 @@ impl Table {
             }
         }
         let only = labels.get(names::RUN_ON_LABEL);
+        let named = labels.get(names::KUBESTELLAR_CLUSTER_LABEL);
+        let only = only.or(named.filter(|_| self.are_narrowed(&by)));
         Placement::new(by, wants_status, only.map(|only| only.as_str().into()))
+    }
+
+    /// True if the label that names a cluster narrows these policies to that cluster: some of them
+    /// choose the best of several, and those do not select by this label.
+    fn are_narrowed(&self, by: &[Arc<Matched>]) -> bool {
+        let selects_by_name = |matched: &Arc<Matched>| {
+            let policy = self.policies.get(&matched.name);
+            let mut keys = policy.into_iter().flat_map(|policy| policy.rules.named_keys());
+            keys.any(|key| key == names::KUBESTELLAR_CLUSTER_LABEL)
+        };
+        let of = |runs: Runs| by.iter().filter(move |matched| matched.runs == runs);
+        let mut best = of(Runs::Best).peekable();
+        best.peek().is_some() && of(Runs::Every).next().is_none() && !best.any(selects_by_name)
     }
 
     /// The placement with the clusters that its policies match now.

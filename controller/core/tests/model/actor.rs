@@ -246,7 +246,7 @@ impl<R: Process> Actor<R> {
             self.timers.insert(key.clone(), at);
         }
         if let Some(action) = decision.action {
-            self.index.started(&key);
+            self.index.requested(&key, &action);
             self.in_flight.push(Request {
                 key,
                 action,

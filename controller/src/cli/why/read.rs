@@ -23,7 +23,7 @@ use kube::{
 use super::kind::Kind;
 use crate::runtime::{
     lenient::{Lenient, Readable},
-    requests::{found, list, read},
+    requests::{each, found, list, read},
 };
 
 /// The clients of the spaces.
@@ -82,8 +82,34 @@ impl Reader {
             run.as_ref(),
             &policies,
             &clusters,
+            &self.unfinished(run.is_some()).await,
             course,
         ))
+    }
+
+    /// The number of unfinished runs of each cluster. Those that cannot be listed are not counted.
+    async fn unfinished(&self, is_run: bool) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        if !is_run {
+            return counts;
+        }
+        let runs: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(self.wds.clone());
+        let unfinished = format!(
+            "{},{}!={},{}!=true",
+            names::CLUSTER_LABEL,
+            names::CLUSTER_LABEL,
+            names::EVERY_CLUSTER,
+            names::ARGO_COMPLETED_LABEL
+        );
+        let count = |run: PartialObjectMeta<Workflow>| {
+            if let Some(cluster) = run.labels().get(names::CLUSTER_LABEL) {
+                *counts.entry(cluster.clone()).or_default() += 1;
+            }
+        };
+        if let Err(failure) = each(&runs, ListParams::default().labels(&unfinished), count).await {
+            tracing::debug!(error = %failure, "cannot count the unfinished runs");
+        }
+        counts
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {

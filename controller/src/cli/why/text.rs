@@ -191,6 +191,7 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
             } => format!("CANNOT be reached, since {since}: {reason}: {message}"),
             Reachability::NotKnown => "not known yet if it can be reached".to_owned(),
         });
+        lines.extend(cluster.load.as_ref().map(|load| format!("has {load}")));
     }
     lines
 }

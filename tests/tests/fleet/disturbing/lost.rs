@@ -47,6 +47,16 @@ async fn a_run_whose_cluster_is_cut_off_for_long_starts_anew_on_the_other_and_is
         Ok((policies.await? == "2").then_some(()))
     })
     .await?;
+    // So that it is chosen first.
+    control
+        .kubectl(&[
+            "annotate",
+            "managedcluster",
+            PULL,
+            "--overwrite",
+            "argosy.dev/room=cpu=1000k",
+        ])
+        .await?;
     let mut run = gated(PULL, "lost");
     run.labels_mut()
         .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), SPARE.to_owned());
@@ -88,6 +98,9 @@ async fn a_run_whose_cluster_is_cut_off_for_long_starts_anew_on_the_other_and_is
     assert_eq!(history.end(), "Succeeded");
     assert!(workflow::is_final(history.end()));
     assert_eq!(fleet.clusters_with_pods(&name).await?, [PUSH]);
+    control
+        .kubectl(&["annotate", "managedcluster", PULL, "argosy.dev/room-"])
+        .await?;
     control
         .kubectl(&["delete", "bindingpolicy", "workflows-spare"])
         .await?;

@@ -227,7 +227,14 @@ fn a_policy_is_as_near_as_its_nearest_clause_and_those_that_select_come_first() 
     for (policy, name) in policies.iter_mut().zip(["empty", "group", "selects", "name"]) {
         policy.metadata.name = Some(name.to_owned());
     }
-    let explanation = explain(run_subject(&own, None), None, &policies, &[], History::default());
+    let explanation = explain(
+        run_subject(&own, None),
+        None,
+        &policies,
+        &[],
+        &BTreeMap::new(),
+        History::default(),
+    );
     let order: Vec<&str> = explanation
         .policies
         .iter()

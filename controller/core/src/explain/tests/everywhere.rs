@@ -21,7 +21,15 @@ fn verdict(run: &Workflow, policies: &[BindingPolicy]) -> Verdict {
     let clusters = ["c1", "c2", "every-cluster"].map(|name| cluster(name, "True"));
     let own = run.labels().clone();
     let course = History::of_workflow(run, &[], &[]);
-    explain(run_subject(&own, None), Some(run), policies, &clusters, course).verdict
+    explain(
+        run_subject(&own, None),
+        Some(run),
+        policies,
+        &clusters,
+        &BTreeMap::new(),
+        course,
+    )
+    .verdict
 }
 
 fn claimed(claim: &Value, phase: &str, dispatched: &Value) -> Workflow {

@@ -64,7 +64,14 @@ fn explained(run: &Workflow, policies: &[BindingPolicy], works: &[ManifestWork])
     ];
     let course = History::of_workflow(run, works, &[]);
     let own = run.labels().clone();
-    explain(run_subject(&own, None), Some(run), policies, &clusters, course)
+    explain(
+        run_subject(&own, None),
+        Some(run),
+        policies,
+        &clusters,
+        &BTreeMap::new(),
+        course,
+    )
 }
 
 fn verdict(run: &Workflow, policies: &[BindingPolicy]) -> Verdict {
@@ -213,7 +220,7 @@ fn what_is_ambiguous_comes_with_what_to_do() {
         "policy both matches c1, c2: narrow its clusterSelectors",
         "policy one matches c1 only",
         "change the labels of the Workflow",
-        "argosy.dev/on-lost=rerun",
+        "argosy.dev/runs=best-cluster",
         "argosy.dev/runs=every-cluster",
     ] {
         assert!(advice.contains(part), "{part} is not in:\n{advice}");
@@ -348,7 +355,15 @@ fn an_object_of_another_kind_goes_to_every_cluster_that_matches() {
     ];
     let sentence = |works: &[ManifestWork]| {
         let course = History::of_object(&read(json!({ "name": "reader", "uid": "u1" })), works, &[]);
-        explain(role_subject(&own), None, &policies, &clusters, course).verdict
+        explain(
+            role_subject(&own),
+            None,
+            &policies,
+            &clusters,
+            &BTreeMap::new(),
+            course,
+        )
+        .verdict
     };
     let (subject, by) = (
         "clusterroles.rbac.authorization.k8s.io reader",
@@ -417,7 +432,15 @@ fn a_cron_workflow_says_where_it_fires() {
             ..History::default()
         };
         let policies = std::slice::from_ref(policy);
-        explain(cron, None, policies, &[cluster("c1", "True")], course).verdict
+        explain(
+            cron,
+            None,
+            policies,
+            &[cluster("c1", "True")],
+            &BTreeMap::new(),
+            course,
+        )
+        .verdict
     };
     let stays = verdict(&all, true);
     assert_eq!(

@@ -129,7 +129,7 @@ impl Evidence<'_> {
                 format!("every cluster that matches is cordoned: {names}"),
                 Vec::new(),
             ),
-            Blocked::Unplaced(Unplaced::Unreachable) => {
+            Blocked::Unplaced(Unplaced::Unreachable | Unplaced::ByLoad) => {
                 let matched = self.matched().into_iter();
                 let remarks = matched.filter_map(|one| self.away(one)).collect();
                 (
@@ -170,9 +170,10 @@ impl Evidence<'_> {
             advice.push(change.to_owned());
         }
         advice.push(format!(
-            "or annotate one of the policies with {}=rerun: the first reachable cluster is chosen, and a run whose cluster is \
-             lost is started again elsewhere",
-            names::ON_LOST_ANNOTATION
+            "or annotate one of the policies with {}={}: the reachable cluster with the fewest unfinished runs for its size is \
+             chosen",
+            names::RUNS_ANNOTATION,
+            names::BEST_CLUSTER
         ));
         advice.push(format!(
             "or annotate one of them with {}={}, for one run on each of these clusters",

@@ -14,7 +14,7 @@ use super::view::WorkflowView;
 use crate::{
     ClusterName,
     model::hold,
-    policy::{Fleet, Placement, Unplaced},
+    policy::{Fleet, Loads, Placement, Unplaced},
 };
 
 /// The reason why a Workflow is not sent.
@@ -40,7 +40,7 @@ pub(crate) enum Blocked {
 pub(super) fn blocked(
     view: &WorkflowView,
     placement: &Placement,
-    fleet: &Fleet,
+    choose: impl FnOnce() -> Result<ClusterName, Unplaced>,
     has_former_work: bool,
 ) -> Result<ClusterName, Blocked> {
     if !placement.is_selected() {
@@ -49,7 +49,7 @@ pub(super) fn blocked(
     if let Some(blocked) = not_dispatchable(view) {
         return Err(blocked);
     }
-    let cluster = placement.choose(fleet).map_err(Blocked::Unplaced)?;
+    let cluster = choose().map_err(Blocked::Unplaced)?;
     if has_former_work {
         return Err(Blocked::Moving);
     }
@@ -62,8 +62,10 @@ pub(crate) fn will_be_claimed(
     run: &Workflow,
     placement: &Placement,
     fleet: &Fleet,
+    loads: &impl Loads,
 ) -> Result<ClusterName, Blocked> {
-    blocked(&WorkflowView::new(run.clone()), placement, fleet, false)
+    let choose = || placement.choose_by_load(fleet, loads);
+    blocked(&WorkflowView::new(run.clone()), placement, choose, false)
 }
 
 fn not_dispatchable(view: &WorkflowView) -> Option<Blocked> {
@@ -109,7 +111,10 @@ pub(super) fn condition(view: &WorkflowView, blocked: &Blocked) -> Option<Workfl
         Blocked::Unplaced(unplaced) => {
             let message = unplaced_message(view, *unplaced);
             match unplaced {
-                Unplaced::NoCluster | Unplaced::Unreachable => not_dispatched(reason::NO_CLUSTER, &message),
+                // All of them have become unreachable since.
+                Unplaced::NoCluster | Unplaced::Unreachable | Unplaced::ByLoad => {
+                    not_dispatched(reason::NO_CLUSTER, &message)
+                }
                 Unplaced::Cordoned => not_dispatched(reason::CLUSTER_CORDONED, &message),
                 Unplaced::Ambiguous => Some(WorkflowCondition::new(
                     types::AMBIGUOUS,
@@ -133,15 +138,19 @@ fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
             "selected by {policies}, which do not match {only}, the only cluster that the label {} allows; it is {hold} and waits",
             names::RUN_ON_LABEL
         ),
-        (Unplaced::NoCluster, None) => {
-            format!("selected by {policies}, which match no ManagedCluster; it is {hold} and waits")
-        }
+        (Unplaced::NoCluster, None) => match view.placement.only() {
+            Some(only) => format!(
+                "selected by {policies}, which do not match {only}, the cluster that the label {} names; it is {hold} and waits",
+                names::KUBESTELLAR_CLUSTER_LABEL
+            ),
+            None => format!("selected by {policies}, which match no ManagedCluster; it is {hold} and waits"),
+        },
         (Unplaced::Cordoned, _) => {
             format!(
                 "selected by {policies} for {clusters}, which accept no new Workflows; it is {hold} and waits"
             )
         }
-        (Unplaced::Unreachable, _) => {
+        (Unplaced::Unreachable | Unplaced::ByLoad, _) => {
             format!(
                 "selected by {policies} for {clusters}, none of which is reachable; it is {hold} and waits"
             )

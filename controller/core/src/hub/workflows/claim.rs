@@ -55,6 +55,7 @@ impl WorkflowIndex {
             reported_by: view.reporter.clone().filter(|reporter| reporter == cluster),
             // Something may be left on the lost cluster.
             lost: rerun.and_then(|claim| claim.lost.clone()),
+            chosen: self.reason(view, cluster),
             ..Claim::new(cluster, view.last_attempt + 1)
         };
         let patch = self.claim_patch(view, &claim);

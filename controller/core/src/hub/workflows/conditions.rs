@@ -11,7 +11,10 @@ use super::{
     WorkflowIndex,
     view::{WorkflowView, is_ours},
 };
-use crate::model::{claim::Claim, hold::dispatched, json_patch::JsonPatch};
+use crate::{
+    model::{claim::Claim, hold::dispatched, json_patch::JsonPatch},
+    policy::Unplaced,
+};
 
 /// The phase of a run that never continues, because its object is gone.
 pub(super) const ERROR: &str = "Error";
@@ -114,10 +117,12 @@ impl WorkflowIndex {
     }
 
     fn moving(&self, view: &WorkflowView, claim: &Claim) -> String {
-        let onward = match view.placement.choice(self.fleet()) {
-            Some(cluster) => format!("then it is sent to {}", Claim::new(&cluster, 0).destination()),
-            None if claim.lost.is_some() => "then it waits for a cluster that accepts it".to_owned(),
-            None => "then its claim is removed".to_owned(),
+        let onward = match view.placement.choose(self.fleet()) {
+            Ok(cluster) => format!("then it is sent to {}", Claim::new(&cluster, 0).destination()),
+            // The name would change with the loads.
+            Err(Unplaced::ByLoad) => "then it is sent to the best of its clusters".to_owned(),
+            Err(_) if claim.lost.is_some() => "then it waits for a cluster that accepts it".to_owned(),
+            Err(_) => "then its claim is removed".to_owned(),
         };
         format!(
             "waits until {} confirms that it never started there; {onward}",
@@ -129,10 +134,17 @@ impl WorkflowIndex {
     fn if_lost(&self, view: &WorkflowView, claim: &Claim) -> Option<String> {
         let grace = claim.lost_after?;
         view.placement.lost_after?;
-        if view.placement.successor(&claim.cluster, self.fleet()).is_none() {
+        if !view.placement.has_successor(&claim.cluster, self.fleet()) {
             return Some("; no other cluster accepts it at present".to_owned());
         }
-        let (_, successor) = self.rerun(view, claim)?;
+        self.rerun(view, claim)?;
+        let mut others = view.placement.reachable(self.fleet());
+        let mut others = others.by_ref().filter(|cluster| **cluster != claim.cluster);
+        let successor = match (others.next(), others.next()) {
+            (Some(only), None) => only.as_str(),
+            // The name would change with the loads.
+            _ => "the best other cluster",
+        };
         let grace = grace.as_secs();
         Some(format!(
             "; it is started again on {successor} if this lasts for {grace} s"

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cluster, WorkflowIndex, view::WorkflowView};
 use crate::ClusterName;
-use argosy_api::conditions::reason;
+use argosy_api::{conditions::reason, workflow};
 
 /// A change since the last call of [`WorkflowIndex::count`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,13 @@ impl WorkflowCounts {
             self.counts.remove(cluster);
         }
         self.changed_counts.insert((cluster.clone(), phase));
+    }
+
+    /// Number of Workflows that are claimed for a cluster and have not ended.
+    pub(super) fn unfinished(&self, cluster: &ClusterName) -> u64 {
+        let phases = self.counts.get(cluster).into_iter().flatten();
+        let unfinished = phases.filter(|(phase, _)| !workflow::is_final(phase));
+        unfinished.map(|(_, count)| count).sum()
     }
 
     /// Marks a cluster of the inventory that was added, removed or changed. Its counters are

@@ -48,7 +48,7 @@ impl WorkflowIndex {
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         // A rerun that no policy selects any more stays, because the previous attempt has begun.
-        let has_choice = claim.lost.is_none() || view.placement.choice(self.fleet()).is_some();
+        let has_choice = claim.lost.is_none() || self.choose(view).is_ok();
         let is_misplaced = !claim.is_retry && has_choice && !view.placement.matches(&claim.cluster);
         let is_drained = !claim.is_retry && self.is_draining(&claim.cluster);
         // A run belongs to its cluster permanently.
@@ -155,8 +155,8 @@ impl WorkflowIndex {
         verbs.any(|verb| verb.kind == VerbKind::Retry && verb.id > done)
     }
 
-    /// Time and cluster of the rerun, if the claimed cluster stays unreachable.
-    pub(super) fn rerun(&self, view: &WorkflowView, claim: &Claim) -> Option<(Timestamp, ClusterName)> {
+    /// Time of the rerun, if the claimed cluster stays unreachable.
+    pub(super) fn rerun(&self, view: &WorkflowView, claim: &Claim) -> Option<Timestamp> {
         let grace = claim.lost_after?;
         let has_ended = view.is_final()
             || self
@@ -174,7 +174,7 @@ impl WorkflowIndex {
             Some(observation) => observation.expires_at(),
             None => cluster?.cut_off_at()?,
         };
-        let successor = view.placement.successor(&claim.cluster, self.fleet())?;
-        Some((ended.saturating_add(grace).ok()?, successor))
+        let has_successor = view.placement.has_successor(&claim.cluster, self.fleet());
+        ended.saturating_add(grace).ok().filter(|_| has_successor)
     }
 }

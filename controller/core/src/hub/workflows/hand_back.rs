@@ -19,7 +19,7 @@ impl WorkflowIndex {
     /// handed back, because the previous attempt has begun: it goes to its own cluster again, or
     /// waits while that takes no Workflows.
     pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
-        if let Some(cluster) = view.placement.choice(self.fleet()) {
+        if let Ok(cluster) = self.choose(view) {
             return Some(self.claim(key, view, &cluster));
         }
         match view.claim.as_ref().filter(|claim| claim.lost.is_some()) {

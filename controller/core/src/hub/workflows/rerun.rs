@@ -23,7 +23,7 @@ use super::{
     work::ManifestWorkView,
 };
 use crate::{
-    ClusterName, WorkflowKey,
+    WorkflowKey,
     model::{claim::Claim, json_patch::annotation_path},
 };
 
@@ -46,7 +46,7 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         view,
         now,
     } = *case;
-    let Some((due, successor)) = index.rerun(view, claim) else {
+    let Some(due) = index.rerun(view, claim) else {
         return Next::PASS;
     };
     if now < due {
@@ -62,21 +62,18 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         Some(work) if !work.is_deleting && work.withdraw != Some(work.attempt) => {
             Next::Act(withdraw(view, &claim.cluster, work))
         }
-        Some(work) => Next::Act(index.move_on(
-            &Loss {
-                key,
-                view,
-                claim,
-                work,
-                due,
-            },
-            &successor,
-        )),
+        Some(work) => Next::act_or_pass(index.move_on(&Loss {
+            key,
+            view,
+            claim,
+            work,
+            due,
+        })),
     }
 }
 
 impl WorkflowIndex {
-    fn move_on(&self, loss: &Loss<'_>, successor: &ClusterName) -> HubAction {
+    fn move_on(&self, loss: &Loss<'_>) -> Option<HubAction> {
         let Loss {
             key,
             view,
@@ -95,17 +92,20 @@ impl WorkflowIndex {
             None => self.is_cut_off(&claim.cluster),
         };
         if !is_unrenewed {
-            return HubAction::ReadLease {
+            return Some(HubAction::ReadLease {
                 cluster: claim.cluster.clone(),
                 work: work.resource_version.clone(),
-            };
+            });
         }
+        let successor = view
+            .placement
+            .successor(&claim.cluster, self.fleet(), &self.loads_without(view))?;
         let next = Claim {
             wants_status: claim.wants_status || view.placement.wants_status,
             is_guarded: self.config.is_guarded,
             lost_after: view.placement.lost_after,
             lost: Some(claim.cluster.clone()),
-            ..Claim::new(successor, view.last_attempt + 1)
+            ..Claim::new(&successor, view.last_attempt + 1)
         };
         let mut patch = claiming(view, &next);
         // The verbs refer to steps of the lost run, so they mean nothing to the new one.
@@ -116,10 +116,10 @@ impl WorkflowIndex {
         if next.is_guarded && !claim.is_guarded {
             patch = without_suspend(patch, view);
         }
-        HubAction::PatchWorkflow {
+        Some(HubAction::PatchWorkflow {
             key: key.clone(),
             patch,
             purpose: Purpose::Rerun,
-        }
+        })
     }
 }

@@ -5,6 +5,7 @@
 
 mod answers;
 mod artifacts;
+mod best_cluster;
 mod born;
 mod claiming;
 mod clusters;

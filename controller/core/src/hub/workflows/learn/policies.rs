@@ -38,7 +38,7 @@ impl WorkflowIndex {
                     || known.uid != policy.uid
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
-                    || known.rules.is_everywhere != policy.rules.is_everywhere
+                    || known.rules.runs != policy.rules.runs
                     || known.rules.shown != policy.rules.shown
             };
             if known.is_none_or(differs) {

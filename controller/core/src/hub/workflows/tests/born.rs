@@ -13,7 +13,7 @@ fn born(new: Value) -> (Fleet, Value) {
 
 impl Fleet {
     /// The object in the WDS after its creation.
-    fn create(&self, new: Value) -> Value {
+    pub(super) fn create(&self, new: Value) -> Value {
         let request = Request {
             namespace: "argo".to_owned(),
             name: "w".to_owned(),

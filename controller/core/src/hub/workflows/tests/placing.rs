@@ -204,7 +204,7 @@ impl Both {
                 let next = open.find(|other| !naive.unreachable.contains(*other) && **other != cluster);
                 let next = next.filter(|_| naive.lost_after.is_some());
                 assert_eq!(
-                    is.successor(&cluster, hub.fleet()).as_ref(),
+                    is.successor(&cluster, hub.fleet(), &BTreeMap::new()).as_ref(),
                     next,
                     "{key}: {naive:?}"
                 );

@@ -5,16 +5,21 @@ use argosy_api::names;
 use jiff::SignedDuration;
 
 use super::*;
-use crate::policy::{ObjectAttributes as Selectable, Rules};
+use crate::{
+    model::runs::Runs,
+    policy::{ObjectAttributes as Selectable, Rules},
+};
 
 /// The placement of a Workflow, computed without an index.
 #[derive(Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Naive {
     pub(super) policies: BTreeSet<String>,
     pub(super) clusters: BTreeSet<ClusterName>,
     pub(super) wants_status: bool,
     pub(super) wants_logs: bool,
     pub(super) is_everywhere: bool,
+    pub(super) is_best: bool,
     pub(super) lost_after: Option<SignedDuration>,
     pub(super) unreachable: BTreeSet<ClusterName>,
     pub(super) cordoned: BTreeSet<ClusterName>,
@@ -26,9 +31,8 @@ impl Naive {
         if self.is_everywhere {
             return open.next().map(|_| names::EVERY_CLUSTER.into());
         }
-        if self.lost_after.is_some() {
-            return open.find(|cluster| !self.unreachable.contains(*cluster)).cloned();
-        }
+        let is_by_load = self.is_best || self.lost_after.is_some();
+        let mut open = open.filter(|cluster| !is_by_load || !self.unreachable.contains(*cluster));
         let first = open.next()?;
         open.next().is_none().then(|| first.clone())
     }
@@ -69,7 +73,8 @@ impl Known {
             placement.policies.insert(name.clone());
             placement.wants_status |= wanted.singleton || wanted.multi;
             placement.wants_logs |= rules.wants_logs;
-            placement.is_everywhere |= rules.is_everywhere;
+            placement.is_everywhere |= rules.runs == Runs::Every;
+            placement.is_best |= rules.runs == Runs::Best;
             placement.lost_after = placement.lost_after.max(rules.lost_after);
             let matching = clusters
                 .iter()
@@ -79,6 +84,7 @@ impl Known {
         if let Some(only) = labels.get(names::RUN_ON_LABEL) {
             placement.clusters.retain(|cluster| cluster.as_str() == only);
             placement.is_everywhere = false;
+            placement.is_best = false;
             placement.lost_after = None;
         }
         if placement.is_everywhere {
@@ -88,7 +94,7 @@ impl Known {
             if !placement.clusters.contains(&name) {
                 continue;
             }
-            if placement.lost_after.is_some() && cluster.unreachable().is_some() {
+            if (placement.is_best || placement.lost_after.is_some()) && cluster.unreachable().is_some() {
                 placement.unreachable.insert(name.clone());
             }
             if cluster.is_cordoned {

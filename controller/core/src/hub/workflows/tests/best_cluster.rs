@@ -1,0 +1,234 @@
+//! One of several clusters is chosen by its load.
+
+use argosy_api::names;
+
+use super::*;
+
+/// A policy for both clusters that chooses the best one, with further annotations.
+fn best(annotations: &Value) -> Value {
+    let annotations = with(
+        json!({ names::RUNS_ANNOTATION: names::BEST_CLUSTER }),
+        annotations.clone(),
+    );
+    with(
+        policy("both", json!({})),
+        json!({ "metadata": { "annotations": annotations } }),
+    )
+}
+
+fn named(number: usize, label: &str) -> Value {
+    with(
+        held(label),
+        json!({ "metadata": { "name": format!("w{number}"), "uid": format!("u{number}") } }),
+    )
+}
+
+fn subject(number: usize) -> HubKey {
+    HubKey::Workflow(WorkflowKey::new("argo", &format!("w{number}")))
+}
+
+impl Fleet {
+    fn best() -> Self {
+        let mut fleet = Self::new();
+        fleet.policy(best(&json!({})));
+        fleet
+    }
+
+    fn policy(&mut self, object: Value) {
+        let change = self.change(object);
+        self.learn(HubInput::Policy(change));
+    }
+
+    /// Changes a cluster.
+    fn cluster_is(&mut self, name: &str, change: Value) {
+        let change = self.change(with(cluster(name), change));
+        self.learn(HubInput::Cluster(change));
+    }
+
+    /// The cluster and the reason of the claim that is decided for a Workflow, and the action.
+    fn chosen(&self, subject: &HubKey) -> (String, String, HubAction) {
+        let action = self.hub.decide(subject, now()).action.expect("it is claimed");
+        let HubAction::PatchWorkflow {
+            patch,
+            purpose: Purpose::Claim,
+            ..
+        } = &action
+        else {
+            panic!("expected a claim, not {action:#?}");
+        };
+        let label = patch.value_at("/metadata/labels").unwrap()["argosy.dev/cluster"].clone();
+        let status = patch.value_at("/status").unwrap();
+        let message = status["conditions"][0]["message"].as_str().unwrap().to_owned();
+        (label.as_str().unwrap().to_owned(), message, action)
+    }
+}
+
+#[test]
+fn the_claim_says_why_its_cluster_was_chosen() {
+    let mut fleet = Fleet::best();
+    let cpu = |cpu: &str| json!({ "status": { "allocatable": { "cpu": cpu } } });
+    fleet.cluster_is("cluster1", cpu("4"));
+    fleet.cluster_is("cluster2", cpu("8"));
+    fleet.workflow(held("both"));
+    let (cluster, message, _) = fleet.chosen(&HubKey::Workflow(key()));
+    assert_eq!(cluster, "cluster2");
+    assert_eq!(
+        message,
+        "Claimed: sent to cluster2, attempt 1; the best of 2: 0 runs on 8 CPU; next cluster1: 0 runs on 4 CPU"
+    );
+}
+
+#[test]
+fn claims_that_are_being_written_count_and_so_do_unfinished_runs_but_no_ended_ones() {
+    let mut fleet = Fleet::best();
+    for number in 0..10 {
+        fleet.workflow(named(number, "both"));
+    }
+    let mut clusters = Vec::new();
+    for number in 0..10 {
+        let (cluster, _, action) = fleet.chosen(&subject(number));
+        fleet.hub.requested(&subject(number), &action);
+        clusters.push(cluster);
+    }
+    let on_first = clusters.iter().filter(|cluster| *cluster == "cluster1").count();
+    assert_eq!(on_first, 5, "{clusters:?}");
+    // A claim that has failed does not count any more.
+    for number in [0, 2] {
+        let (_, _, action) = fleet.chosen(&subject(number));
+        let failure = Failure::Conflict;
+        fleet.hub.failed(&subject(number), &action, &failure, now());
+    }
+    fleet.workflow(named(20, "both"));
+    assert_eq!(fleet.chosen(&subject(20)).0, "cluster1");
+
+    let mut fleet = Fleet::best();
+    let run = |number: usize, phase: &str| {
+        let claim =
+            json!({ "cluster": "cluster1", "attempt": 1, "uid": format!("u{number}"), "status": true });
+        with(
+            named(number, "both"),
+            json!({
+                "metadata": {
+                    "labels": { "argosy.dev/cluster": "cluster1", "workflows.argoproj.io/phase": phase },
+                    "annotations": { "argosy.dev/claim": claim.to_string() },
+                },
+                "status": { "phase": phase },
+            }),
+        )
+    };
+    fleet.workflow(run(1, "Succeeded"));
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+    fleet.workflow(run(2, "Running"));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
+}
+
+#[test]
+fn only_clusters_that_can_take_it_are_chosen_and_the_administrators_room_counts() {
+    let cordoned = json!({ "spec": { "taints": [{ "key": names::CORDONED_TAINT, "effect": "NoSelect" }] } });
+    let lost = json!({ "status": { "conditions": [condition("ManagedClusterConditionAvailable", "Unknown", "LeaseExpired")] } });
+    let room = |room: &str| json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: room } } });
+    for (change, expected) in [
+        (json!({}), "cluster1"),
+        (cordoned, "cluster2"),
+        (lost, "cluster2"),
+        (room("runs=0"), "cluster2"),
+        (room("cpu=0"), "cluster2"),
+        (room("nonsense"), "cluster2"),
+        (room("runs=1"), "cluster1"),
+    ] {
+        let mut fleet = Fleet::best();
+        fleet.cluster_is("cluster1", change.clone());
+        fleet.workflow(held("both"));
+        assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, expected, "{change}");
+    }
+}
+
+#[test]
+fn a_claim_stays_when_the_loads_change() {
+    let mut fleet = Fleet::best();
+    fleet.workflow(claimed("both", 1));
+    fleet.workflow(with(
+        claimed("both", 1),
+        json!({ "metadata": {
+            "labels": { "argosy.dev/cluster": "cluster1" },
+            "annotations": { "argosy.dev/claim": json!({ "cluster": "cluster1", "attempt": 1, "uid": "u1", "status": true }).to_string() },
+        }, "status": { "conditions": [dispatched("cluster1", 1)] } }),
+    ));
+    fleet.work(work("cluster1", 1));
+    fleet.rests();
+    fleet.cluster_is("cluster1", json!({ "status": { "allocatable": { "cpu": "1" } } }));
+    fleet.cluster_is(
+        "cluster2",
+        json!({ "status": { "allocatable": { "cpu": "100" } } }),
+    );
+    fleet.rests();
+}
+
+#[test]
+fn a_run_on_every_cluster_wins_over_the_best_and_the_best_over_none() {
+    for (other, expected) in [(Some("every-cluster"), "every-cluster"), (None, "cluster1")] {
+        let mut fleet = Fleet::best();
+        let annotations = other.map_or_else(|| json!({}), |other| json!({ names::RUNS_ANNOTATION: other }));
+        fleet.policy(with(
+            policy("both", json!({})),
+            json!({ "metadata": { "name": "second", "uid": "second", "annotations": annotations } }),
+        ));
+        fleet.workflow(held("both"));
+        let claim = fleet.patch(Purpose::Claim);
+        let claim = claim.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"].clone();
+        assert!(claim.as_str().unwrap().contains(expected), "{claim}");
+    }
+}
+
+#[test]
+fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_name() {
+    let by_team = json!({ "spec": { "downsync": [{
+        "apiGroup": "argoproj.io", "resources": ["workflows"], "wantSingletonReportedState": true,
+        "objectSelectors": [{ "matchLabels": { "team": "a" } }],
+    }] } });
+    let of_team = |named: &str| {
+        let mut workflow = held(named);
+        let labels = workflow["metadata"]["labels"].as_object_mut().unwrap();
+        labels.retain(|_, name| !name.as_str().unwrap().is_empty());
+        labels.insert("team".to_owned(), json!("a"));
+        workflow
+    };
+    for (name, expected) in [
+        ("cluster2", Ok("cluster2")),
+        ("", Ok("cluster1")),
+        ("cluster9", Err("Dispatched=False NoCluster")),
+    ] {
+        let mut fleet = Fleet::new();
+        fleet.policy(with(best(&json!({})), by_team.clone()));
+        fleet.workflow(of_team(name));
+        match expected {
+            Ok(cluster) => assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, cluster, "{name}"),
+            Err(condition) => assert_eq!(fleet.conditions(Purpose::Explain), [condition], "{name}"),
+        }
+    }
+}
+
+#[test]
+fn a_workflow_with_several_clusters_is_held_at_its_birth_and_one_with_one_is_claimed() {
+    for (cordoned, expected) in [(false, ""), (true, "cluster2")] {
+        let mut fleet = Fleet::with_guard(true);
+        fleet.policy(best(&json!({})));
+        if cordoned {
+            fleet.cluster_is(
+                "cluster1",
+                json!({ "spec": { "taints": [{ "key": names::CORDONED_TAINT, "effect": "NoSelect" }] } }),
+            );
+        }
+        let object = fleet.create(with(held("both"), json!({ "spec": { "suspend": null } })));
+        let claim = object["metadata"]["annotations"]["argosy.dev/claim"]
+            .as_str()
+            .unwrap();
+        let claim: Value = serde_json::from_str(claim).unwrap();
+        assert_eq!(claim["cluster"], expected, "{claim}");
+        fleet.workflow(object);
+        if !cordoned {
+            assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+        }
+    }
+}
