@@ -87,12 +87,9 @@ async fn assert_spread(env: std::sync::Arc<TestEnv>, namespace: &str) -> Result<
         Ok(counts.values().sum::<usize>() == WORKFLOWS)
     })
     .await?;
-    let expected: BTreeMap<String, usize> = [
-        (pull.cluster.clone(), WORKFLOWS / 3),
-        (push.cluster.clone(), 2 * WORKFLOWS / 3),
-    ]
-    .into();
-    assert_eq!(counts, expected);
+    // A claim that has met another write is chosen anew, by the loads of that moment.
+    let smaller = counts.get(&pull.cluster).copied().unwrap_or_default();
+    assert!(smaller.abs_diff(WORKFLOWS / 3) <= 1, "{counts:?}");
     // The choice is told, and the run comes back from where it went.
     let first = workflows.get("w0").await?;
     let chosen = first
