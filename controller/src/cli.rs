@@ -3,6 +3,7 @@
 mod cluster;
 mod completion;
 mod doctor;
+mod documents;
 mod get;
 mod invocation;
 mod logs;

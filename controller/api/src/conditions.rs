@@ -125,6 +125,14 @@ pub mod reason {
     pub const NO_POLICY: &str = "NoPolicy";
     /// The selecting policies match no ManagedCluster.
     pub const NO_CLUSTER: &str = "NoCluster";
+    /// None of the matched ManagedClusters can ever run the Workflow: each lacks a resource that it
+    /// asks for, or is too small for one of its pods.
+    pub const NO_CLUSTER_FITS: &str = "NoClusterFits";
+    /// None of the matched ManagedClusters has room, and a policy wants the Workflow to wait for it.
+    pub const NO_ROOM: &str = "NoRoom";
+    /// An annotation of a selecting policy has an unknown value, so it is not known on which clusters
+    /// the Workflow is to run.
+    pub const POLICY_UNREADABLE: &str = "PolicyUnreadable";
     /// Several ManagedClusters match.
     pub const SEVERAL_CLUSTERS: &str = "SeveralClusters";
     /// The Workflow has a run on every cluster that its policies match.

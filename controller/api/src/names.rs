@@ -49,11 +49,15 @@ pub const RUNS_ANNOTATION: &str = "argosy.dev/runs";
 pub const EVERY_CLUSTER: &str = "every-cluster";
 
 /// Value of [`RUNS_ANNOTATION`] that runs the selected Workflows on one cluster each, the one with
-/// the fewest unfinished runs for its size.
+/// the most room.
 pub const BEST_CLUSTER: &str = "best-cluster";
 
+/// Annotation on a BindingPolicy that chooses one of several clusters: `send` (default) sends a
+/// Workflow to the best cluster even if that is full, and `wait` keeps it until a cluster has room.
+pub const WHEN_FULL_ANNOTATION: &str = "argosy.dev/when-full";
+
 /// Annotation on a ManagedCluster: the room for runs, whatever its nodes have, as
-/// `cpu=QUANTITY,runs=NUMBER`. Agents may not write it.
+/// `cpu=QUANTITY,memory=QUANTITY,nvidia.com/gpu=NUMBER,runs=NUMBER`. Agents may not write it.
 pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 
 /// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
@@ -164,6 +168,11 @@ pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
 /// Name of the cluster claim by which an agent reports the version of Argo Workflows on its
 /// cluster.
 pub const ARGO_VERSION_CLAIM: &str = "argoversion.argosy.dev";
+
+/// Name of the cluster claim by which an agent reports the room of its cluster, as JSON: for each
+/// resource the most that one node has for pods (`node`), and the requests of pods that do not belong
+/// to runs of Argosy (`foreign`). The sum of all nodes is in `status.allocatable`.
+pub const ROOM_CLAIM: &str = "room.argosy.dev";
 
 /// Name of the cluster claim by which an agent reports its own version.
 pub const AGENT_VERSION_CLAIM: &str = "agentversion.argosy.dev";

@@ -7,6 +7,7 @@
 
 mod clause;
 mod cluster;
+pub mod dry_run;
 mod history;
 mod labels;
 mod policy;
@@ -15,12 +16,10 @@ mod tests;
 mod verdict;
 mod waiting;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names, workflow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,8 +37,8 @@ pub use crate::policy::{ObjectAttributes, Test};
 use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::will_be_claimed,
-    model::room::Room,
-    policy::{Fleet, Placement, Table, best_cluster::Load},
+    model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
+    policy::{Fleet, Load, Loads, Placement, Table},
 };
 
 /// The answer to `argosy why`.
@@ -101,13 +100,13 @@ impl std::fmt::Display for ObjectName {
 }
 
 /// Explains the placement and history of `subject`. `run` is the object itself if it is a Workflow.
-/// `unfinished` has the number of unfinished runs by cluster.
+/// `unfinished` has the unfinished runs; `None` if they are not known.
 pub fn explain(
     subject: ObjectAttributes<'_>,
     run: Option<&Workflow>,
     policies: &[BindingPolicy],
     clusters: &[ManagedCluster],
-    unfinished: &BTreeMap<String, u64>,
+    unfinished: Option<&Unfinished>,
     course: History,
 ) -> Explanation {
     let policies: Vec<CompiledPolicy> = policies.iter().map(CompiledPolicy::new).collect();
@@ -128,50 +127,37 @@ pub fn explain(
         .iter()
         .filter(|policy| selecting.contains(policy.name.as_str()))
         .collect();
-    let present: Vec<&ManagedCluster> = clusters
-        .iter()
-        .filter(|cluster| !subject.is_workflow() || cluster.name_any() != names::EVERY_CLUSTER)
-        .filter(|cluster| !cluster.annotations().contains_key(names::REMOVED_ANNOTATION))
-        .collect();
-    let mut clusters: Vec<ClusterAnswer> = present
-        .iter()
-        .map(|cluster| ClusterAnswer::new(cluster, &selecting))
-        .collect();
+    let present = present(subject, clusters);
+    let mut clusters = cluster_answers(&present, &selecting);
     clusters.sort_by(|one, other| {
         let by_match = other.is_matched().cmp(&one.is_matched());
         by_match.then_with(|| one.name.cmp(&other.name))
     });
     let run = run.filter(|_| subject.is_workflow());
-    let loads: BTreeMap<ClusterName, Load> = present
-        .iter()
-        .map(|cluster| {
-            let name = cluster.name_any();
-            let runs = unfinished.get(&name).copied().unwrap_or_default();
-            let room = Room::of(cluster);
-            (name.as_str().into(), Load { runs, room })
-        })
-        .collect();
-    let mut outlook_of = |run: &Workflow| {
-        let (placement, fleet) = place(subject, &policies, &present, &clusters);
+    let (placement, fleet) = place(subject, &policies, &present, &clusters);
+    let outlook: Option<Outlook> = run.map(|run| {
+        let (loads, demand) = (loads(&present, unfinished), Demand::of(&run.spec));
         if placement.is_by_load() {
             for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
-                answer.load = loads.get(&answer.name.as_str().into()).map(Load::to_string);
+                let load = loads.get(&answer.name.as_str().into());
+                answer.load = load.filter(|_| unfinished.is_some()).map(Load::to_string);
+                answer.unfit = load
+                    .and_then(|load| load.unfit(&demand))
+                    .map(|unfit| unfit.to_string());
             }
         }
-        will_be_claimed(run, &placement, &fleet, &loads)
-    };
-    let outlook: Option<Outlook> = run.map(&mut outlook_of);
+        will_be_claimed(run, &placement, &fleet, &loads, &demand)
+    });
     let object = subject.to_name();
     let verdict = verdict::Evidence {
         object: &object,
         policies: &answers,
         clusters: &clusters,
         course: &course,
-        only: subject
-            .labels
-            .get(names::RUN_ON_LABEL)
+        only: placement
+            .only()
             .filter(|_| subject.is_workflow())
-            .map(String::as_str),
+            .map(ClusterName::as_str),
     }
     .verdict(run.zip(outlook.as_ref()));
     Explanation {
@@ -181,6 +167,90 @@ pub fn explain(
         clusters,
         course,
     }
+}
+
+/// The clusters that can be chosen for the object.
+fn present<'a>(subject: ObjectAttributes<'_>, clusters: &'a [ManagedCluster]) -> Vec<&'a ManagedCluster> {
+    let clusters = clusters
+        .iter()
+        .filter(|cluster| !subject.is_workflow() || cluster.name_any() != names::EVERY_CLUSTER)
+        .filter(|cluster| !cluster.annotations().contains_key(names::REMOVED_ANNOTATION));
+    clusters.collect()
+}
+
+fn cluster_answers(clusters: &[&ManagedCluster], selecting: &[&CompiledPolicy]) -> Vec<ClusterAnswer> {
+    let answers = clusters
+        .iter()
+        .map(|cluster| ClusterAnswer::new(cluster, selecting));
+    answers.collect()
+}
+
+/// The load of one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterLoad {
+    /// Number of unfinished runs.
+    pub runs: u64,
+    /// The largest part of a resource that is reserved, in percent; `None` if nobody says what the
+    /// cluster has.
+    pub percent: Option<u64>,
+    /// The reserved amounts, such as `cpu=2,memory=4Gi`.
+    pub reserved: String,
+    /// The room for runs, in the same form.
+    pub room: String,
+}
+
+/// The unfinished runs of a fleet, from the metadata of its Workflows.
+#[derive(Debug, Default)]
+pub struct Unfinished(Vec<(ClusterName, Arc<Amounts>)>);
+
+impl Unfinished {
+    /// Counts a Workflow if it is claimed for a cluster and has not ended, as far as its labels tell.
+    pub fn count(&mut self, metadata: &ObjectMeta) {
+        let phase = metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(names::ARGO_PHASE_LABEL));
+        let is_final = phase.is_some_and(|phase| workflow::is_final(phase));
+        if let Some(claim) = Claim::of(metadata)
+            .filter(|claim| !is_final && !claim.is_given_up && !claim.is_for_every_cluster())
+        {
+            self.0.push((claim.cluster.clone(), claim.asked()));
+        }
+    }
+
+    /// The load of a cluster.
+    pub fn load(&self, cluster: &ManagedCluster) -> ClusterLoad {
+        let load = loads(&[cluster], Some(self))
+            .into_values()
+            .next()
+            .unwrap_or_default();
+        ClusterLoad {
+            runs: load.runs,
+            percent: load.percent(),
+            reserved: load.reserved.to_string(),
+            room: load.room.size.to_string(),
+        }
+    }
+}
+
+/// The loads of clusters with these runs.
+fn loads(clusters: &[&ManagedCluster], unfinished: Option<&Unfinished>) -> Loads {
+    let mut loads: Loads = clusters
+        .iter()
+        .map(|cluster| {
+            let load = Load {
+                room: Room::of(cluster),
+                ..Load::default()
+            };
+            (cluster.name_any().as_str().into(), load)
+        })
+        .collect();
+    for (cluster, asked) in unfinished.iter().flat_map(|unfinished| &unfinished.0) {
+        if let Some(load) = loads.get_mut(cluster) {
+            load.reserve(asked);
+        }
+    }
+    loads
 }
 
 /// The placement of a Workflow and the state of the clusters, as the controller sees them.

@@ -5,10 +5,12 @@
 //! functions are pure functions of objects. Not here: the time at which they are written (`hub`,
 //! `agent`), and the policies that select an object (`policy`).
 
+pub mod amounts;
 pub mod claim;
 pub mod cluster_info;
 pub mod control;
 pub mod cron;
+pub(crate) mod demand;
 pub mod fan_out;
 pub mod handback;
 pub mod hold;

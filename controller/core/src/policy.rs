@@ -31,7 +31,7 @@ use crate::{
     model::{runs::Runs, shown::Shown},
 };
 
-pub(crate) use best_cluster::Loads;
+pub(crate) use best_cluster::{Candidate, Load, Loads, Reservation};
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
 pub(crate) use label_index::Index;
@@ -50,6 +50,7 @@ pub(crate) struct Matched {
     clusters: BTreeSet<ClusterName>,
     wants_logs: bool,
     runs: Runs,
+    waits: bool,
     lost_after: Option<SignedDuration>,
     shown: Option<Shown>,
 }
@@ -75,6 +76,12 @@ pub(crate) enum Unplaced {
     Ambiguous,
     /// One of several clusters is to be chosen by its load, see [`Placement::choose_by_load`].
     ByLoad,
+    /// None of the clusters to choose from can ever run the Workflow.
+    Unfit,
+    /// None of the clusters to choose from has room, and a policy wants the Workflow to wait.
+    Full,
+    /// An annotation of a policy has an unknown value, so the clusters are not known.
+    Unknown,
 }
 
 /// The clusters that a Workflow may be sent to.
@@ -90,12 +97,50 @@ pub(crate) struct Placement {
     /// True if any of the policies wants the logs of the Workflow's steps kept in the artifact
     /// repository.
     pub(crate) wants_logs: bool,
-    /// The clusters on which it runs. `Every` if any of the policies asks for it, or else `Best` if
-    /// any asks for that or for reruns.
+    /// The clusters on which it runs. `Unknown` if that is unknown of any of the policies, `Every` if
+    /// any of them asks for it, or else `Best` if any asks for that or for reruns.
     runs: Runs,
+    /// True if any of the policies wants the Workflow to wait while no cluster has room.
+    waits: bool,
     /// The time after the expiry of its lease at which a cluster counts as lost. Set if any of the
     /// policies requests a rerun, and none requests a run on every cluster.
     pub(crate) lost_after: Option<SignedDuration>,
+}
+
+/// The cluster that was chosen for a Workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// The cluster.
+    pub(crate) cluster: ClusterName,
+    /// The reason, for users, if its load has decided.
+    pub(crate) reason: Option<Box<str>>,
+}
+
+impl Chosen {
+    /// The only possible cluster.
+    pub(crate) fn only(cluster: ClusterName) -> Self {
+        Self {
+            cluster,
+            reason: None,
+        }
+    }
+
+    /// The best cluster, and true if it has room.
+    fn best<'a>(
+        clusters: impl Iterator<Item = &'a ClusterName>,
+        loads: &Loads,
+        candidate: Candidate<'_>,
+    ) -> Option<(Self, bool)> {
+        let mut among = 0;
+        let counted = clusters.inspect(|_| among += 1);
+        let best = best_cluster::best(counted, loads, candidate)?;
+        let reason = (among > 1).then(|| best_cluster::reason(&best, among, loads).into());
+        let chosen = Self {
+            cluster: best.cluster.clone(),
+            reason,
+        };
+        Some((chosen, best.has_room))
+    }
 }
 
 impl Fleet {
@@ -119,10 +164,15 @@ impl Placement {
         Self {
             wants_status,
             wants_logs: by.iter().any(|policy| policy.wants_logs),
-            runs: match is_everywhere {
-                true => Runs::Every,
-                false if asks_for(Runs::Best) || lost_after.is_some() => Runs::Best,
-                false => Runs::Only,
+            waits: by.iter().any(|policy| policy.waits),
+            runs: if asks_for(Runs::Unknown) {
+                Runs::Unknown
+            } else if is_everywhere {
+                Runs::Every
+            } else if asks_for(Runs::Best) || lost_after.is_some() {
+                Runs::Best
+            } else {
+                Runs::Only
             },
             lost_after,
             only: only.filter(|_| !by.is_empty()),
@@ -204,6 +254,9 @@ impl Placement {
                 Unplaced::NoCluster
             });
         };
+        if self.runs == Runs::Unknown {
+            return Err(Unplaced::Unknown);
+        }
         if self.is_everywhere() {
             return Ok(names::EVERY_CLUSTER.into());
         }
@@ -211,8 +264,8 @@ impl Placement {
             let mut reachable = self.reachable(fleet);
             let first = reachable.next().ok_or(Unplaced::Unreachable)?;
             return match reachable.next() {
-                None => Ok(first.clone()),
-                Some(_) => Err(Unplaced::ByLoad),
+                None if !self.waits => Ok(first.clone()),
+                _ => Err(Unplaced::ByLoad),
             };
         }
         match open.next() {
@@ -228,12 +281,22 @@ impl Placement {
     }
 
     /// Like [`Placement::choose`], but one of several clusters is chosen by its load.
-    pub(crate) fn choose_by_load(&self, fleet: &Fleet, loads: &impl Loads) -> Result<ClusterName, Unplaced> {
+    pub(crate) fn choose_by_load(
+        &self,
+        fleet: &Fleet,
+        loads: &Loads,
+        candidate: Candidate<'_>,
+    ) -> Result<Chosen, Unplaced> {
         match self.choose(fleet) {
-            Err(Unplaced::ByLoad) => best_cluster::best(|| self.reachable(fleet), loads)
-                .cloned()
-                .ok_or(Unplaced::Unreachable),
-            chosen => chosen,
+            Err(Unplaced::ByLoad) => {
+                let (chosen, has_room) =
+                    Chosen::best(self.reachable(fleet), loads, candidate).ok_or(Unplaced::Unfit)?;
+                if self.waits && !has_room {
+                    return Err(Unplaced::Full);
+                }
+                Ok(chosen)
+            }
+            chosen => chosen.map(Chosen::only),
         }
     }
 
@@ -242,11 +305,12 @@ impl Placement {
         &self,
         lost: &ClusterName,
         fleet: &Fleet,
-        loads: &impl Loads,
-    ) -> Option<ClusterName> {
+        loads: &Loads,
+        candidate: Candidate<'_>,
+    ) -> Option<Chosen> {
         self.lost_after?;
-        let others = || self.reachable(fleet).filter(|cluster| *cluster != lost);
-        best_cluster::best(others, loads).cloned()
+        let others = self.reachable(fleet).filter(|cluster| *cluster != lost);
+        Chosen::best(others, loads, candidate).map(|(chosen, _)| chosen)
     }
 
     /// True if there is a cluster for a rerun after `lost` is lost.

@@ -228,7 +228,7 @@ async fn describe(member: &Member, tunnel: &Advert) {
             argo = argo_version::read(&member.wec, &member.artifact_namespace, argo).await;
         }
         let Some(repository) = &repository else { continue };
-        let claims = claims(repository, argo.as_deref());
+        let claims = claims(repository, argo.as_deref(), &teller);
         let told = tell(member, &mut known, repository, &teller, &claims, &mut claimed).await;
         if let Ok(cluster) = known.get().await {
             tunnel.read(&cluster);
@@ -242,16 +242,21 @@ async fn describe(member: &Member, tunnel: &Advert) {
 /// The cluster claims of the agent by name; an empty value means no claim.
 type Claims = BTreeMap<&'static str, String>;
 
-fn claims(repository: &Checked, argo: Option<&str>) -> Claims {
+fn claims(repository: &Checked, argo: Option<&str>, teller: &Teller) -> Claims {
     let repository = repository
         .as_ref()
         .map_or_else(|_| String::new(), ToString::to_string);
-    [
+    let mut claims: Claims = [
         (names::ARTIFACT_REPOSITORY_CLAIM, repository),
         (names::ARGO_VERSION_CLAIM, argo.unwrap_or_default().to_owned()),
         (names::AGENT_VERSION_CLAIM, env!("CARGO_PKG_VERSION").to_owned()),
     ]
-    .into()
+    .into();
+    // Of the facts that we write ourselves, the room is one.
+    if let Teller::Ocm { room } = teller {
+        claims.insert(names::ROOM_CLAIM, room.clone().unwrap_or_default());
+    }
+    claims
 }
 
 /// Reports to the hub. `claimed` are the values that OCM's agent received last, if any.
@@ -265,7 +270,7 @@ async fn tell(
 ) -> Result<(), Failure> {
     let argo = serves_argo(member).await?;
     let facts = match teller {
-        Teller::Ocm => {
+        Teller::Ocm { .. } => {
             for (name, value) in claims {
                 if claimed.get(name) == Some(value) {
                     continue;

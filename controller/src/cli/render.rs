@@ -5,14 +5,8 @@
 
 mod cluster_properties;
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
 use argosy_api::{CustomTransform, names};
 use argosy_core::hub::transforms::Transforms;
 use argosy_transforms::template::{self, Dialect};
@@ -22,6 +16,8 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::Value;
+
+use super::documents;
 
 /// Arguments of `render`.
 #[derive(Debug, Args)]
@@ -99,25 +95,9 @@ pub(super) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     let mut documents = Vec::new();
     for file in files {
-        documents.extend(read(file)?);
+        documents.extend(documents::read(file)?);
     }
     Ok(documents)
-}
-
-fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let is_stdin = file == Path::new("-");
-    let name = if is_stdin {
-        "standard input".to_owned()
-    } else {
-        file.display().to_string()
-    };
-    let text = if is_stdin {
-        io::read_to_string(io::stdin())
-    } else {
-        fs::read_to_string(file)
-    };
-    let text = text.with_context(|| format!("cannot read {name}"))?;
-    serde_saphyr::from_multiple(&text).with_context(|| format!("{name} is not valid YAML"))
 }
 
 fn print_as(output: Output, objects: &[Value]) -> anyhow::Result<String> {

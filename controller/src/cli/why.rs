@@ -3,14 +3,15 @@
 //!
 //! Not here: the explanation itself (`argosy_core::explain`).
 
+mod file;
 mod kind;
 mod read;
 mod text;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use argosy_core::explain::Explanation;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::spaces::{Clients, Spaces};
 
@@ -19,8 +20,15 @@ use super::spaces::{Clients, Spaces};
 pub struct WhyArgs {
     /// Name of a Workflow, or KIND/NAME of any other object, such as deployment/web or
     /// deployments.apps/web
-    #[arg(value_name = "WORKFLOW")]
-    object: String,
+    #[arg(value_name = "WORKFLOW", required_unless_present = "filename")]
+    object: Option<String>,
+    /// File with a Workflow that does not exist yet (YAML or JSON; - for standard input): print
+    /// where it would be sent, without creating it
+    #[arg(long, short, value_name = "FILE", conflicts_with = "object")]
+    filename: Option<PathBuf>,
+    /// Print how many of so many Workflows such as the one in the file each cluster would get
+    #[arg(long, value_name = "NUMBER", requires = "filename", value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    count: Option<u64>,
     /// Namespace of the object
     #[arg(long, short, default_value = "argo")]
     namespace: String,
@@ -43,6 +51,9 @@ enum Output {
     Yaml,
 }
 
+/// Maximum of `--count`.
+const MOST: u64 = 100_000;
+
 /// Exit code for an object that is not sent.
 const NOT_SENT: u8 = 1;
 
@@ -57,14 +68,10 @@ const UNEXPLAINED: u8 = 2;
     reason = "standard output and standard error are what this command is for"
 )]
 pub(super) async fn run(args: &WhyArgs) -> ExitCode {
-    let printed = match explain(args).await {
-        Ok(explanation) => print_as(args.output, &explanation).map(|text| (text, explanation)),
-        Err(error) => Err(error),
-    };
-    match printed {
-        Ok((text, explanation)) => {
+    match answer(args).await {
+        Ok((text, is_sent)) => {
             print!("{text}");
-            if explanation.verdict.is_sent() {
+            if is_sent {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::from(NOT_SENT)
@@ -77,19 +84,35 @@ pub(super) async fn run(args: &WhyArgs) -> ExitCode {
     }
 }
 
-async fn explain(args: &WhyArgs) -> anyhow::Result<Explanation> {
+/// The text to print. True if the object is, was or will be sent.
+async fn answer(args: &WhyArgs) -> anyhow::Result<(String, bool)> {
     let Clients { wds, its } = args.spaces.connect().await?;
-    let (kind, name) = kind::resolve(&wds, &args.object).await?;
-    read::Reader { wds, its }
-        .explain(&kind, &args.namespace, name)
-        .await
+    let reader = read::Reader { wds, its };
+    let explanation = match (&args.filename, &args.object) {
+        (Some(file), _) => {
+            let run = file::read(file, &args.namespace)?;
+            if let Some(count) = args.count {
+                let distribution = reader.distribute(run, count).await?;
+                let text = print_as(args.output, &distribution, text::distribution)?;
+                return Ok((text, distribution.not_sent == 0));
+            }
+            reader.explain_planned(run).await?
+        }
+        (None, object) => {
+            let object = object.as_deref().unwrap_or_default();
+            let (kind, name) = kind::resolve(&reader.wds, object).await?;
+            reader.explain(&kind, &args.namespace, name).await?
+        }
+    };
+    let text = print_as(args.output, &explanation, text::page)?;
+    Ok((text, explanation.verdict.is_sent()))
 }
 
-fn print_as(output: Output, explanation: &Explanation) -> anyhow::Result<String> {
+fn print_as<T: Serialize>(output: Output, answer: &T, text: impl Fn(&T) -> String) -> anyhow::Result<String> {
     Ok(match output {
-        Output::Text => text::page(explanation),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(explanation)?),
-        Output::Yaml => serde_saphyr::to_string(explanation)?,
+        Output::Text => text(answer),
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(answer)?),
+        Output::Yaml => serde_saphyr::to_string(answer)?,
     })
 }
 
@@ -100,12 +123,30 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     #[test]
+    fn either_an_object_or_a_file_is_explained() {
+        for (args, is_fine) in [
+            (&["why", "-f", "w.yaml"][..], true),
+            (&["why", "-f", "w.yaml", "--count", "10"], true),
+            (&["why"], false),
+            (&["why", "hello", "-f", "w.yaml"], false),
+            (&["why", "hello", "--count", "10"], false),
+            (&["why", "-f", "w.yaml", "--count", "0"], false),
+        ] {
+            let parsed = Cli::try_parse_from(["argosy"].iter().chain(args));
+            assert_eq!(parsed.is_ok(), is_fine, "{args:?}");
+        }
+    }
+
+    #[test]
     fn the_command_line_is_consistent_and_a_name_is_enough() {
         Cli::command().debug_assert();
         let command = Cli::try_parse_from(["argosy", "why", "hello"]).unwrap().command;
         let Command::Why(args) = command else {
             panic!("{command:?}");
         };
-        assert_eq!((args.object.as_str(), args.namespace.as_str()), ("hello", "argo"));
+        assert_eq!(
+            (args.object.as_deref(), args.namespace.as_str()),
+            (Some("hello"), "argo")
+        );
     }
 }

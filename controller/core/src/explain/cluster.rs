@@ -25,9 +25,12 @@ pub struct ClusterAnswer {
     pub reachability: Reachability,
     /// True if the cluster takes no new Workflows.
     pub is_cordoned: bool,
-    /// The unfinished runs and the size of the cluster, if the best of several is chosen by them.
+    /// The unfinished runs and the room of the cluster, if the best of several is chosen by them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
+    /// The reason why it cannot run the Workflow at all, if the best of several is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<String>,
     /// One entry for each policy that selects the object, by name.
     pub policies: Vec<ClusterMatch>,
 }
@@ -64,7 +67,7 @@ pub enum Reachability {
         /// Message of the condition.
         message: String,
     },
-    /// No condition has been reported yet. For decisions, the cluster counts as reachable.
+    /// No condition has been reported yet. The cluster is not chosen among several.
     NotKnown,
 }
 
@@ -86,7 +89,7 @@ impl JsonSchema for Reachability {
             "properties": {
                 "state": {
                     "type": "string", "enum": ["Reachable", "Unreachable", "NotKnown"],
-                    "description": "`NotKnown` until the condition is reported; the cluster then counts as reachable.",
+                    "description": "`NotKnown` until the condition is reported; until then the cluster is not chosen among several.",
                 },
                 "since": { "type": "string", "format": "date-time", "description": "Time of the last change; absent if it is not known." },
                 "reason": { "type": "string", "description": "Reason of the condition, if the cluster is unreachable." },
@@ -109,6 +112,7 @@ impl ClusterAnswer {
             reachability: Reachability::of(cluster),
             is_cordoned: cluster.spec.taints.iter().any(is_cordon),
             load: None,
+            unfit: None,
             policies,
         }
     }
@@ -124,9 +128,9 @@ impl ClusterAnswer {
         policies.any(|one| one.policy == policy && one.selector.is_some())
     }
 
-    /// Returns true if the cluster counts as reachable.
+    /// Returns true if the agent is known to be reachable.
     pub fn is_reachable(&self) -> bool {
-        !matches!(self.reachability, Reachability::Unreachable { .. })
+        matches!(self.reachability, Reachability::Reachable { .. })
     }
 }
 

@@ -5,6 +5,8 @@ mod clusters;
 mod everywhere;
 mod verdicts;
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

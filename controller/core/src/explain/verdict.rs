@@ -17,12 +17,12 @@ use super::{
     policy::PolicyAnswer,
 };
 use crate::{
-    ClusterName,
     hub::{
         objects::kind::{object_stays, stays},
         workflows::Blocked,
     },
     model::{cron::FIRES_HERE, hold::keeps_suspend},
+    policy::Chosen,
 };
 
 /// The placement of an object.
@@ -67,7 +67,7 @@ impl Verdict {
 }
 
 /// The cluster that an unclaimed Workflow will be claimed for, or the reason why it is not.
-pub(super) type Outlook = Result<ClusterName, Blocked>;
+pub(super) type Outlook = Result<Chosen, Blocked>;
 
 /// The inputs of a verdict.
 pub(super) struct Evidence<'a> {
@@ -213,7 +213,16 @@ impl Evidence<'_> {
             .clusters
             .is_empty()
             .then(|| "there is no ManagedCluster".to_owned());
-        Verdict::new(VerdictKind::NotSent, sentence, none.into_iter().collect())
+        let only = self.only.map(|only| {
+            let named = self.clusters.iter().any(ClusterAnswer::is_matched);
+            let others = if named { ", although they match others" } else { "" };
+            format!("its labels allow {only} only, which the policies do not match{others}")
+        });
+        Verdict::new(
+            VerdictKind::NotSent,
+            sentence,
+            none.into_iter().chain(only).collect(),
+        )
     }
 
     fn matched(&self) -> Vec<&str> {
@@ -244,7 +253,8 @@ impl Evidence<'_> {
             Some(Reachability::Unreachable { since, message, .. }) => {
                 Some(format!("{cluster} has been unreachable since {since}: {message}"))
             }
-            Some(_) => None,
+            Some(Reachability::NotKnown) => Some(format!("{cluster} has not been reachable yet")),
+            Some(Reachability::Reachable { .. }) => None,
         }
     }
 }

@@ -36,6 +36,7 @@ mod observed;
 mod place;
 mod placement;
 mod policy;
+mod queue;
 mod report_validation;
 mod rerun;
 mod reschedule;
@@ -79,7 +80,7 @@ use crate::{
         tracked::{InFlight, Index},
     },
     model::{json_patch::JsonPatch, template_refs::TemplateKey},
-    policy::Placement,
+    policy::{Loads, Placement},
 };
 
 pub use action::{HubAction, Purpose};
@@ -89,9 +90,9 @@ use counts::WorkflowCounts;
 pub use counts::{CensusChange, ClusterState};
 pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
-use load::PendingClaims;
 pub use observed::{SeenReport, SeenWork, SeenWorkflow};
 use policy::Policy;
+use queue::Queue;
 pub(crate) use report_validation::is_node;
 pub use subject::HubKey;
 use view::WorkflowView;
@@ -263,7 +264,10 @@ pub struct WorkflowIndex {
     /// Events that the shell has not taken yet.
     events: Vec<EventRecord>,
     counts: WorkflowCounts,
-    pending_claims: PendingClaims,
+    /// The loads of clusters that are in the inventory or have unfinished runs.
+    loads: Loads,
+    /// Workflows that wait for room.
+    queue: Queue,
     /// Number of ignored reports since they were last taken.
     ignored: BTreeMap<(ClusterName, Ignored), u64>,
     /// The runs of Workflows that run on every cluster, by the UID of that Workflow and the
@@ -304,7 +308,8 @@ impl WorkflowIndex {
             in_flight: InFlight::default(),
             events: Vec::new(),
             counts: WorkflowCounts::default(),
-            pending_claims: PendingClaims::default(),
+            loads: Loads::new(),
+            queue: Queue::default(),
             ignored: BTreeMap::new(),
             runs: HashMap::new(),
             claimed: BTreeMap::new(),
@@ -369,15 +374,19 @@ impl Index for WorkflowIndex {
     }
 
     fn note_request(&mut self, key: &HubKey, action: &HubAction) {
-        self.pending_claims.requested(key, action);
+        if let HubKey::Workflow(key) = key {
+            self.note_claim(key, action);
+        }
     }
 
     fn store(&mut self, mut input: HubInput, answered: Option<&HubKey>, now: Timestamp) -> Dirty {
-        if let Some(key) = answered {
-            self.pending_claims.settled(key);
+        if let Some(HubKey::Workflow(key)) = answered {
+            self.settle_claim(key, true);
         }
         self.inherit(&mut input, now);
-        self.learn(input, now)
+        let mut dirty = self.learn(input, now);
+        dirty.extend(self.queue.due().into_iter().map(HubKey::Workflow));
+        dirty
     }
 
     fn store_failure(
@@ -387,7 +396,9 @@ impl Index for WorkflowIndex {
         failure: &Failure,
         now: Timestamp,
     ) -> Dirty {
-        self.pending_claims.settled(key);
+        if let HubKey::Workflow(key) = key {
+            self.settle_claim(key, !matches!(failure, Failure::Unreachable(_)));
+        }
         self.on_failure(key, action, failure, now)
     }
 

@@ -7,13 +7,18 @@
 //! and a placement corrects it. That a run has begun is believed only from a claim with the UID,
 //! which the admission policy `argosy-marks` allows only Argosy to write.
 
+use std::sync::{Arc, LazyLock};
+
 use argosy_api::names;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{ClusterName, OriginUid, model::hold_label::has_hold_label};
+use crate::{
+    ClusterName, OriginUid,
+    model::{amounts::Amounts, demand::Demand, hold_label::has_hold_label},
+};
 
 /// A claim, as stored in the annotation [`names::CLAIM_ANNOTATION`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +61,16 @@ pub struct Claim {
     pub is_given_up: bool,
     /// The reason why this cluster was chosen, if its load has decided.
     pub chosen: Option<Box<str>>,
+    /// The resources that the run asks for, if more is known than that it has a pod. Stored, so that
+    /// a later version of the estimate changes no reservation.
+    pub needs: Option<Arc<Amounts>>,
 }
 
 /// Maximum length of [`Claim::chosen`] in bytes: two clusters with their loads.
 const LONGEST_REASON: usize = 512;
+
+/// Maximum length of [`Claim::needs`] in bytes, as text.
+const LONGEST_NEEDS: usize = 512;
 
 /// The annotation's JSON. With an empty `cluster`, the claim was released or is yet to be made.
 #[derive(Default, Serialize, Deserialize)]
@@ -94,6 +105,8 @@ struct Wire {
     given_up: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    needs: Option<String>,
     /// The last field of the text, because the admission policy `argosy-marks` expects it at the
     /// end.
     uid: String,
@@ -105,6 +118,15 @@ struct Wire {
 )]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// The resources of a run of which nothing is known. Most runs share them.
+static UNKNOWN: LazyLock<Arc<Amounts>> = LazyLock::new(|| Arc::new(Demand::unknown().typical));
+
+/// Reads [`Claim::needs`].
+fn needs(text: Option<&str>) -> Option<Arc<Amounts>> {
+    let text = text.filter(|text| text.len() <= LONGEST_NEEDS)?;
+    Amounts::parse(text).ok().map(Arc::new)
 }
 
 /// Returns true if `cluster` can be the name of a namespace, or is empty. It becomes a part of
@@ -157,6 +179,7 @@ impl Wire {
             held: self.held,
             lost_after: self.lost_after,
             reported_by: self.reported_by,
+            needs: self.needs,
             ..Self::default()
         }
     }
@@ -183,7 +206,34 @@ impl Claim {
             reported_by: None,
             is_given_up: false,
             chosen: None,
+            needs: None,
         }
+    }
+
+    /// The resources that the run asks for.
+    pub(crate) fn asked(&self) -> Arc<Amounts> {
+        self.needs.clone().unwrap_or_else(|| Arc::clone(&UNKNOWN))
+    }
+
+    /// The resources that a run of this demand reserves.
+    pub(crate) fn asked_by(demand: &Demand) -> Arc<Amounts> {
+        Self::needs(demand).unwrap_or_else(|| Arc::clone(&UNKNOWN))
+    }
+
+    /// The resources to store for a run of this demand.
+    pub(crate) fn needs(demand: &Demand) -> Option<Arc<Amounts>> {
+        let is_more = demand.typical != **UNKNOWN && demand.typical.to_string().len() <= LONGEST_NEEDS;
+        is_more.then(|| Arc::new(demand.typical.clone()))
+    }
+
+    /// Cluster and resources of a claim that is about to be written.
+    pub(crate) fn written(text: &str) -> Option<(ClusterName, Arc<Amounts>)> {
+        let wire: Wire = serde_json::from_str(text).ok()?;
+        let needs = needs(wire.needs.as_deref());
+        Some((
+            wire.cluster.as_str().into(),
+            needs.unwrap_or_else(|| Arc::clone(&UNKNOWN)),
+        ))
     }
 
     /// Returns true if the object itself does not run, but has a run on every cluster that its
@@ -218,6 +268,7 @@ impl Claim {
             reported_by: wire.reported_by.as_deref().map(ClusterName::from),
             is_given_up: wire.given_up,
             chosen: wire.chosen.filter(|text| text.len() <= LONGEST_REASON),
+            needs: needs(wire.needs.as_deref()),
         })
     }
 
@@ -265,6 +316,7 @@ impl Claim {
             reported_by: self.reported_by.as_ref().map(ToString::to_string),
             given_up: self.is_given_up,
             chosen: self.chosen.clone(),
+            needs: self.needs.as_ref().map(ToString::to_string),
         };
         wire.to_text()
     }

@@ -16,8 +16,12 @@ use serde_json::Value;
 
 use crate::model::{
     control::difference,
-    quantity::{canonical, sum},
+    quantity::{canonical, sum, thousandths},
+    room::RoomClaim,
 };
+
+/// Resources of nodes that pods do not ask for as a rule.
+const NOT_ASKED_FOR: [&str; 3] = ["pods", "hugepages-1Gi", "hugepages-2Mi"];
 
 /// The known facts about a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,6 +41,8 @@ pub struct NodeResources {
     pub capacity: Resources,
     /// The resources for pods, on nodes that are not cordoned.
     pub allocatable: Resources,
+    /// For each resource the most that one such node has for pods.
+    pub largest: Resources,
 }
 
 impl NodeResources {
@@ -51,6 +57,22 @@ impl NodeResources {
         let allocatable = status.allocatable.as_ref().filter(|_| !is_cordoned);
         add(&mut self.capacity, status.capacity.as_ref());
         add(&mut self.allocatable, allocatable);
+        for (name, amount) in allocatable.into_iter().flatten() {
+            let known = self.largest.get(name).and_then(thousandths);
+            if thousandths(amount) > known {
+                self.largest.insert(name.clone(), canonical(amount));
+            }
+        }
+    }
+}
+
+impl NodeResources {
+    /// The value of the claim [`names::ROOM_CLAIM`].
+    pub fn room(&self) -> Option<String> {
+        let largest = self.largest.iter();
+        let asked = largest.filter(|(name, _)| !NOT_ASKED_FOR.contains(&name.as_str()));
+        let asked = asked.map(|(name, amount)| (name.clone(), amount.clone()));
+        RoomClaim::new(&asked.collect(), &Resources::new()).to_text()
     }
 }
 
@@ -79,6 +101,7 @@ impl Facts {
         if let Some(nodes) = &self.nodes {
             status.capacity.extend(nodes.capacity.clone());
             status.allocatable.clone_from(&nodes.allocatable);
+            set_claim(status, names::ROOM_CLAIM, nodes.room().as_deref());
         }
     }
 }
@@ -182,6 +205,7 @@ mod tests {
                 { "name": "id.k8s.io", "value": "1234" },
                 { "name": "region", "value": "eu" },
                 { "name": "kubeversion.open-cluster-management.io", "value": "v1.34.4" },
+                { "name": "room.argosy.dev", "value": r#"{"cpu":{"node":"1500m"},"memory":{"node":"16Gi"}}"# },
             ],
         }));
         assert_eq!(told, expected);

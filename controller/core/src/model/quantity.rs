@@ -69,6 +69,19 @@ pub(crate) fn thousandths(quantity: &Quantity) -> Option<u64> {
     u64::try_from(billionths.div_euclid(ONE / 1000)).ok()
 }
 
+/// Formats an amount in thousandths: `1500m`, or with binary suffixes `4Gi`.
+pub(crate) fn from_thousandths(amount: u128, is_binary: bool) -> String {
+    let notation = if is_binary {
+        Notation::Binary
+    } else {
+        Notation::Decimal
+    };
+    let billionths = i128::try_from(amount)
+        .unwrap_or(i128::MAX)
+        .saturating_mul(ONE / 1000);
+    render(Amount { billionths, notation })
+}
+
 fn parse(text: &str) -> Option<Amount> {
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)))

@@ -1,82 +1,297 @@
-//! The choice of one of several clusters for a Workflow: the one with the fewest unfinished runs for
-//! its size.
+//! The choice of one of several clusters for a Workflow: the one of which the smallest part is
+//! reserved, once the Workflow is there.
 //!
-//! A run that was claimed counts at once, not only when its pods exist, so that many Workflows that
-//! are created at the same time spread. A choice is made once: a claim is not moved because the
-//! loads change. Not here: the clusters that may be chosen ([`super::Placement`]), and the loads
-//! (`hub::workflows::load`).
+//! A run reserves what it asks for from its claim on, not only when its pods exist, so that many
+//! Workflows that are created at the same time spread. It reserves at most what its cluster has. A
+//! choice is made once: a claim is not moved because the loads change. One function,
+//! [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
+//! ([`super::Placement`]), and the runs that count (`hub::workflows::load`).
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt};
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    fmt::{self, Write},
+    sync::Arc,
+};
 
-use crate::{ClusterName, model::room::Room};
+use crate::{
+    ClusterName,
+    model::{
+        amounts::{Amounts, CPU, MEMORY, compare_shares, quantity},
+        demand::Demand,
+        room::Room,
+    },
+};
 
 /// The load of a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Number of unfinished runs that are claimed for it.
     pub(crate) runs: u64,
+    /// The sum of what they ask for.
+    pub(crate) reserved: Amounts,
     /// Its room.
     pub(crate) room: Room,
 }
 
 /// The loads of all clusters.
-pub(crate) trait Loads {
-    /// The load of a cluster.
-    fn load(&self, cluster: &ClusterName) -> Load;
+pub(crate) type Loads = BTreeMap<ClusterName, Load>;
+
+/// What a run has reserved on a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// The cluster.
+    pub(crate) cluster: ClusterName,
+    /// The amounts that it asks for.
+    pub(crate) asked: Arc<Amounts>,
+    /// The amounts that it has reserved, at most what the cluster has.
+    pub(crate) amounts: Arc<Amounts>,
 }
 
-impl Loads for BTreeMap<ClusterName, Load> {
-    fn load(&self, cluster: &ClusterName) -> Load {
-        self.get(cluster).copied().unwrap_or_default()
-    }
+/// A Workflow for which a cluster is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'a> {
+    /// The resources that it asks for.
+    pub(crate) demand: &'a Demand,
+    /// What it has reserved itself, if it is claimed.
+    pub(crate) own: Option<&'a Reservation>,
+}
+
+/// The reason why a cluster cannot run a Workflow, however few runs it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// It does not have a resource that the Workflow asks for.
+    NoResource(Box<str>),
+    /// A pod of the Workflow asks for more than its largest node, or than the whole cluster, has.
+    TooLarge {
+        resource: Box<str>,
+        asked: u64,
+        most: u64,
+    },
+}
+
+/// The chosen cluster, and the next best one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Best<'a> {
+    /// The chosen one.
+    pub(crate) cluster: &'a ClusterName,
+    /// The one that would have been chosen without it.
+    pub(crate) next: Option<&'a ClusterName>,
+    /// False if the chosen one has as many runs as its administrator allows, or less room than the
+    /// Workflow asks for.
+    pub(crate) has_room: bool,
 }
 
 impl Load {
-    /// True if it has as many runs as the administrator allows.
-    pub(crate) fn is_full(self) -> bool {
-        self.room.runs.is_some_and(|most| self.runs >= most)
+    /// Reserves what a run asks for, at most what the cluster has, and returns that.
+    pub(crate) fn reserve(&mut self, asked: &Arc<Amounts>) -> Arc<Amounts> {
+        let within = if self.room.is_unknown() {
+            Amounts::clone(asked)
+        } else {
+            asked.within(&self.room.size)
+        };
+        let amounts = if within == **asked {
+            Arc::clone(asked)
+        } else {
+            Arc::new(within)
+        };
+        self.runs += 1;
+        self.reserved.add(&amounts);
+        amounts
     }
 
-    /// Compares two clusters: the better one is less. `unknown` is the size of a cluster of which
-    /// nobody says it.
-    fn compare(self, other: Self, unknown: u64) -> Ordering {
-        let size = |load: Self| u128::from(load.room.cpu.unwrap_or(unknown));
-        let runs = |load: Self| u128::from(load.runs) + 1;
-        // The quotients of runs and size, without the division. Without any size, no runs fit.
-        let is_without_room = |load: Self| load.is_full() || size(load) == 0;
-        let (own, others) = (runs(self) * size(other), runs(other) * size(self));
-        is_without_room(self)
-            .cmp(&is_without_room(other))
-            .then_with(|| own.cmp(&others))
-            .then_with(|| self.runs.cmp(&other.runs))
+    /// Gives back what was reserved.
+    pub(crate) fn release(&mut self, amounts: &Amounts) {
+        self.runs = self.runs.saturating_sub(1);
+        self.reserved.lower(amounts);
+        self.reserved.retain_positive();
+    }
+
+    /// The largest part of a resource that is reserved, in percent; `None` if no size is known.
+    pub(crate) fn percent(&self) -> Option<u64> {
+        let shares = self.room.size.iter();
+        let shares = shares.map(|(name, size)| (self.reserved.get(name).unwrap_or_default(), size));
+        let (reserved, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
+        let percent = u128::from(reserved) * 100 / u128::from(size.max(1));
+        Some(u64::try_from(percent).unwrap_or(u64::MAX))
+    }
+
+    /// The reason why the cluster can never run a Workflow of this demand.
+    pub(crate) fn unfit(&self, demand: &Demand) -> Option<Unfit> {
+        if self.room.is_unknown() {
+            return None;
+        }
+        let size = &self.room.size;
+        // Every node has CPU and memory, even if nobody says how much.
+        let is_lacking =
+            |name: &str| size.get(name).unwrap_or_default() == 0 && name != CPU && name != MEMORY;
+        let asked = demand.largest.iter().chain(demand.typical.iter());
+        let mut asked = asked.filter(|(_, amount)| *amount > 0);
+        if let Some((name, _)) = asked.find(|(name, _)| is_lacking(name)) {
+            return Some(Unfit::NoResource(name.into()));
+        }
+        // Without any node, nothing is known about the nodes that may come.
+        let most = |name: &str| {
+            self.room
+                .largest
+                .get(name)
+                .or(size.get(name))
+                .filter(|most| *most > 0)
+        };
+        let too_large = demand.largest.iter().find_map(|(name, asked)| {
+            let most = most(name).filter(|most| *most < asked)?;
+            Some(Unfit::TooLarge {
+                resource: name.into(),
+                asked,
+                most,
+            })
+        });
+        too_large
+    }
+}
+
+impl fmt::Display for Unfit {
+    /// Such as `has no nvidia.com/gpu`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoResource(name) => write!(f, "has no {name}"),
+            Self::TooLarge {
+                resource,
+                asked,
+                most,
+            } => write!(
+                f,
+                "has at most {resource} {} for a pod that asks for {}",
+                quantity(resource, *most),
+                quantity(resource, *asked)
+            ),
+        }
     }
 }
 
 impl fmt::Display for Load {
-    /// Such as `3 runs on 8 CPU`.
+    /// Such as `3 runs of 20, cpu 2 of 8, memory 1Gi of 16Gi`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.runs == 1 { "" } else { "s" };
         write!(f, "{} run{plural}", self.runs)?;
         if let Some(most) = self.room.runs {
             write!(f, " of {most}")?;
         }
-        match self.room.cpu {
-            None => write!(f, ", size unknown"),
-            Some(cpu) if cpu % 1000 == 0 => write!(f, " on {} CPU", cpu / 1000),
-            Some(cpu) => write!(f, " on {cpu}m CPU"),
+        if self.room.is_unknown() {
+            return f.write_str(", size unknown");
         }
+        let is_shown = |name: &str| name == CPU || name == MEMORY || self.reserved.get(name).is_some();
+        let sizes = self.room.size.iter().filter(|(name, _)| is_shown(name));
+        for (name, size) in sizes.take(MOST_SHOWN) {
+            let reserved = self.reserved.get(name).unwrap_or_default();
+            write!(
+                f,
+                ", {name} {} of {}",
+                quantity(name, reserved),
+                quantity(name, size)
+            )?;
+        }
+        Ok(())
     }
 }
 
-/// The best of these clusters, the first by name among equals. The clusters are in the order of
-/// their names. `None` if there is none.
-pub(crate) fn best<'a, I>(clusters: impl Fn() -> I, loads: &impl Loads) -> Option<&'a ClusterName>
-where
-    I: Iterator<Item = &'a ClusterName>,
-{
-    let sizes = clusters().filter_map(|cluster| loads.load(cluster).room.cpu.filter(|cpu| *cpu > 0));
-    let unknown = sizes.min().unwrap_or(1);
-    clusters().min_by(|one, other| loads.load(one).compare(loads.load(other), unknown))
+/// Maximum number of resources in the text of a load.
+const MOST_SHOWN: usize = 4;
+
+/// The rank of a cluster for one Workflow: the better one is less.
+#[derive(Clone, Copy, Debug)]
+struct Rank {
+    /// 0 for a cluster that can take the run, 1 for one without any node, 2 for one that has as many
+    /// runs as its administrator allows.
+    last: u8,
+    /// Of all resources that the Workflow asks for, the largest part that is reserved then.
+    share: (u64, u64),
+    /// The runs, for clusters of which the same part is reserved.
+    runs: u64,
+}
+
+impl Rank {
+    /// `unknown` is the room of a cluster of which nobody says it.
+    fn of(load: &Load, cluster: &ClusterName, candidate: Candidate<'_>, unknown: Option<&Room>) -> Self {
+        let own = candidate.own.filter(|own| own.cluster == *cluster);
+        let runs = load.runs.saturating_sub(u64::from(own.is_some()));
+        let room = unknown.filter(|_| load.room.is_unknown()).unwrap_or(&load.room);
+        let shares = candidate.demand.typical.iter().filter_map(|(name, asked)| {
+            let own = own.and_then(|own| own.amounts.get(name)).unwrap_or_default();
+            let reserved = load.reserved.get(name).unwrap_or_default().saturating_sub(own);
+            Some((reserved.saturating_add(asked), room.size.get(name)?))
+        });
+        let share = shares.max_by(|one, other| compare_shares(*one, *other));
+        // Without any known size, the runs decide.
+        let share = share.unwrap_or((runs + 1, 1));
+        let is_full = load.room.runs.is_some_and(|most| runs >= most);
+        Self {
+            last: if is_full { 2 } else { u8::from(share.1 == 0) },
+            share,
+            runs,
+        }
+    }
+
+    fn has_room(self, is_size_known: bool) -> bool {
+        self.last == 0 && (self.share.0 <= self.share.1 || !is_size_known)
+    }
+
+    fn compare(self, other: Self) -> Ordering {
+        let by_last = self.last.cmp(&other.last);
+        by_last
+            .then_with(|| compare_shares(self.share, other.share))
+            .then_with(|| self.runs.cmp(&other.runs))
+    }
+}
+
+/// The best of these clusters, the first one among equals. `None` if none can run the Workflow.
+pub(crate) fn best<'a>(
+    clusters: impl Iterator<Item = &'a ClusterName>,
+    loads: &Loads,
+    candidate: Candidate<'_>,
+) -> Option<Best<'a>> {
+    let nothing = Load::default();
+    let known = clusters.map(|cluster| (cluster, loads.get(cluster).unwrap_or(&nothing)));
+    let fit: Vec<(&ClusterName, &Load)> = known
+        .filter(|(_, load)| load.unfit(candidate.demand).is_none())
+        .collect();
+    let rooms = fit
+        .iter()
+        .map(|(_, load)| &load.room)
+        .filter(|room| !room.is_unknown());
+    // A cluster of which nobody says the size is as small as the smallest one that has nodes.
+    let sized = rooms.filter(|room| room.size.get(CPU) != Some(0));
+    let unknown = sized.min_by_key(|room| room.size.get(CPU).unwrap_or(u64::MAX));
+    let mut best: Option<(&ClusterName, Rank)> = None;
+    let mut next: Option<(&ClusterName, Rank)> = None;
+    for (cluster, load) in fit {
+        let rank = Rank::of(load, cluster, candidate, unknown);
+        let is_less = |than: &Option<(&ClusterName, Rank)>| {
+            than.is_none_or(|(_, than)| rank.compare(than) == Ordering::Less)
+        };
+        if is_less(&best) {
+            next = best.replace((cluster, rank));
+        } else if is_less(&next) {
+            next = Some((cluster, rank));
+        }
+    }
+    let (cluster, rank) = best?;
+    Some(Best {
+        cluster,
+        next: next.map(|(cluster, _)| cluster),
+        has_room: rank.has_room(unknown.is_some()),
+    })
+}
+
+/// The reason why the best cluster was chosen, for users.
+pub(crate) fn reason(best: &Best<'_>, among: usize, loads: &Loads) -> String {
+    let load = |cluster: &ClusterName| loads.get(cluster).cloned().unwrap_or_default();
+    let mut text = format!("the best of {among}: {}", load(best.cluster));
+    if let Some(next) = best.next {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "; next {next}: {}", load(next));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     pub(crate) lost_after: Option<SignedDuration>,
     /// The clusters on which the policy has a Workflow run.
     pub(crate) runs: Runs,
+    /// True if the policy wants a Workflow to wait while no cluster has room.
+    pub(crate) waits: bool,
     /// The pods that the policy shows on the control cluster, if it says so.
     pub(crate) shown: Option<Shown>,
 }
@@ -59,14 +61,17 @@ impl Rules {
         });
         let runs = runs::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
-            Runs::default()
+            Runs::Unknown
         });
+        let waits = runs::waits(annotations).map_err(|problem| problems.push(problem));
+        let runs = if waits.is_ok() { runs } else { Runs::Unknown };
         let shown = shown::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
             None
         });
         Self {
             runs,
+            waits: waits.unwrap_or_default(),
             shown,
             clusters,
             clauses: clauses

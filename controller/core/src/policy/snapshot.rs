@@ -13,7 +13,10 @@ use std::{
 use argosy_api::{names, workflow};
 
 use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selection};
-use crate::{ClusterName, WorkflowKey, model::runs::Runs};
+use crate::{
+    ClusterName, WorkflowKey,
+    model::{hold::named_cluster, runs::Runs},
+};
 
 /// Changed policies with their rules; `None` for a deleted policy.
 pub(crate) type PolicyChanges = BTreeMap<Arc<str>, Option<Arc<Rules>>>;
@@ -99,6 +102,7 @@ impl Table {
                     .collect(),
                 wants_logs: rules.wants_logs,
                 runs: rules.runs,
+                waits: rules.waits,
                 lost_after: rules.lost_after,
                 shown: rules.shown,
             };
@@ -204,8 +208,9 @@ impl Table {
         }
         let only = labels.get(names::RUN_ON_LABEL);
         let named = labels.get(names::KUBESTELLAR_CLUSTER_LABEL);
-        let only = only.or(named.filter(|_| self.are_narrowed(&by)));
-        Placement::new(by, wants_status, only.map(|only| only.as_str().into()))
+        let named = || named_cluster(named.map(String::as_str)).filter(|_| self.are_narrowed(&by));
+        let only = only.map(String::as_str).or_else(named).map(ClusterName::from);
+        Placement::new(by, wants_status, only)
     }
 
     /// True if the label that names a cluster narrows these policies to that cluster: some of them
@@ -216,9 +221,10 @@ impl Table {
             let mut keys = policy.into_iter().flat_map(|policy| policy.rules.named_keys());
             keys.any(|key| key == names::KUBESTELLAR_CLUSTER_LABEL)
         };
-        let of = |runs: Runs| by.iter().filter(move |matched| matched.runs == runs);
-        let mut best = of(Runs::Best).peekable();
-        best.peek().is_some() && of(Runs::Every).next().is_none() && !best.any(selects_by_name)
+        let is_best = |matched: &&Arc<Matched>| matched.runs == Runs::Best || matched.lost_after.is_some();
+        let is_everywhere = by.iter().any(|matched| matched.runs == Runs::Every);
+        let mut best = by.iter().filter(is_best).peekable();
+        best.peek().is_some() && !is_everywhere && !best.any(selects_by_name)
     }
 
     /// The placement with the clusters that its policies match now.

@@ -162,6 +162,8 @@ impl World {
             3
         } else if choice == 14 {
             4
+        } else if choice == 13 {
+            5
         } else {
             choice % 3
         }];

@@ -125,6 +125,8 @@ pub(crate) enum UserStep {
     Copy,
     /// `argo resubmit`.
     Resubmit,
+    /// The administrator's annotation with the room of a cluster.
+    Room(&'static str),
     Forge(Forgery),
     Delete,
 }

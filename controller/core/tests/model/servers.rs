@@ -18,7 +18,7 @@ use crate::{
 
 pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
 
-pub(crate) const POLICIES: [&str; 5] = ["cluster1", "cluster2", "any", "spare", "every"];
+pub(crate) const POLICIES: [&str; 6] = ["cluster1", "cluster2", "any", "spare", "every", "best"];
 
 /// The grace period of the policy `spare`, and the duration of a Lease.
 pub(crate) const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -66,6 +66,7 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
             names::LOST_AFTER_ANNOTATION: format!("{}s", LOST_AFTER.as_secs()),
         }),
         "every" => json!({ names::RUNS_ANNOTATION: names::EVERY_CLUSTER }),
+        "best" => json!({ names::RUNS_ANNOTATION: names::BEST_CLUSTER, names::WHEN_FULL_ANNOTATION: "wait" }),
         _ => json!({}),
     };
     json!({
@@ -83,7 +84,7 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
 
 /// The clusters that a policy selects, by its name.
 pub(crate) fn clusters_of(policy: &str) -> Value {
-    if ["any", "spare", "every"].contains(&policy) {
+    if ["any", "spare", "every", "best"].contains(&policy) {
         json!({})
     } else {
         json!({ "name": policy })
@@ -172,6 +173,17 @@ impl Servers {
         for (number, wec) in self.wecs.iter().enumerate() {
             self.ledger.read_wec(number, wec);
         }
+    }
+
+    /// Writes the administrator's annotation with the room of a cluster.
+    pub(crate) fn set_room(&mut self, cluster: &str, room: &str) -> bool {
+        let Ok(there) = self.its.get(Kind::Cluster, "", cluster) else {
+            return false;
+        };
+        let change = |there: &mut Value| {
+            there["metadata"]["annotations"][names::ROOM_ANNOTATION] = json!(room);
+        };
+        self.its.edit(Kind::Cluster, &there, change).is_ok()
     }
 
     /// Publishes the identity of a cluster and renews its Lease, as its agent does.

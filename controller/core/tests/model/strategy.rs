@@ -58,6 +58,7 @@ fn place(theme: Theme) -> BoxedStrategy<&'static str> {
         4 => Just("cluster1"),
         3 => Just("cluster2"),
         1 => Just("any"),
+        2 => Just("best"),
         1 => Just("local"),
         1 => Just("nowhere"),
     ];
@@ -81,6 +82,18 @@ fn draft() -> impl Strategy<Value = Draft> {
             fails,
         }
     })
+}
+
+/// Rooms by which any of the clusters may become the best one, or none has room.
+fn room() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just(""),
+        Just("runs=0"),
+        Just("runs=1"),
+        Just("cpu=0"),
+        Just("cpu=1m"),
+        Just("cpu=100")
+    ]
 }
 
 fn forgery() -> impl Strategy<Value = Forgery> {
@@ -119,6 +132,7 @@ fn usual_user_step(theme: Theme) -> impl Strategy<Value = UserStep> {
         1 => Just(UserStep::Tear),
         1 => Just(UserStep::Copy),
         1 => Just(UserStep::Resubmit),
+        1 => room().prop_map(UserStep::Room),
         3 => Just(UserStep::Delete),
     ]
 }

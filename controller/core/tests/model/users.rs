@@ -10,7 +10,7 @@ use crate::{
     ledger::{is_claimed, phase},
     runs::is_run,
     script::{Draft, Forgery, UserStep},
-    servers::{annotation, label},
+    servers::{CLUSTERS, annotation, label},
     world::World,
 };
 
@@ -66,6 +66,7 @@ impl World {
     pub(crate) fn user_of(&mut self, name: &str, number: usize, what: UserStep) -> bool {
         let there = self.servers.wds.get(Kind::Workflow, "argo", name).ok();
         match (what, there) {
+            (UserStep::Room(room), _) => self.servers.set_room(CLUSTERS[number % CLUSTERS.len()], room),
             (UserStep::Create(cluster, draft), None) => {
                 self.servers.create_workflow(write(name, cluster, draft)).is_ok()
             }

@@ -30,20 +30,23 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 /// The agent that reports a cluster's facts to the hub.
 pub(super) enum Teller {
     /// OCM's registration agent. Its installation brings the kind ClusterClaim, whose objects it
-    /// shows on the ManagedCluster.
-    Ocm,
+    /// shows on the ManagedCluster. It does not know the room, which is the value of
+    /// [`names::ROOM_CLAIM`].
+    Ocm { room: Option<String> },
     /// This agent, with these facts.
     Us(Facts),
 }
 
 /// Finds out which agent reports about the cluster, and reads the facts.
 pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
+    let nodes = allowed(nodes(wec).await)?;
     if serves_claims(wec).await? {
-        return Ok(Teller::Ocm);
+        return Ok(Teller::Ocm {
+            room: nodes.and_then(|nodes| nodes.room()),
+        });
     }
     let version = call(wec.apiserver_version()).await?.git_version;
     let id = cluster_id(wec).await?;
-    let nodes = allowed(nodes(wec).await)?;
     Ok(Teller::Us(Facts { version, id, nodes }))
 }
 

@@ -6,6 +6,7 @@
 use std::error::Error as _;
 
 use argosy_api::{ManagedCluster, conditions::managed_cluster as types, names};
+use argosy_core::model::room::Room;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{
@@ -143,6 +144,15 @@ pub(super) fn capacity(cluster: &ManagedCluster) -> Judgment {
             .map_or("0", |known| known.0.as_str())
     };
     let (cpu, memory) = (amount("cpu"), amount("memory"));
+    if let Some(problem) = Room::problem(cluster) {
+        return Judgment::failed(
+            format!(
+                "annotation {}: {problem}, so the cluster counts as full",
+                names::ROOM_ANNOTATION
+            ),
+            "write it as cpu=64,memory=256Gi,runs=200",
+        );
+    }
     if status.capacity.is_empty() {
         return Judgment::warning(
             "its agent reports no nodes",

@@ -1,10 +1,10 @@
 //! `argosy get clusters`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names, workflow};
-use argosy_core::Failure;
+use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names};
+use argosy_core::{Failure, explain::Unfinished};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
@@ -35,6 +35,14 @@ pub(in crate::cli) struct Listed {
     artifacts: String,
     /// Workflows that were sent there and have not ended.
     running: u64,
+    /// The largest part of a resource that these reserve for `argosy.dev/runs: best-cluster`, in
+    /// percent; absent if nobody says what the cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved_percent: Option<u64>,
+    /// The amounts that these reserve, as in `cpu=2,memory=4Gi`.
+    reserved: String,
+    /// The room for runs, in the same form.
+    room: String,
     /// Version of its API server; empty if the agent has not reported it.
     kubernetes: String,
     /// Version of the agent; empty if it was not reported.
@@ -53,7 +61,7 @@ pub(in crate::cli) struct Listed {
 }
 
 impl Listed {
-    fn new(cluster: &ManagedCluster, running: &BTreeMap<String, u64>, hosted: Option<&Hosted>) -> Self {
+    fn new(cluster: &ManagedCluster, unfinished: &Unfinished, hosted: Option<&Hosted>) -> Self {
         let status = cluster.status.clone().unwrap_or_default();
         let condition = |type_: &str| status.conditions.iter().find(|known| known.type_ == type_);
         let told = |type_: &str| {
@@ -74,6 +82,7 @@ impl Listed {
             types::ARGO_READY,
             types::ARTIFACT_REPOSITORY_READY,
         ];
+        let load = unfinished.load(cluster);
         let wrong = kinds
             .iter()
             .filter_map(|type_| condition(type_))
@@ -85,7 +94,10 @@ impl Listed {
             argo: told(types::ARGO_READY),
             argo_version: claimed(cluster, names::ARGO_VERSION_CLAIM).to_owned(),
             artifacts: told(types::ARTIFACT_REPOSITORY_READY),
-            running: running.get(&cluster.name_any()).copied().unwrap_or_default(),
+            running: load.runs,
+            reserved_percent: load.percent,
+            reserved: load.reserved,
+            room: load.room,
             kubernetes: status.version.kubernetes.clone(),
             agent: claimed(cluster, names::AGENT_VERSION_CLAIM).to_owned(),
             cpu: amount("cpu"),
@@ -114,6 +126,7 @@ impl Row for Listed {
         "ARGO",
         "ARTIFACTS",
         "RUNNING",
+        "RESERVED",
         "CPU",
         "MEMORY",
         "AGENT",
@@ -133,6 +146,7 @@ impl Row for Listed {
 
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let age = self.created_at.map(|created| human(now.duration_since(created)));
+        let reserved = self.reserved_percent.map(|percent| format!("{percent}%"));
         let is_version_known = self.argo == "True" && !self.argo_version.is_empty();
         let argo = if is_version_known {
             &self.argo_version
@@ -146,6 +160,7 @@ impl Row for Listed {
             argo.clone(),
             self.artifacts.clone(),
             self.running.to_string(),
+            reserved.unwrap_or_default(),
             self.cpu.clone(),
             self.memory.clone(),
             self.agent.clone(),
@@ -160,7 +175,7 @@ impl Row for Listed {
 pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
     let told = async |cluster: ManagedCluster| {
         let (running, hosted) = (
-            count_running(&wds).await?,
+            unfinished(&wds).await?,
             hosted_clusters(&wds, &args.namespace).await.ok(),
         );
         Ok(Some(Listed::new(&cluster, &running, hosted.as_ref())))
@@ -210,19 +225,15 @@ pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Re
     Ok(named.cloned().collect())
 }
 
-/// Counts the Workflows that were sent to a cluster and have not ended, by cluster.
-async fn count_running(wds: &Client) -> anyhow::Result<BTreeMap<String, u64>> {
+/// The Workflows that were sent to a cluster and have not ended.
+async fn unfinished(wds: &Client) -> anyhow::Result<Unfinished> {
     let api: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(wds.clone());
-    let sent = requests::list(api.list(&ListParams::default().labels(names::CLUSTER_LABEL))).await;
-    let sent = sent.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
-    let mut running = BTreeMap::new();
-    for one in sent {
-        let label = |name: &str| one.labels().get(name).map(String::as_str).unwrap_or_default();
-        if !workflow::is_final(label(names::ARGO_PHASE_LABEL)) {
-            *running.entry(label(names::CLUSTER_LABEL).to_owned()).or_default() += 1;
-        }
-    }
-    Ok(running)
+    let mut unfinished = Unfinished::default();
+    let params = ListParams::default().labels(names::CLUSTER_LABEL);
+    let count = |run: PartialObjectMeta<Workflow>| unfinished.count(&run.metadata);
+    let listed = requests::each(&api, params, count).await;
+    listed.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+    Ok(unfinished)
 }
 
 #[cfg(test)]
@@ -249,11 +260,15 @@ mod tests {
             },
         }))
         .unwrap();
-        let (running, hosted) = ([("one".to_owned(), 3)].into(), ["one".to_owned()].into());
+        let (mut running, hosted) = (Unfinished::default(), ["one".to_owned()].into());
+        let claim = json!({ "cluster": "one", "attempt": 1, "needs": "cpu=1", "uid": "u" }).to_string();
+        let run = json!({ "uid": "u", "annotations": { names::CLAIM_ANNOTATION: claim } });
+        running.count(&serde_json::from_value(run).unwrap());
         let mut listed = Listed::new(&cluster, &running, Some(&hosted));
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let mut expected = [
-            "one", "True", "push", "False", "", "3", "3800m", "15Gi", "0.1.0", "24h", "v1.34.4", "no CRD",
+            "one", "True", "push", "False", "", "1", "26%", "3800m", "15Gi", "0.1.0", "24h", "v1.34.4",
+            "no CRD",
         ];
         assert_eq!(
             listed.cells(now),

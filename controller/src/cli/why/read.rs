@@ -7,10 +7,13 @@
 use std::{collections::BTreeMap, fmt::Debug};
 
 use anyhow::{anyhow, bail};
-use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
+use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
     Failure,
-    explain::{self, Explanation, History, ObjectAttributes},
+    explain::{
+        self, Explanation, History, ObjectAttributes, Unfinished,
+        dry_run::{Distribution, distribute},
+    },
     model::cron::{fires, is_cron},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -34,6 +37,29 @@ pub(super) struct Reader {
     pub(super) its: Client,
 }
 
+/// The input of a dry run.
+struct Planned {
+    policies: Vec<BindingPolicy>,
+    clusters: Vec<ManagedCluster>,
+    namespace_labels: Option<BTreeMap<String, String>>,
+    unfinished: Option<Unfinished>,
+    not_read: Vec<String>,
+}
+
+fn planned_subject<'a>(
+    run: &'a Workflow,
+    namespace_labels: Option<&'a BTreeMap<String, String>>,
+) -> ObjectAttributes<'a> {
+    ObjectAttributes {
+        group: workflow::GROUP,
+        resource: workflow::PLURAL,
+        namespace: run.metadata.namespace.as_deref().unwrap_or_default(),
+        name: run.metadata.name.as_deref().unwrap_or_default(),
+        labels: run.labels(),
+        namespace_labels,
+    }
+}
+
 impl Reader {
     /// Explains an object of that kind.
     pub(super) async fn explain(
@@ -49,24 +75,13 @@ impl Reader {
         } else {
             None
         };
-        let policies =
-            list(Api::<Lenient<BindingPolicy>>::all(self.wds.clone()).list(&ListParams::default())).await;
-        let policies = policies.map_err(|failure| {
-            unreadable(
-                "the BindingPolicies of the control cluster",
-                "argosy crds",
-                &failure,
-            )
-        })?;
-        let clusters =
-            list(Api::<Lenient<ManagedCluster>>::all(self.its.clone()).list(&ListParams::default())).await;
-        let clusters = clusters.map_err(|failure| {
-            let definitions = "argosy crds --ocm; use --its-kubeconfig for a separate ITS";
-            unreadable("the ManagedClusters of the ITS", definitions, &failure)
-        })?;
+        let (policies, clusters) = self.fleet().await?;
         let mut not_read = Vec::new();
         let namespace_labels = self.namespace_labels(namespace, &policies, &mut not_read).await;
         let mut course = self.course(&object.metadata, run.as_ref(), &mut not_read).await;
+        // Only the choice for a Workflow that is not claimed depends on the loads.
+        let is_choice = run.is_some() && course.claim.is_none() && policies.iter().any(chooses_by_load);
+        let unfinished = self.unfinished(is_choice, &mut not_read).await;
         course.not_read = not_read;
         course.fires_here = is_cron(&kind.resource.group, &kind.resource.plural) && fires(&object.data);
         let subject = ObjectAttributes {
@@ -82,34 +97,95 @@ impl Reader {
             run.as_ref(),
             &policies,
             &clusters,
-            &self.unfinished(run.is_some()).await,
+            unfinished.as_ref(),
             course,
         ))
     }
 
-    /// The number of unfinished runs of each cluster. Those that cannot be listed are not counted.
-    async fn unfinished(&self, is_run: bool) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        if !is_run {
-            return counts;
+    /// The policies of the control cluster, and the clusters of the ITS.
+    async fn fleet(&self) -> anyhow::Result<(Vec<BindingPolicy>, Vec<ManagedCluster>)> {
+        let policies =
+            list(Api::<Lenient<BindingPolicy>>::all(self.wds.clone()).list(&ListParams::default())).await;
+        let policies = policies.map_err(|failure| {
+            unreadable(
+                "the BindingPolicies of the control cluster",
+                "argosy crds",
+                &failure,
+            )
+        })?;
+        let clusters =
+            list(Api::<Lenient<ManagedCluster>>::all(self.its.clone()).list(&ListParams::default())).await;
+        let clusters = clusters.map_err(|failure| {
+            let definitions = "argosy crds --ocm; use --its-kubeconfig for a separate ITS";
+            unreadable("the ManagedClusters of the ITS", definitions, &failure)
+        })?;
+        Ok((policies, clusters))
+    }
+
+    /// Explains where a Workflow that does not exist would be sent.
+    pub(super) async fn explain_planned(&self, run: Workflow) -> anyhow::Result<Explanation> {
+        let planned = self.planned(&run).await?;
+        let course = History {
+            not_read: planned.not_read,
+            ..History::default()
+        };
+        Ok(explain::explain(
+            planned_subject(&run, planned.namespace_labels.as_ref()),
+            Some(&run),
+            &planned.policies,
+            &planned.clusters,
+            planned.unfinished.as_ref(),
+            course,
+        ))
+    }
+
+    /// The clusters of `count` Workflows that do not exist.
+    pub(super) async fn distribute(&self, run: Workflow, count: u64) -> anyhow::Result<Distribution> {
+        let planned = self.planned(&run).await?;
+        if let Some(failure) = planned.not_read.first() {
+            bail!("cannot read {failure}");
+        }
+        Ok(distribute(
+            planned_subject(&run, planned.namespace_labels.as_ref()),
+            &run,
+            &planned.policies,
+            &planned.clusters,
+            planned.unfinished.as_ref(),
+            count,
+        ))
+    }
+
+    async fn planned(&self, run: &Workflow) -> anyhow::Result<Planned> {
+        let (policies, clusters) = self.fleet().await?;
+        let mut not_read = Vec::new();
+        let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+        Ok(Planned {
+            namespace_labels: self.namespace_labels(namespace, &policies, &mut not_read).await,
+            unfinished: self
+                .unfinished(policies.iter().any(chooses_by_load), &mut not_read)
+                .await,
+            policies,
+            clusters,
+            not_read,
+        })
+    }
+
+    /// The unfinished runs of the fleet; `None` if they cannot be listed.
+    async fn unfinished(&self, is_choice: bool, not_read: &mut Vec<String>) -> Option<Unfinished> {
+        if !is_choice {
+            return None;
         }
         let runs: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(self.wds.clone());
-        let unfinished = format!(
-            "{},{}!={},{}!=true",
-            names::CLUSTER_LABEL,
-            names::CLUSTER_LABEL,
-            names::EVERY_CLUSTER,
-            names::ARGO_COMPLETED_LABEL
-        );
-        let count = |run: PartialObjectMeta<Workflow>| {
-            if let Some(cluster) = run.labels().get(names::CLUSTER_LABEL) {
-                *counts.entry(cluster.clone()).or_default() += 1;
-            }
-        };
-        if let Err(failure) = each(&runs, ListParams::default().labels(&unfinished), count).await {
-            tracing::debug!(error = %failure, "cannot count the unfinished runs");
+        let mut unfinished = Unfinished::default();
+        let count = |run: PartialObjectMeta<Workflow>| unfinished.count(&run.metadata);
+        let params = ListParams::default().labels(names::CLUSTER_LABEL);
+        if let Err(failure) = each(&runs, params, count).await {
+            not_read.push(format!(
+                "the runs of all namespaces, for the loads of the clusters: {failure}"
+            ));
+            return None;
         }
-        counts
+        Some(unfinished)
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {
@@ -222,6 +298,15 @@ fn unreadable(what: &str, definitions: &str, failure: &Failure) -> anyhow::Error
         }
         failure => anyhow!("{what} cannot be read: {failure}"),
     }
+}
+
+/// True if a policy has one of several clusters chosen by its load.
+fn chooses_by_load(policy: &BindingPolicy) -> bool {
+    let annotations = policy.annotations();
+    let asks = annotations
+        .get(names::RUNS_ANNOTATION)
+        .is_some_and(|runs| runs == names::BEST_CLUSTER);
+    asks || annotations.contains_key(names::ON_LOST_ANNOTATION)
 }
 
 #[cfg(test)]

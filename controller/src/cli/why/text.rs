@@ -6,7 +6,7 @@ mod tests;
 use argosy_core::{
     explain::{
         ClauseAnswer, ClusterAnswer, DispatchedCopy, Explanation, PolicyAnswer, Reachability, ReportState,
-        Waiting, Wants, WorkState,
+        Waiting, Wants, WorkState, dry_run::Distribution,
     },
     printable,
 };
@@ -53,6 +53,31 @@ pub(super) fn page(explanation: &Explanation) -> String {
         for missing in &course.not_read {
             page.paragraph(2, "", missing);
         }
+    }
+    page.text
+}
+
+/// Formats the clusters of Workflows that are not created.
+pub(super) fn distribution(distribution: &Distribution) -> String {
+    let mut page = Page::default();
+    page.paragraph(0, "", &format!("each asks for {}", distribution.asks));
+    let counts = distribution.clusters.iter();
+    let rows = counts.map(|(cluster, count)| {
+        let load = distribution
+            .loads
+            .get(cluster)
+            .map(|load| format!(", then {load}"));
+        (cluster.clone(), format!("{count}{}", load.unwrap_or_default()))
+    });
+    page.heading("CLUSTERS");
+    page.table(&rows.collect::<Vec<_>>());
+    if distribution.not_sent > 0 {
+        let not_sent = distribution.not_sent;
+        page.paragraph(
+            0,
+            "",
+            &format!("{not_sent} not sent; without --count the reason is shown"),
+        );
     }
     page.text
 }
@@ -192,6 +217,12 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
             Reachability::NotKnown => "not known yet if it can be reached".to_owned(),
         });
         lines.extend(cluster.load.as_ref().map(|load| format!("has {load}")));
+        lines.extend(
+            cluster
+                .unfit
+                .as_ref()
+                .map(|unfit| format!("CANNOT run it: {unfit}")),
+        );
     }
     lines
 }

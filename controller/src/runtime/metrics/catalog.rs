@@ -101,6 +101,11 @@ metrics! {
         "1 if the agent of a cluster of the inventory renews its lease, else 0";
     WORKFLOWS: Gauge of Controller, "argosy_workflows", ["cluster", "phase"],
         "Workflows in the WDS that are claimed for a cluster of the inventory, by phase";
+    ROOM: Gauge of Controller, "argosy_cluster_room", ["cluster", "resource"],
+        "Room for runs on a cluster of the inventory: CPU in cores, memory in bytes; absent if it is not known";
+    RESERVED: Gauge of Controller, "argosy_cluster_reserved", ["cluster", "resource"],
+        "Sum of the requests of unfinished runs that are claimed for a cluster of the inventory: CPU in cores, \
+        memory in bytes";
     NOTICES: Counter of Controller, "argosy_notices_total", ["type", "reason"],
         "Events on Workflows, such as Dispatched, or, with type Warning, the reason why a Workflow cannot be \
         sent";

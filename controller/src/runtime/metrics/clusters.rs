@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use argosy_core::{
@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::catalog::{CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, WORKFLOWS};
+use super::catalog::{CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, RESERVED, ROOM, WORKFLOWS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -37,6 +37,12 @@ struct Runs {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Resource {
+    cluster: String,
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     r#type: &'static str,
     reason: String,
@@ -52,12 +58,17 @@ struct Report {
 /// Workflow can invent some.
 const MOST_REASONS: usize = 64;
 
+/// A gauge of cores or bytes.
+type Amount = Gauge<f64, AtomicU64>;
+
 /// The metrics of the fleet. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     states: Family<State, Gauge>,
     available: Family<Cluster, Gauge>,
     workflows: Family<Runs, Gauge>,
+    room: Family<Resource, Amount>,
+    reserved: Family<Resource, Amount>,
     records: Family<Reason, Counter>,
     ignored: Family<Report, Counter>,
     /// The reasons that have their own series.
@@ -71,6 +82,8 @@ impl Fleet {
         CLUSTERS.register(registry, fleet.states.clone());
         CLUSTER_AVAILABLE.register(registry, fleet.available.clone());
         WORKFLOWS.register(registry, fleet.workflows.clone());
+        ROOM.register(registry, fleet.room.clone());
+        RESERVED.register(registry, fleet.reserved.clone());
         NOTICES.register(registry, fleet.records.clone());
         IGNORED.register(registry, fleet.ignored.clone());
         fleet
@@ -81,6 +94,12 @@ impl Fleet {
         for change in changes {
             match change {
                 CensusChange::Cluster(name, state) => self.learn_cluster(name, state),
+                CensusChange::Room {
+                    cluster,
+                    resource,
+                    room,
+                    reserved,
+                } => self.learn_room(&cluster, resource, room, reserved),
                 CensusChange::Workflows {
                     cluster,
                     phase,
@@ -113,6 +132,31 @@ impl Fleet {
         }
     }
 
+    fn learn_room(&self, cluster: &ClusterName, resource: &'static str, room: Option<u64>, reserved: u64) {
+        // Sums of bytes up to 2^53 are exact.
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        let amount = |amount: u64| {
+            if resource == "cpu" {
+                amount as f64 / 1000.0
+            } else {
+                amount as f64
+            }
+        };
+        let labels = Resource {
+            cluster: cluster.to_string(),
+            resource,
+        };
+        match room {
+            Some(room) => {
+                self.room.get_or_create(&labels).set(amount(room));
+            }
+            None => {
+                self.room.remove(&labels);
+            }
+        }
+        self.reserved.get_or_create(&labels).set(amount(reserved));
+    }
+
     fn learn_cluster(&self, name: ClusterName, state: Option<ClusterState>) {
         let cluster = Cluster {
             cluster: name.to_string(),
@@ -127,6 +171,12 @@ impl Fleet {
                 .set(i64::from(is_available));
             self.states.get_or_create(&of(state)).inc();
         } else {
+            for resource in ["cpu", "memory"] {
+                let cluster = name.to_string();
+                let labels = Resource { cluster, resource };
+                self.room.remove(&labels);
+                self.reserved.remove(&labels);
+            }
             self.available.remove(&cluster);
             for reason in [Ignored::Invalid, Ignored::Foreign, Ignored::OtherAttempt] {
                 self.ignored.remove(&report(&name, reason));
@@ -189,6 +239,13 @@ mod tests {
             count,
         };
         fleet.learn(vec![of(Some(ClusterState::Joining)), runs(2)]);
+        let room = |resource, room, reserved| CensusChange::Room {
+            cluster: "one".into(),
+            resource,
+            room,
+            reserved,
+        };
+        fleet.learn(vec![room("cpu", Some(8000), 1500), room("memory", None, 1024)]);
         fleet.learn(vec![of(Some(ClusterState::Available))]);
         let text = text_of(&registry);
         for line in [
@@ -196,6 +253,9 @@ mod tests {
             "argosy_clusters{state=\"joining\"} 0\n",
             "argosy_cluster_available{cluster=\"one\"} 1\n",
             "argosy_workflows{cluster=\"one\",phase=\"Running\"} 2\n",
+            "argosy_cluster_room{cluster=\"one\",resource=\"cpu\"} 8.0\n",
+            "argosy_cluster_reserved{cluster=\"one\",resource=\"cpu\"} 1.5\n",
+            "argosy_cluster_reserved{cluster=\"one\",resource=\"memory\"} 1024.0\n",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }

@@ -232,7 +232,7 @@ fn a_policy_is_as_near_as_its_nearest_clause_and_those_that_select_come_first() 
         None,
         &policies,
         &[],
-        &BTreeMap::new(),
+        None,
         History::default(),
     );
     let order: Vec<&str> = explanation

@@ -26,7 +26,7 @@ fn verdict(run: &Workflow, policies: &[BindingPolicy]) -> Verdict {
         Some(run),
         policies,
         &clusters,
-        &BTreeMap::new(),
+        None,
         course,
     )
     .verdict

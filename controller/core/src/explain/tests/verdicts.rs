@@ -69,7 +69,7 @@ fn explained(run: &Workflow, policies: &[BindingPolicy], works: &[ManifestWork])
         Some(run),
         policies,
         &clusters,
-        &BTreeMap::new(),
+        None,
         course,
     )
 }
@@ -355,15 +355,7 @@ fn an_object_of_another_kind_goes_to_every_cluster_that_matches() {
     ];
     let sentence = |works: &[ManifestWork]| {
         let course = History::of_object(&read(json!({ "name": "reader", "uid": "u1" })), works, &[]);
-        explain(
-            role_subject(&own),
-            None,
-            &policies,
-            &clusters,
-            &BTreeMap::new(),
-            course,
-        )
-        .verdict
+        explain(role_subject(&own), None, &policies, &clusters, None, course).verdict
     };
     let (subject, by) = (
         "clusterroles.rbac.authorization.k8s.io reader",
@@ -432,15 +424,7 @@ fn a_cron_workflow_says_where_it_fires() {
             ..History::default()
         };
         let policies = std::slice::from_ref(policy);
-        explain(
-            cron,
-            None,
-            policies,
-            &[cluster("c1", "True")],
-            &BTreeMap::new(),
-            course,
-        )
-        .verdict
+        explain(cron, None, policies, &[cluster("c1", "True")], None, course).verdict
     };
     let stays = verdict(&all, true);
     assert_eq!(

@@ -18,7 +18,7 @@ use crate::{
         hold::{PENDING, named_cluster},
         hold_label::has_hold_label,
     },
-    policy::Unplaced,
+    policy::{Chosen, Unplaced},
 };
 
 /// The possible reasons why Argo has not started a Workflow that is on its cluster.
@@ -98,14 +98,16 @@ impl Evidence<'_> {
 
     pub(super) fn unclaimed(&self, run: &Workflow, outlook: &Outlook) -> Verdict {
         match outlook {
-            Ok(cluster) if cluster.as_str() == names::EVERY_CLUSTER => self.everywhere_soon(),
-            Ok(cluster) => self.will_be_sent(cluster.as_str()),
+            Ok(chosen) if chosen.cluster.as_str() == names::EVERY_CLUSTER => self.everywhere_soon(),
+            Ok(chosen) => self.will_be_sent(chosen),
             Err(blocked) => self.blocked(run, blocked),
         }
     }
 
-    fn will_be_sent(&self, cluster: &str) -> Verdict {
+    fn will_be_sent(&self, chosen: &Chosen) -> Verdict {
+        let cluster = chosen.cluster.as_str();
         let mut remarks: Vec<String> = self.away(cluster).into_iter().collect();
+        remarks.extend(chosen.reason.as_ref().map(|reason| format!("it is {reason}")));
         let former = self.course.copies.iter().filter(|copy| copy.work.is_some());
         remarks.extend(former.map(|copy| {
             format!(
@@ -136,6 +138,21 @@ impl Evidence<'_> {
                     format!("none of the matching clusters is reachable: {names}"),
                     remarks,
                 )
+            }
+            Blocked::Unplaced(Unplaced::Full) => (
+                format!("none of the clusters has room, and a policy wants it to wait: {names}"),
+                Vec::new(),
+            ),
+            Blocked::Unplaced(Unplaced::Unknown) => (
+                "an annotation of a policy has an unknown value".to_owned(),
+                Vec::new(),
+            ),
+            Blocked::Unplaced(Unplaced::Unfit) => {
+                let unfit = self
+                    .matching()
+                    .filter_map(|one| Some((&one.name, one.unfit.as_ref()?)));
+                let remarks = unfit.map(|(name, unfit)| format!("{name} {unfit}")).collect();
+                ("none of the reachable clusters can run it".to_owned(), remarks)
             }
             Blocked::Unplaced(Unplaced::Ambiguous) => {
                 (format!("several clusters match: {names}"), self.advice())
@@ -170,8 +187,7 @@ impl Evidence<'_> {
             advice.push(change.to_owned());
         }
         advice.push(format!(
-            "or annotate one of the policies with {}={}: the reachable cluster with the fewest unfinished runs for its size is \
-             chosen",
+            "or annotate one of the policies with {}={}: the reachable cluster with the most room is chosen",
             names::RUNS_ANNOTATION,
             names::BEST_CLUSTER
         ));

@@ -15,6 +15,7 @@ use crate::{
     index::decode_error,
     model::{
         claim::Claim,
+        demand::Demand,
         hold::{initial_status, named_cluster, no_policy},
     },
 };
@@ -40,7 +41,10 @@ impl Admission {
         let claim = placement
             .choice(self.table.fleet())
             .filter(|_| !is_too_deep)
-            .map(|cluster| first_claim(&request.name, &cluster, &placement));
+            .map(|cluster| {
+                let needs = Claim::needs(&Demand::of(&object.spec));
+                first_claim(&request.name, &cluster, &placement, needs)
+            });
         Answer {
             patch: birth(object, claim.as_ref(), placement.wants_logs),
             warnings: named.map(waits).into_iter().collect(),

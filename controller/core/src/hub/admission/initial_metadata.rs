@@ -5,7 +5,7 @@
 //! into the runs that it creates itself. Not here: the metadata of a held Workflow later on
 //! (`model/hold`, `hub::workflows::mirror`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     ClusterName,
     model::{
+        amounts::Amounts,
         claim::Claim,
         hold::{KEEPERS, PENDING, dispatched, hold, initial_status, keeps_suspend, unreported_status},
     },
@@ -42,8 +43,15 @@ pub(crate) struct InitialMetadata {
 
 /// The first claim of the object `name`. The name is empty if the API server has yet to generate
 /// it.
-pub(crate) fn first_claim(name: &str, cluster: &ClusterName, placement: &Placement) -> Claim {
+/// `needs` are the resources that the run asks for, see [`Claim::needs`].
+pub(crate) fn first_claim(
+    name: &str,
+    cluster: &ClusterName,
+    placement: &Placement,
+    needs: Option<Arc<Amounts>>,
+) -> Claim {
     Claim {
+        needs,
         wants_status: placement.wants_status,
         is_guarded: true,
         born_as: Some(name.to_owned()),

@@ -13,8 +13,8 @@ use argosy_api::{
 use super::view::WorkflowView;
 use crate::{
     ClusterName,
-    model::hold,
-    policy::{Fleet, Loads, Placement, Unplaced},
+    model::{demand::Demand, hold},
+    policy::{Candidate, Chosen, Fleet, Loads, Placement, Unplaced},
 };
 
 /// The reason why a Workflow is not sent.
@@ -40,20 +40,20 @@ pub(crate) enum Blocked {
 pub(super) fn blocked(
     view: &WorkflowView,
     placement: &Placement,
-    choose: impl FnOnce() -> Result<ClusterName, Unplaced>,
+    choose: impl FnOnce() -> Result<Chosen, Unplaced>,
     has_former_work: bool,
-) -> Result<ClusterName, Blocked> {
+) -> Result<Chosen, Blocked> {
     if !placement.is_selected() {
         return Err(Blocked::NoPolicy);
     }
     if let Some(blocked) = not_dispatchable(view) {
         return Err(blocked);
     }
-    let cluster = choose().map_err(Blocked::Unplaced)?;
+    let chosen = choose().map_err(Blocked::Unplaced)?;
     if has_former_work {
         return Err(Blocked::Moving);
     }
-    Ok(cluster)
+    Ok(chosen)
 }
 
 /// The cluster that an unclaimed Workflow will be claimed for when no ManifestWork of it is left,
@@ -62,9 +62,11 @@ pub(crate) fn will_be_claimed(
     run: &Workflow,
     placement: &Placement,
     fleet: &Fleet,
-    loads: &impl Loads,
-) -> Result<ClusterName, Blocked> {
-    let choose = || placement.choose_by_load(fleet, loads);
+    loads: &Loads,
+    demand: &Demand,
+) -> Result<Chosen, Blocked> {
+    let candidate = Candidate { demand, own: None };
+    let choose = || placement.choose_by_load(fleet, loads, candidate);
     blocked(&WorkflowView::new(run.clone()), placement, choose, false)
 }
 
@@ -111,10 +113,12 @@ pub(super) fn condition(view: &WorkflowView, blocked: &Blocked) -> Option<Workfl
         Blocked::Unplaced(unplaced) => {
             let message = unplaced_message(view, *unplaced);
             match unplaced {
-                // All of them have become unreachable since.
                 Unplaced::NoCluster | Unplaced::Unreachable | Unplaced::ByLoad => {
                     not_dispatched(reason::NO_CLUSTER, &message)
                 }
+                Unplaced::Full => not_dispatched(reason::NO_ROOM, &message),
+                Unplaced::Unknown => not_dispatched(reason::POLICY_UNREADABLE, &message),
+                Unplaced::Unfit => not_dispatched(reason::NO_CLUSTER_FITS, &message),
                 Unplaced::Cordoned => not_dispatched(reason::CLUSTER_CORDONED, &message),
                 Unplaced::Ambiguous => Some(WorkflowCondition::new(
                     types::AMBIGUOUS,
@@ -153,6 +157,21 @@ fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
         (Unplaced::Unreachable | Unplaced::ByLoad, _) => {
             format!(
                 "selected by {policies} for {clusters}, none of which is reachable; it is {hold} and waits"
+            )
+        }
+        (Unplaced::Full, _) => {
+            format!(
+                "selected by {policies} for {clusters}, none of which has room now; it is {hold} and is sent when one has"
+            )
+        }
+        (Unplaced::Unknown, _) => {
+            format!(
+                "selected by {policies}, of which an annotation has an unknown value, as the policy's status says; it is {hold} and waits"
+            )
+        }
+        (Unplaced::Unfit, _) => {
+            format!(
+                "selected by {policies} for {clusters}, none of which can run it: argosy why names the reasons; it is {hold} and waits"
             )
         }
         (Unplaced::Ambiguous, _) => {

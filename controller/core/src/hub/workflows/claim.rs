@@ -13,13 +13,14 @@ use super::{
     view::WorkflowView,
 };
 use crate::{
-    ClusterName, WorkflowKey,
+    WorkflowKey,
     model::{
         claim::Claim,
+        demand::Demand,
         hold::{PENDING, dispatched, hold, unreported_status},
         json_patch::{JsonPatch, annotation_path},
     },
-    policy::Table,
+    policy::{Chosen, Table},
 };
 
 /// Writes the claim of an unclaimed Workflow again that has started.
@@ -39,7 +40,8 @@ pub(super) fn restore_claimed(case: &Case<'_>, _: &Claim) -> Next {
 
 impl WorkflowIndex {
     /// The patch that claims a Workflow: claim, hold and initial status in one write.
-    pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, cluster: &ClusterName) -> HubAction {
+    pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, chosen: Chosen) -> HubAction {
+        let Chosen { cluster, reason } = chosen;
         // A rerun that no policy selects any more is still mirrored.
         let rerun = view.claim.as_ref().filter(|claim| claim.lost.is_some());
         let claim = Claim {
@@ -51,12 +53,13 @@ impl WorkflowIndex {
             is_retry: view
                 .claim
                 .as_ref()
-                .is_some_and(|claim| claim.is_retry && !claim.has_started && claim.cluster == *cluster),
-            reported_by: view.reporter.clone().filter(|reporter| reporter == cluster),
+                .is_some_and(|claim| claim.is_retry && !claim.has_started && claim.cluster == cluster),
+            reported_by: view.reporter.clone().filter(|reporter| *reporter == cluster),
             // Something may be left on the lost cluster.
             lost: rerun.and_then(|claim| claim.lost.clone()),
-            chosen: self.reason(view, cluster),
-            ..Claim::new(cluster, view.last_attempt + 1)
+            chosen: reason,
+            needs: Claim::needs(&Demand::of(&view.spec())),
+            ..Claim::new(&cluster, view.last_attempt + 1)
         };
         let patch = self.claim_patch(view, &claim);
         // The message about a verb of the withdrawn run means nothing to the new attempt.

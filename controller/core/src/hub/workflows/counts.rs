@@ -8,8 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cluster, WorkflowIndex, view::WorkflowView};
-use crate::ClusterName;
-use argosy_api::{conditions::reason, workflow};
+use crate::{
+    ClusterName,
+    model::amounts::{CPU, MEMORY},
+};
+use argosy_api::conditions::reason;
 
 /// A change since the last call of [`WorkflowIndex::count`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,17 @@ pub enum CensusChange {
         phase: &'static str,
         /// The number; also 0 if the cluster is no longer in the inventory.
         count: u64,
+    },
+    /// The room of a cluster of the inventory for CPU or memory.
+    Room {
+        /// The cluster.
+        cluster: ClusterName,
+        /// `cpu` in thousandths of a core, or `memory` in bytes.
+        resource: &'static str,
+        /// The room for runs; `None` if nobody says it.
+        room: Option<u64>,
+        /// The sum of what unfinished runs reserve.
+        reserved: u64,
     },
 }
 
@@ -55,6 +69,7 @@ pub(super) struct WorkflowCounts {
     counts: BTreeMap<ClusterName, BTreeMap<&'static str, u64>>,
     changed_counts: BTreeSet<(ClusterName, &'static str)>,
     changed_clusters: BTreeSet<ClusterName>,
+    changed_loads: BTreeSet<ClusterName>,
 }
 
 impl WorkflowCounts {
@@ -88,17 +103,16 @@ impl WorkflowCounts {
         self.changed_counts.insert((cluster.clone(), phase));
     }
 
-    /// Number of Workflows that are claimed for a cluster and have not ended.
-    pub(super) fn unfinished(&self, cluster: &ClusterName) -> u64 {
-        let phases = self.counts.get(cluster).into_iter().flatten();
-        let unfinished = phases.filter(|(phase, _)| !workflow::is_final(phase));
-        unfinished.map(|(_, count)| count).sum()
+    /// Marks a cluster of which the room or a reservation has changed.
+    pub(super) fn renew_load(&mut self, cluster: &ClusterName) {
+        self.changed_loads.insert(cluster.clone());
     }
 
     /// Marks a cluster of the inventory that was added, removed or changed. Its counters are
     /// reported again.
     pub(super) fn renew(&mut self, cluster: &ClusterName) {
         self.changed_clusters.insert(cluster.clone());
+        self.renew_load(cluster);
         let phases = self.counts.get(cluster).into_iter().flat_map(BTreeMap::keys);
         self.changed_counts
             .extend(phases.map(|phase| (cluster.clone(), *phase)));
@@ -124,9 +138,13 @@ impl WorkflowIndex {
     /// The changes since the last call. Empty until every kind has been listed.
     pub fn count(&mut self) -> Vec<CensusChange> {
         let counts = &self.counts;
-        if (counts.changed_counts.is_empty() && counts.changed_clusters.is_empty()) || !self.is_synced() {
+        let is_same = counts.changed_counts.is_empty()
+            && counts.changed_clusters.is_empty()
+            && counts.changed_loads.is_empty();
+        if is_same || !self.is_synced() {
             return Vec::new();
         }
+        let loads = std::mem::take(&mut self.counts.changed_loads);
         let clusters = std::mem::take(&mut self.counts.changed_clusters);
         let counts = std::mem::take(&mut self.counts.changed_counts);
         let count = |cluster: &ClusterName, phase| {
@@ -147,7 +165,21 @@ impl WorkflowIndex {
         let stated = clusters
             .into_iter()
             .map(|name| CensusChange::Cluster(name.clone(), self.clusters.get(&name).map(Cluster::state)));
-        stated.chain(counted).collect()
+        let loaded = loads.iter().flat_map(|cluster| self.room_of(cluster));
+        stated.chain(counted).chain(loaded).collect()
+    }
+
+    fn room_of(&self, cluster: &ClusterName) -> impl Iterator<Item = CensusChange> {
+        let is_known = self.clusters.contains_key(cluster);
+        let load = self.loads.get(cluster).filter(|_| is_known);
+        load.into_iter().flat_map(|load| {
+            [CPU, MEMORY].map(|resource| CensusChange::Room {
+                cluster: cluster.clone(),
+                resource,
+                room: load.room.size.get(resource),
+                reserved: load.reserved.get(resource).unwrap_or_default(),
+            })
+        })
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
         claim::Claim,
         control::{Control, VerbKind},
     },
+    policy::Unplaced,
 };
 
 impl WorkflowIndex {
@@ -48,7 +49,11 @@ impl WorkflowIndex {
             .work(view, &claim.cluster)
             .is_some_and(|work| work.attempt == claim.attempt && work.withdraw == Some(claim.attempt));
         // A rerun that no policy selects any more stays, because the previous attempt has begun.
-        let has_choice = claim.lost.is_none() || self.choose(view).is_ok();
+        let may_choose = || match view.placement.choose(self.fleet()) {
+            Ok(_) | Err(Unplaced::ByLoad) => true,
+            Err(_) => false,
+        };
+        let has_choice = claim.lost.is_none() || may_choose();
         let is_misplaced = !claim.is_retry && has_choice && !view.placement.matches(&claim.cluster);
         let is_drained = !claim.is_retry && self.is_draining(&claim.cluster);
         // A run belongs to its cluster permanently.

@@ -9,6 +9,7 @@ use super::{HubAction, WorkflowIndex, action::Purpose, view::WorkflowView};
 use crate::{
     WorkflowKey,
     model::{control::Verbs, handback::unheld, json_patch::JsonPatch},
+    policy::Chosen,
 };
 
 /// Message for a verb of a run that was taken back before it began.
@@ -20,12 +21,12 @@ impl WorkflowIndex {
     /// waits while that takes no Workflows.
     pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
         if let Ok(cluster) = self.choose(view) {
-            return Some(self.claim(key, view, &cluster));
+            return Some(self.claim(key, view, cluster));
         }
         match view.claim.as_ref().filter(|claim| claim.lost.is_some()) {
             Some(rerun) => self
                 .is_available(&rerun.cluster)
-                .then(|| self.claim(key, view, &rerun.cluster)),
+                .then(|| self.claim(key, view, Chosen::only(rerun.cluster.clone()))),
             None => Some(release(key, view)),
         }
     }

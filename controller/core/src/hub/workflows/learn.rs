@@ -163,7 +163,8 @@ impl WorkflowIndex {
         if let Some(known) = self.workflows.get(&key) {
             view.keep_of(known);
         }
-        let before = self.unlist(&key);
+        let mut before = self.unlist(&key);
+        view.reservation = before.as_mut().and_then(|before| before.reservation.take());
         self.place(&key, &mut view, before.as_deref());
         let of_same = before.as_ref().filter(|before| before.uid == view.uid);
         self.record_event(&key, of_same.map(Box::as_ref), &view);
@@ -171,6 +172,7 @@ impl WorkflowIndex {
         self.list(&key, &view);
         let bytes = view.size();
         self.workflows.insert(key.clone(), view);
+        self.reserve(&key);
         self.record_local_end(&key, before.as_deref());
         self.keep_workflows(&key, bytes);
         dirty.insert(HubKey::Workflow(key));
@@ -179,6 +181,7 @@ impl WorkflowIndex {
 
     fn delete_workflow(&mut self, key: &WorkflowKey) -> Dirty {
         let before = self.unlist(key);
+        self.release(before.as_ref().and_then(|before| before.reservation.as_deref()));
         self.reselect(key, before.as_deref(), None);
         self.concerned(key, before.as_deref(), None)
     }
@@ -189,6 +192,9 @@ impl WorkflowIndex {
         self.by_uid.remove(&view.uid);
         self.workflow_bytes = self.workflow_bytes.saturating_sub(view.size());
         self.counts.remove(&view);
+        if let Some(rank) = view.queued.as_deref() {
+            self.queue.remove(key, *rank);
+        }
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
         self.unlist_run(key, &view);
         Some(view)
@@ -206,6 +212,9 @@ impl WorkflowIndex {
         }
         self.by_uid.insert(view.uid.clone(), key.clone());
         self.counts.add(view);
+        if let Some(rank) = view.queued.as_deref() {
+            self.queue.insert(key, *rank);
+        }
         self.list_run(key, view);
     }
 

@@ -1,135 +1,191 @@
 //! The loads of the clusters, by which one of several is chosen for a Workflow.
 //!
 //! Everything that is claimed for a cluster and has not ended counts, and so does a claim that is
-//! being written. So a thousand decisions in a row see each other. Not here: the choice
-//! (`policy::best_cluster`), and the size of a cluster (`model::room`).
+//! being written. So a thousand decisions in a row see each other. A Workflow stores its own
+//! reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
+//! size of a cluster (`model::room`).
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::sync::Arc;
 
 use argosy_api::names;
 
-use super::{HubAction, HubKey, WorkflowIndex, action::Purpose, view::WorkflowView};
+use super::{Dirty, HubAction, WorkflowIndex, action::Purpose, view::WorkflowView};
 use crate::{
-    ClusterName,
-    policy::{
-        Loads, Unplaced,
-        best_cluster::{Load, best},
-    },
+    ClusterName, WorkflowKey,
+    model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
+    policy::{Candidate, Chosen, Reservation, Unplaced},
 };
 
-/// The claims that are being written.
-#[derive(Debug, Default)]
-pub(super) struct PendingClaims {
-    by_key: BTreeMap<HubKey, ClusterName>,
-    counts: BTreeMap<ClusterName, u64>,
+/// A claim that is being written.
+#[derive(Clone, Debug)]
+pub(super) struct PendingClaim {
+    cluster: ClusterName,
+    asked: Arc<Amounts>,
+    /// The request has failed without an answer, so the claim may be there or not.
+    is_unanswered: bool,
 }
 
-impl PendingClaims {
-    /// Notes a request.
-    pub(super) fn requested(&mut self, key: &HubKey, action: &HubAction) {
-        let Some(cluster) = claimed(action) else { return };
-        self.settled(key);
-        *self.counts.entry(cluster.clone()).or_default() += 1;
-        self.by_key.insert(key.clone(), cluster);
+impl PendingClaim {
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.is_unanswered
     }
 
-    /// Notes that the request for `key` was answered or has failed.
-    pub(super) fn settled(&mut self, key: &HubKey) {
-        let Some(cluster) = self.by_key.remove(key) else {
-            return;
+    /// The claim that a request writes, if it writes one.
+    fn of(action: &HubAction) -> Option<Self> {
+        let HubAction::PatchWorkflow {
+            patch,
+            purpose: Purpose::Claim | Purpose::Rerun,
+            ..
+        } = action
+        else {
+            return None;
         };
-        let Some(count) = self.counts.get_mut(&cluster) else {
-            return;
-        };
-        *count -= 1;
-        if *count == 0 {
-            self.counts.remove(&cluster);
-        }
-    }
-
-    fn of(&self, cluster: &ClusterName) -> u64 {
-        self.counts.get(cluster).copied().unwrap_or_default()
-    }
-}
-
-/// The cluster that a request claims a Workflow for.
-fn claimed(action: &HubAction) -> Option<ClusterName> {
-    let HubAction::PatchWorkflow {
-        patch,
-        purpose: Purpose::Claim | Purpose::Rerun,
-        ..
-    } = action
-    else {
-        return None;
-    };
-    let labels = patch.value_at("/metadata/labels")?;
-    let cluster = labels.get(names::CLUSTER_LABEL)?.as_str()?;
-    Some(cluster.into())
-}
-
-impl Loads for WorkflowIndex {
-    fn load(&self, cluster: &ClusterName) -> Load {
-        Load {
-            runs: self.counts.unfinished(cluster) + self.pending_claims.of(cluster),
-            room: self
-                .clusters
-                .get(cluster)
-                .map(|known| known.room)
-                .unwrap_or_default(),
-        }
-    }
-}
-
-/// The loads without one Workflow.
-pub(super) struct LoadsWithout<'a> {
-    index: &'a WorkflowIndex,
-    /// The cluster that the Workflow is claimed for.
-    cluster: Option<&'a ClusterName>,
-}
-
-impl Loads for LoadsWithout<'_> {
-    fn load(&self, cluster: &ClusterName) -> Load {
-        let load = self.index.load(cluster);
-        let own = u64::from(self.cluster == Some(cluster));
-        Load {
-            runs: load.runs.saturating_sub(own),
-            ..load
-        }
+        let annotations = patch.value_at("/metadata/annotations")?;
+        let claim = annotations.get(names::CLAIM_ANNOTATION)?.as_str()?;
+        let (cluster, asked) = Claim::written(claim)?;
+        Some(Self {
+            cluster,
+            asked,
+            is_unanswered: false,
+        })
     }
 }
 
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.
-    pub(super) fn choose(&self, view: &WorkflowView) -> Result<ClusterName, Unplaced> {
-        view.placement
-            .choose_by_load(self.fleet(), &self.loads_without(view))
-    }
-
-    /// The loads without the Workflow itself, which may be claimed for one of the clusters.
-    pub(super) fn loads_without<'a>(&'a self, view: &'a WorkflowView) -> LoadsWithout<'a> {
-        let claim = view.claim.as_ref().filter(|_| !view.is_final());
-        LoadsWithout {
-            index: self,
-            cluster: claim.map(|claim| &claim.cluster),
+    pub(super) fn choose(&self, view: &WorkflowView) -> Result<Chosen, Unplaced> {
+        let placement = &view.placement;
+        let chosen = placement.choose(self.fleet());
+        if chosen != Err(Unplaced::ByLoad) {
+            return chosen.map(Chosen::only);
         }
-    }
-
-    /// The reason why `cluster` was chosen, for users, if its load has decided.
-    pub(super) fn reason(&self, view: &WorkflowView, cluster: &ClusterName) -> Option<Box<str>> {
-        let fleet = self.fleet();
-        if view.placement.choose(fleet) != Err(Unplaced::ByLoad) {
-            return None;
-        }
-        let others = || {
-            let reachable = view.placement.reachable(fleet);
-            reachable.filter(|other| *other != cluster)
+        let demand = Demand::of(&view.spec());
+        let candidate = Candidate {
+            demand: &demand,
+            own: view.reservation.as_deref(),
         };
-        let loads = self.loads_without(view);
-        let mut text = format!("the best of {}: {}", others().count() + 1, loads.load(cluster));
-        if let Some(next) = best(others, &loads) {
-            // Writing into a String cannot fail.
-            let _ = write!(text, "; next {next}: {}", loads.load(next));
+        placement.choose_by_load(self.fleet(), &self.loads, candidate)
+    }
+
+    /// Notes a request for a Workflow.
+    pub(super) fn note_claim(&mut self, key: &WorkflowKey, action: &HubAction) {
+        let Some(pending) = PendingClaim::of(action) else {
+            return;
+        };
+        if let Some(view) = self.workflows.get_mut(key) {
+            view.pending_claim = Some(Box::new(pending));
         }
-        Some(text.into())
+        self.reserve(key);
+    }
+
+    /// Notes that the request for a Workflow was answered, or has failed. Without an answer the claim
+    /// counts until the object or the next request tells more.
+    pub(super) fn settle_claim(&mut self, key: &WorkflowKey, is_answered: bool) {
+        let Some(view) = self.workflows.get_mut(key) else {
+            return;
+        };
+        match &mut view.pending_claim {
+            None => return,
+            Some(pending) if !is_answered => pending.is_unanswered = true,
+            Some(_) => view.pending_claim = None,
+        }
+        self.reserve(key);
+    }
+
+    /// Updates the reservation of a Workflow after a change of the object, of its claim or of its
+    /// reports.
+    pub(super) fn reserve(&mut self, key: &WorkflowKey) {
+        let Some(mut view) = self.workflows.remove(key) else {
+            return;
+        };
+        let wanted = self.wanted_reservation(&view);
+        let is_same = match (&view.reservation, &wanted) {
+            (None, None) => true,
+            (Some(known), Some((cluster, asked))) => known.cluster == *cluster && known.asked == *asked,
+            _ => false,
+        };
+        if !is_same {
+            self.release(view.reservation.take().as_deref());
+            view.reservation = wanted.map(|(cluster, asked)| {
+                let load = self.loads.entry(cluster.clone()).or_default();
+                let amounts = load.reserve(&asked);
+                self.counts.renew_load(&cluster);
+                Box::new(Reservation {
+                    cluster,
+                    asked,
+                    amounts,
+                })
+            });
+        }
+        self.workflows.insert(key.clone(), view);
+    }
+
+    /// Gives a reservation back.
+    pub(super) fn release(&mut self, reservation: Option<&Reservation>) {
+        let Some(reservation) = reservation else { return };
+        let cluster = &reservation.cluster;
+        self.counts.renew_load(cluster);
+        self.queue.is_due = true;
+        if let Some(load) = self.loads.get_mut(cluster) {
+            load.release(&reservation.amounts);
+            if load.runs == 0 && !self.clusters.contains_key(cluster) {
+                self.loads.remove(cluster);
+            }
+        }
+    }
+
+    /// The claim that counts, if the run has not ended and was not given up.
+    fn wanted_reservation(&self, view: &WorkflowView) -> Option<(ClusterName, Arc<Amounts>)> {
+        let claim = view.claim.as_ref();
+        if let Some(pending) = &view.pending_claim
+            && claim.is_none_or(|claim| claim.cluster != pending.cluster)
+            && pending.cluster.as_str() != names::EVERY_CLUSTER
+        {
+            return Some((pending.cluster.clone(), Arc::clone(&pending.asked)));
+        }
+        let claim = claim?;
+        let has_ended = || {
+            self.report(view, claim)
+                .is_some_and(|report| report.outcome.is_some())
+        };
+        let counts = !claim.is_for_every_cluster() && !claim.is_given_up && !view.is_final() && !has_ended();
+        counts.then(|| (claim.cluster.clone(), claim.asked()))
+    }
+
+    /// Stores the room of a cluster, and returns the Workflows that may have waited for more. The
+    /// runs that are claimed for it reserve at most what it has, so they are counted anew.
+    pub(super) fn on_room(&mut self, cluster: &ClusterName, room: Option<Room>) -> Dirty {
+        let known = self.loads.get(cluster).map(|load| &load.room);
+        if known == room.as_ref() {
+            return Dirty::new();
+        }
+        self.queue.is_due = true;
+        let is_larger = room
+            .as_ref()
+            .is_some_and(|room| known.is_none_or(|known| room.exceeds(known)));
+        let keys: Vec<WorkflowKey> = self.claimed.get(cluster).into_iter().flatten().cloned().collect();
+        for key in &keys {
+            let known = self.workflows.get_mut(key);
+            let reservation =
+                known.and_then(|view| view.reservation.take_if(|known| known.cluster == *cluster));
+            self.release(reservation.as_deref());
+        }
+        match room {
+            Some(room) => self.loads.entry(cluster.clone()).or_default().room = room,
+            None => {
+                if let Some(load) = self.loads.get_mut(cluster) {
+                    load.room = Room::default();
+                }
+                self.loads.retain(|name, load| name != cluster || load.runs > 0);
+            }
+        }
+        for key in &keys {
+            self.reserve(key);
+        }
+        if is_larger {
+            self.waiting_for(cluster)
+        } else {
+            Dirty::new()
+        }
     }
 }

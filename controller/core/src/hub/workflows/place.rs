@@ -35,7 +35,7 @@ pub(super) fn claim(case: &Case<'_>) -> Next {
     let Case { index, key, view, .. } = *case;
     let has_former_work = index.works.contains_key(&view.uid);
     let blocked = match blocked(view, &view.placement, || index.choose(view), has_former_work) {
-        Ok(cluster) => return Next::Act(index.claim(key, view, &cluster)),
+        Ok(chosen) => return Next::Act(index.claim(key, view, chosen)),
         Err(blocked) => blocked,
     };
     // For a Workflow that runs here, Argo shows its user the effect of a request.

@@ -175,16 +175,32 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.table_mut().set_standing(name, is_unreachable, is_cordoned);
-        let is_concerned = |key: &&WorkflowKey| {
-            let view = self.workflows.get(*key);
-            view.is_some_and(|view| {
-                let placement = &view.placement;
-                (is_recordoned || placement.lost_after.is_some()) && placement.matches(name)
-            })
+        let is_concerned = |view: &WorkflowView| {
+            let placement = &view.placement;
+            // A claimed Workflow stays, unless it is rerun when its cluster is lost.
+            let is_choosing = placement.is_by_load() && view.claim.is_none();
+            let depends = is_recordoned || is_choosing || placement.lost_after.is_some();
+            depends && placement.matches(name)
         };
+        self.selected_for(name, is_concerned)
+    }
+
+    /// The Workflows that may be waiting for more room on a cluster.
+    pub(super) fn waiting_for(&self, name: &ClusterName) -> Dirty {
+        self.selected_for(name, |view| {
+            let placement = &view.placement;
+            // Those in the queue take turns.
+            let is_unclaimed = view.claim.is_none() && view.queued.is_none();
+            is_unclaimed && placement.is_by_load() && placement.matches(name)
+        })
+    }
+
+    /// The Workflows that policies select which match a cluster, and that `is_concerned` accepts.
+    fn selected_for(&self, name: &ClusterName, is_concerned: impl Fn(&WorkflowView) -> bool) -> Dirty {
         let policies = self.table().matching(name);
         let selected = policies.filter_map(|policy| self.selected.get(policy)).flatten();
-        let concerned = selected.filter(is_concerned).cloned();
-        concerned.map(HubKey::Workflow).collect()
+        let concerned =
+            selected.filter(|key| self.workflows.get(*key).is_some_and(|view| is_concerned(view)));
+        concerned.cloned().map(HubKey::Workflow).collect()
     }
 }

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     WorkflowKey,
-    model::{claim::Claim, json_patch::annotation_path},
+    model::{amounts::Amounts, claim::Claim, demand::Demand, json_patch::annotation_path},
+    policy::Candidate,
 };
 
 /// A Workflow whose cluster is lost, with its withdrawn ManifestWork.
@@ -97,15 +98,22 @@ impl WorkflowIndex {
                 work: work.resource_version.clone(),
             });
         }
-        let successor = view
+        let demand = Demand::typical(Amounts::clone(&claim.asked()));
+        let candidate = Candidate {
+            demand: &demand,
+            own: view.reservation.as_deref(),
+        };
+        let chosen = view
             .placement
-            .successor(&claim.cluster, self.fleet(), &self.loads_without(view))?;
+            .successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
         let next = Claim {
             wants_status: claim.wants_status || view.placement.wants_status,
             is_guarded: self.config.is_guarded,
             lost_after: view.placement.lost_after,
             lost: Some(claim.cluster.clone()),
-            ..Claim::new(&successor, view.last_attempt + 1)
+            chosen: chosen.reason,
+            needs: claim.needs.clone(),
+            ..Claim::new(&chosen.cluster, view.last_attempt + 1)
         };
         let mut patch = claiming(view, &next);
         // The verbs refer to steps of the lost run, so they mean nothing to the new one.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, Value};
 
-use super::{templates::Templates, unanswered::Unanswered};
+use super::{load::PendingClaim, queue::Rank, templates::Templates, unanswered::Unanswered};
 use crate::{
     ClusterName, OriginUid, WorkflowKey,
     hub::{admission::is_asked_to_suspend, properties::is_templated},
@@ -21,7 +21,7 @@ use crate::{
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
         hold_label::{has_hold_label, is_hold},
     },
-    policy::Placement,
+    policy::{Placement, Reservation},
 };
 
 /// A read of the Lease of a cluster that counts as lost.
@@ -119,6 +119,12 @@ pub(super) struct WorkflowView {
     pub(super) is_known_free: bool,
     /// The last read of the Lease of its cluster, if it was read for a rerun.
     pub(super) lease_read: Option<Box<LeaseRead>>,
+    /// Its place among the Workflows that wait for room, if it is one.
+    pub(super) queued: Option<Box<Rank>>,
+    /// What it has reserved on its cluster.
+    pub(super) reservation: Option<Box<Reservation>>,
+    /// The claim that is being written.
+    pub(super) pending_claim: Option<Box<PendingClaim>>,
     /// The templates that it refers to, as far as they were read.
     pub(super) templates: Arc<Templates>,
 }
@@ -221,6 +227,11 @@ impl WorkflowView {
         let was_free = is_known_free || (claim.is_none() && !is_over && is_free(&object));
         let metadata = object.metadata;
         let status = Status::new(object.status.as_ref());
+        let may_wait = claim.is_none() && !is_over && status.has_our_conditions;
+        let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let queued = may_wait
+            .then(|| Rank::of(&object.spec, created, &status))
+            .flatten();
         Self {
             was_free,
             is_known_free,
@@ -265,6 +276,9 @@ impl WorkflowView {
             ask_failure: RunFailure::default(),
             has_failed_to_create: false,
             lease_read: None,
+            queued,
+            reservation: None,
+            pending_claim: None,
             templates: Arc::default(),
         }
     }
@@ -291,6 +305,11 @@ impl WorkflowView {
         if known.uid != self.uid {
             return;
         }
+        // An object that was written since tells if the claim is there.
+        self.pending_claim = known
+            .pending_claim
+            .clone()
+            .filter(|pending| !pending.is_unanswered());
         self.has_run_here |= known.has_run_here;
         self.was_free |= known.was_free;
         self.wrote = known.wrote;

@@ -2,21 +2,44 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn load(runs: u64, cpu: impl Into<Option<u64>>, most: impl Into<Option<u64>>) -> Load {
-    Load {
-        runs,
+/// A cluster with this number of runs that ask for nothing, and with this room.
+fn load(runs: u64, size: &str, most: impl Into<Option<u64>>) -> Load {
+    let mut load = Load {
         room: Room {
-            cpu: cpu.into(),
+            size: amounts(size),
             runs: most.into(),
+            ..Room::default()
         },
+        ..Load::default()
+    };
+    let asked = Arc::new(Demand::unknown().typical);
+    for _ in 0..runs {
+        load.reserve(&asked);
+    }
+    load
+}
+
+fn amounts(text: &str) -> Amounts {
+    Amounts::parse(text).unwrap()
+}
+
+/// The demand of one pod.
+fn pod(asked: &str) -> Demand {
+    Demand {
+        largest: amounts(asked),
+        typical: amounts(asked),
     }
 }
 
-fn chosen(loads: &[Load]) -> usize {
+fn chosen_for(demand: &Demand, loads: &[Load]) -> Option<(usize, bool)> {
     let loads = loads.iter().enumerate();
-    let loads: BTreeMap<ClusterName, Load> = loads.map(|(number, load)| (name(number), *load)).collect();
-    let best = best(|| loads.keys(), &loads).unwrap();
-    best.as_str().parse().unwrap()
+    let loads: Loads = loads.map(|(number, load)| (name(number), load.clone())).collect();
+    let best = best(loads.keys(), &loads, Candidate { demand, own: None })?;
+    Some((best.cluster.as_str().parse().unwrap(), best.has_room))
+}
+
+fn chosen(loads: &[Load]) -> usize {
+    chosen_for(&Demand::unknown(), loads).unwrap().0
 }
 
 /// Names in the order of the numbers.
@@ -27,36 +50,155 @@ fn name(number: usize) -> ClusterName {
 #[test]
 fn the_cluster_with_the_fewest_runs_for_its_size_is_chosen() {
     for (loads, expected) in [
-        (&[load(0, 4000, None), load(0, 4000, None)][..], 0),
-        (&[load(1, 4000, None), load(0, 4000, None)], 1),
+        (&[load(0, "cpu=4", None), load(0, "cpu=4", None)][..], 0),
+        (&[load(1, "cpu=4", None), load(0, "cpu=4", None)], 1),
         // Twice the size, twice the runs.
-        (&[load(0, 4000, None), load(0, 8000, None)], 1),
-        (&[load(1, 4000, None), load(2, 8000, None)], 1),
-        (&[load(1, 4000, None), load(3, 8000, None)], 0),
+        (&[load(0, "cpu=4", None), load(0, "cpu=8", None)], 1),
+        (&[load(1, "cpu=4", None), load(2, "cpu=8", None)], 1),
+        (&[load(1, "cpu=4", None), load(3, "cpu=8", None)], 0),
         // A cluster of which nobody says the size is as small as the smallest.
-        (&[load(0, None, None), load(0, 8000, None)], 0),
+        (&[load(0, "", None), load(0, "cpu=8", None)], 0),
         (
-            &[load(0, None, None), load(0, 8000, None), load(0, 4000, None)],
+            &[load(1, "", None), load(3, "cpu=8", None), load(2, "cpu=4", None)],
+            0,
+        ),
+        (&[load(3, "", None), load(2, "", None)], 1),
+        // A cluster without room is the last resort, and one that its administrator has closed comes
+        // after one without nodes.
+        (&[load(0, "cpu=4", 0), load(90, "cpu=1m", None)], 1),
+        (&[load(5, "cpu=4", 5), load(90, "cpu=4", 100)], 1),
+        (&[load(0, "cpu=0", None), load(90, "cpu=1m", None)], 1),
+        (&[load(5, "cpu=4", 5), load(0, "cpu=0", None)], 1),
+        (&[load(5, "cpu=4", 5), load(4, "cpu=4", 4)], 1),
+        // The resource that is scarcest decides.
+        (
+            &[
+                load(1, "cpu=8,memory=1Gi", None),
+                load(1, "cpu=4,memory=8Gi", None),
+            ],
             1,
         ),
-        (&[load(3, None, None), load(2, None, None)], 1),
-        // A cluster without room is the last resort.
-        (&[load(0, 4000, 0), load(90, 1, None)], 1),
-        (&[load(5, 4000, 5), load(90, 4000, 100)], 1),
-        (&[load(0, 0, None), load(90, 1, None)], 1),
-        (&[load(5, 4000, 5), load(4, 4000, 4)], 1),
     ] {
         assert_eq!(chosen(loads), expected, "{loads:?}");
     }
-    assert_eq!(best(|| [].iter(), &BTreeMap::new()), None);
+    let demand = Demand::unknown();
+    assert_eq!(
+        best(
+            [].iter(),
+            &Loads::new(),
+            Candidate {
+                demand: &demand,
+                own: None
+            }
+        ),
+        None
+    );
 }
 
 #[test]
-fn a_load_is_told_with_its_runs_and_its_size() {
+fn a_cluster_without_a_resource_or_with_too_small_nodes_is_never_chosen() {
+    let gpu = || load(0, "cpu=4,nvidia.com/gpu=2", None);
+    let small_nodes = || {
+        let mut load = load(0, "cpu=100", None);
+        load.room.largest = amounts("cpu=4");
+        load
+    };
+    for (demand, loads, expected) in [
+        (
+            pod("nvidia.com/gpu=1"),
+            vec![load(0, "cpu=100", None), gpu()],
+            Some(1),
+        ),
+        (
+            pod("nvidia.com/gpu=1"),
+            vec![load(0, "cpu=100,nvidia.com/gpu=0", None)],
+            None,
+        ),
+        // Nobody says what the cluster has.
+        (pod("nvidia.com/gpu=1"), vec![load(0, "", None)], Some(0)),
+        (pod("nvidia.com/gpu=4"), vec![gpu()], None),
+        (
+            pod("cpu=8"),
+            vec![small_nodes(), load(0, "cpu=16", None)],
+            Some(1),
+        ),
+        (pod("cpu=8"), vec![small_nodes()], None),
+        (pod("cpu=4"), vec![small_nodes()], Some(0)),
+        // Nodes are added when they are needed.
+        (pod("cpu=8"), vec![load(0, "cpu=0", None)], Some(0)),
+        // The pods together may ask for more than there is at a time.
+        (
+            Demand {
+                largest: amounts("cpu=1"),
+                typical: amounts("cpu=50"),
+            },
+            vec![load(0, "cpu=8", None)],
+            Some(0),
+        ),
+    ] {
+        let chosen = chosen_for(&demand, &loads).map(|(number, _)| number);
+        assert_eq!(chosen, expected, "{demand:?} {loads:?}");
+    }
+    let reason = |demand: &str, load: &Load| load.unfit(&pod(demand)).unwrap().to_string();
+    assert_eq!(
+        reason("nvidia.com/gpu=1", &load(0, "cpu=1", None)),
+        "has no nvidia.com/gpu"
+    );
+    assert_eq!(
+        reason("cpu=8", &small_nodes()),
+        "has at most cpu 4 for a pod that asks for 8"
+    );
+}
+
+#[test]
+fn there_is_room_until_the_cluster_is_reserved_or_its_limit_is_reached() {
     for (load, expected) in [
-        (load(1, 8000, None), "1 run on 8 CPU"),
-        (load(3, 1500, 20), "3 runs of 20 on 1500m CPU"),
-        (load(0, None, None), "0 runs, size unknown"),
+        (load(9, "cpu=1", None), true),
+        (load(10, "cpu=1", None), false),
+        (load(9, "cpu=1", 9), false),
+        (load(0, "cpu=0", None), false),
+        // Nothing is known.
+        (load(90, "", None), true),
+        (load(90, "", 90), false),
+    ] {
+        assert_eq!(
+            chosen_for(&Demand::unknown(), std::slice::from_ref(&load)),
+            Some((0, expected)),
+            "{load:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_count() {
+    let mut load = load(0, "cpu=4,memory=1Gi", None);
+    let asked = Arc::new(amounts("cpu=1000,memory=1Mi,nvidia.com/gpu=1"));
+    let own = load.reserve(&asked);
+    assert_eq!((own.to_string().as_str(), load.runs), ("cpu=4,memory=1Mi", 1));
+    let loads: Loads = [(name(0), load.clone())].into();
+    let demand = pod("cpu=4");
+    let reservation = Reservation {
+        cluster: name(0),
+        asked,
+        amounts: Arc::clone(&own),
+    };
+    for (own, expected) in [(None, false), (Some(&reservation), true)] {
+        let best = best(loads.keys(), &loads, Candidate { demand: &demand, own }).unwrap();
+        assert_eq!(best.has_room, expected);
+    }
+    load.release(&own);
+    assert_eq!((load.reserved, load.runs), (Amounts::default(), 0));
+}
+
+#[test]
+fn a_load_is_told_with_its_runs_and_its_room() {
+    for (load, expected) in [
+        (load(1, "cpu=8,nvidia.com/gpu=1", None), "1 run, cpu 100m of 8"),
+        (
+            load(3, "cpu=1500m,memory=4Gi", 20),
+            "3 runs of 20, cpu 300m of 1500m, memory 600Mi of 4Gi",
+        ),
+        (load(0, "", None), "0 runs, size unknown"),
     ] {
         assert_eq!(load.to_string(), expected);
     }
@@ -64,19 +206,21 @@ fn a_load_is_told_with_its_runs_and_its_size() {
 
 /// Gives out `number` Workflows one after the other, and returns the number of each cluster.
 fn spread(sizes: &[u64], number: u64) -> Vec<u64> {
-    let mut loads: Vec<Load> = sizes.iter().map(|size| load(0, *size, None)).collect();
+    let load = |size: &u64| load(0, &format!("cpu={size}"), None);
+    let mut loads: Vec<Load> = sizes.iter().map(load).collect();
+    let asked = Arc::new(Demand::unknown().typical);
     for _ in 0..number {
         let best = chosen(&loads);
-        loads[best].runs += 1;
+        loads[best].reserve(&asked);
     }
     loads.iter().map(|load| load.runs).collect()
 }
 
 #[test]
 fn a_thousand_workflows_spread_over_clusters_as_their_sizes() {
-    let equal = spread(&[8000; 10], 1000);
+    let equal = spread(&[8; 10], 1000);
     assert!(equal.iter().all(|runs| *runs == 100), "{equal:?}");
-    let unequal = spread(&[1000, 2000, 4000, 8000], 1500);
+    let unequal = spread(&[10, 20, 40, 80], 1500);
     assert_eq!(unequal, [100, 200, 400, 800]);
 }
 
@@ -86,7 +230,14 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
         proptest::option::of(0_u64..9000),
         proptest::option::of(0_u64..40),
     );
-    prop::collection::vec(one.prop_map(|(runs, cpu, most)| load(runs, cpu, most)), 1..8)
+    let load = |(runs, cpu, most): (u64, Option<u64>, Option<u64>)| {
+        load(
+            runs,
+            &cpu.map(|cpu| format!("cpu={cpu}m")).unwrap_or_default(),
+            most,
+        )
+    };
+    prop::collection::vec(one.prop_map(load), 1..8)
 }
 
 proptest! {
@@ -94,28 +245,37 @@ proptest! {
     #[test]
     fn a_choice_stays_when_the_chosen_cluster_gets_more_room(loads in loads(), more in 1_u64..9000) {
         // The size of a cluster of which nobody says it is taken from the others.
-        let sized = |load: Load| Load { room: Room { cpu: load.room.cpu.or(Some(1)), ..load.room }, ..load };
-        let loads: Vec<Load> = loads.into_iter().map(sized).collect();
+        let loads: Vec<Load> = loads.into_iter().filter(|load| !load.room.is_unknown()).collect();
+        prop_assume!(!loads.is_empty());
         let best = chosen(&loads);
         let mut larger = loads.clone();
-        larger[best].room.cpu = larger[best].room.cpu.map(|cpu| cpu + more);
+        larger[best].room.size.add(&amounts(&format!("cpu={more}m")));
         larger[best].room.runs = larger[best].room.runs.map(|most| most + more);
         prop_assert_eq!(chosen(&larger), best);
         for other in (0..loads.len()).filter(|other| *other != best) {
             let mut fuller = loads.clone();
-            fuller[other].runs += more;
+            fuller[other].reserve(&Arc::new(amounts("cpu=1")));
             prop_assert_eq!(chosen(&fuller), best);
         }
     }
 
-    /// The comparison is an order, so the result does not depend on the sequence of comparisons.
+    /// The comparison is an order, so the result does not depend on the sequence of comparisons, and
+    /// a cluster that cannot run the Workflow changes nothing.
     #[test]
-    fn nothing_is_better_than_the_best(loads in loads()) {
-        let best = loads[chosen(&loads)];
-        let sizes = loads.iter().filter_map(|load| load.room.cpu.filter(|cpu| *cpu > 0));
-        let unknown = sizes.min().unwrap_or(1);
-        for load in &loads {
-            prop_assert_ne!(load.compare(best, unknown), Ordering::Less);
-        }
+    fn the_order_of_the_clusters_and_those_that_are_unfit_change_nothing(loads in loads(), turn in 0_usize..8) {
+        let demand = pod("cpu=1m,gpu=1");
+        let fitting: Vec<Load> = loads.into_iter().map(|mut load| {
+            load.room.size.add(&amounts("gpu=100000"));
+            load
+        }).collect();
+        let runs = |loads: &[Load]| {
+            let (best, has_room) = chosen_for(&demand, loads).unwrap();
+            let rank = Rank::of(&loads[best], &name(best), Candidate { demand: &demand, own: None }, None);
+            (rank.last, rank.share.0 * 1_000_000 / rank.share.1.max(1), rank.runs, has_room)
+        };
+        let mut turned = fitting.clone();
+        turned.rotate_left(turn % fitting.len());
+        turned.push(load(0, "cpu=100", None));
+        prop_assert_eq!(runs(&turned), runs(&fitting));
     }
 }

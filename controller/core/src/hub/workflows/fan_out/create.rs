@@ -77,7 +77,7 @@ impl WorkflowIndex {
 
     fn run(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim, cluster: &ClusterName) -> Workflow {
         let name = run_name(&key.name, cluster);
-        let first = first_claim(&name, cluster, &view.placement);
+        let first = first_claim(&name, cluster, &view.placement, claim.needs.clone());
         let first = Claim {
             wants_status: claim.wants_status || first.wants_status,
             is_guarded: self.config.is_guarded,

@@ -44,9 +44,12 @@ impl WorkflowIndex {
                 }
             }
             dirty.extend(after.map(|_| HubKey::Cluster(name.clone())));
-            self.counts.renew(name);
-            let is_unreachable = after.is_some_and(|cluster| cluster.unreachable().is_some());
+            let room = after.map(|cluster| cluster.room.clone());
+            // A cluster that nobody has seen alive is not chosen, either.
+            let is_unreachable = after.is_some_and(|cluster| !cluster.is_available());
             let is_cordoned = after.is_some_and(|cluster| cluster.is_cordoned);
+            self.counts.renew(name);
+            dirty.extend(self.on_room(name, room));
             dirty.extend(self.on_standing(name, is_unreachable, is_cordoned));
         }
         if !labels.is_empty() {

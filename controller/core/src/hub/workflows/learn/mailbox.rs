@@ -101,6 +101,7 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.keep_report(origin, cluster, report);
+        self.reserve_for(origin);
         self.workflow_of(origin)
     }
 
@@ -131,7 +132,15 @@ impl WorkflowIndex {
 
     fn delete_report(&mut self, origin: &OriginUid, cluster: &ClusterName) -> Dirty {
         self.drop_report(origin, cluster);
+        self.reserve_for(origin);
         self.workflow_of(origin)
+    }
+
+    /// A report may tell that the run has ended.
+    fn reserve_for(&mut self, origin: &OriginUid) {
+        if let Some(key) = self.by_uid.get(origin).cloned() {
+            self.reserve(&key);
+        }
     }
 
     fn view_of(&mut self, origin: &OriginUid) -> Option<&mut WorkflowView> {

@@ -74,7 +74,7 @@ fn the_claim_says_why_its_cluster_was_chosen() {
     assert_eq!(cluster, "cluster2");
     assert_eq!(
         message,
-        "Claimed: sent to cluster2, attempt 1; the best of 2: 0 runs on 8 CPU; next cluster1: 0 runs on 4 CPU"
+        "Claimed: sent to cluster2, attempt 1; the best of 2: 0 runs, cpu 0 of 8; next cluster1: 0 runs, cpu 0 of 4"
     );
 }
 
@@ -197,6 +197,8 @@ fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_
     for (name, expected) in [
         ("cluster2", Ok("cluster2")),
         ("", Ok("cluster1")),
+        // The control cluster is meant only if no policy selects the Workflow.
+        ("local", Ok("cluster1")),
         ("cluster9", Err("Dispatched=False NoCluster")),
     ] {
         let mut fleet = Fleet::new();
@@ -230,5 +232,247 @@ fn a_workflow_with_several_clusters_is_held_at_its_birth_and_one_with_one_is_cla
         if !cordoned {
             assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
         }
+    }
+}
+
+/// The condition of an unreachable cluster.
+fn unreachable() -> Value {
+    json!({ "status": { "conditions": [condition("ManagedClusterConditionAvailable", "Unknown", "LeaseExpired")] } })
+}
+
+#[test]
+fn a_workflow_that_waits_because_no_cluster_is_reachable_is_claimed_when_one_is_back() {
+    let mut fleet = Fleet::best();
+    for cluster in ["cluster1", "cluster2"] {
+        fleet.cluster_is(cluster, unreachable());
+    }
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoCluster"]);
+    let change = fleet.change(cluster("cluster2"));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
+    // A cluster that has joined, but was never seen, is not chosen.
+    fleet.cluster_is("cluster2", unreachable());
+    let change = fleet
+        .change(json!({ "metadata": { "name": "cluster1" }, "spec": {}, "status": { "conditions": [] } }));
+    fleet.learn(HubInput::Cluster(change));
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoCluster"]);
+}
+
+/// A Workflow that is claimed for the first cluster.
+fn run(number: usize, phase: &str, claim: &Value) -> Value {
+    let claim = with(
+        json!({ "cluster": "cluster1", "attempt": 1, "uid": format!("u{number}"), "status": true }),
+        claim.clone(),
+    );
+    with(
+        named(number, "both"),
+        json!({
+            "metadata": {
+                "labels": { "argosy.dev/cluster": "cluster1", "workflows.argoproj.io/phase": phase },
+                "annotations": { "argosy.dev/claim": claim.to_string() },
+            },
+            "status": { "phase": phase },
+        }),
+    )
+}
+
+#[test]
+fn a_run_counts_until_its_end_is_known_or_its_cluster_is_given_up() {
+    for (claim, expected) in [(json!({}), "cluster2"), (json!({ "givenUp": true }), "cluster1")] {
+        let mut fleet = Fleet::best();
+        fleet.workflow(run(1, "Running", &claim));
+        fleet.workflow(held("both"));
+        assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, expected, "{claim}");
+    }
+    // Without a policy that wants the status, only the report tells the end.
+    let mut fleet = Fleet::best();
+    fleet.workflow(with(
+        claimed("cluster1", 1),
+        json!({ "status": { "phase": "Pending" } }),
+    ));
+    fleet.workflow(named(2, "both"));
+    assert_eq!(fleet.chosen(&subject(2)).0, "cluster2");
+    fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
+    assert_eq!(fleet.chosen(&subject(2)).0, "cluster2");
+    let ended = json!({ "reported": { "outcome": "Finished" } });
+    fleet.report(with(
+        report("cluster1", 1, json!({ "phase": "Succeeded" })),
+        ended,
+    ));
+    assert_eq!(fleet.chosen(&subject(2)).0, "cluster1");
+}
+
+#[test]
+fn a_claim_without_an_answer_counts_once_before_and_after_it_is_seen() {
+    let mut fleet = Fleet::best();
+    fleet.cluster_is(
+        "cluster1",
+        json!({ "status": { "allocatable": { "cpu": "40" } } }),
+    );
+    fleet.cluster_is(
+        "cluster2",
+        json!({ "status": { "allocatable": { "cpu": "10" } } }),
+    );
+    fleet.workflow(named(1, "both"));
+    let runs = |fleet: &Fleet| fleet.hub.loads[&ClusterName::from("cluster1")].runs;
+    let (_, _, action) = fleet.chosen(&subject(1));
+    fleet.hub.requested(&subject(1), &action);
+    assert_eq!(runs(&fleet), 1);
+    let failure = Failure::Unreachable("no answer".to_owned());
+    fleet.hub.failed(&subject(1), &action, &failure, now());
+    assert_eq!(runs(&fleet), 1, "it may be there");
+    fleet.workflow(run(1, "Pending", &json!({})));
+    assert_eq!(runs(&fleet), 1);
+    fleet.workflow(run(1, "Succeeded", &json!({})));
+    assert_eq!(runs(&fleet), 0);
+    // Here it is not there.
+    fleet.workflow(named(2, "both"));
+    let (_, _, action) = fleet.chosen(&subject(2));
+    fleet.hub.requested(&subject(2), &action);
+    fleet.hub.failed(&subject(2), &action, &failure, now());
+    assert_eq!(runs(&fleet), 1);
+    fleet.workflow(with(
+        named(2, "both"),
+        json!({ "metadata": { "resourceVersion": "99" } }),
+    ));
+    assert_eq!(runs(&fleet), 0);
+}
+
+/// A held Workflow with one pod that asks for this.
+fn asks(number: usize, resources: &Value) -> Value {
+    let template = json!({ "name": "main", "container": { "resources": { "requests": resources } } });
+    with(
+        named(number, "both"),
+        json!({ "spec": { "entrypoint": "main", "templates": [template] } }),
+    )
+}
+
+#[test]
+fn a_workflow_goes_where_there_is_room_for_what_it_asks_for() {
+    let mut fleet = Fleet::best();
+    let has = |resources: Value| json!({ "status": { "allocatable": resources } });
+    fleet.cluster_is("cluster1", has(json!({ "cpu": "16", "memory": "8Gi" })));
+    fleet.cluster_is(
+        "cluster2",
+        has(json!({ "cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1" })),
+    );
+    for (number, asked, expected, needs) in [
+        (1, json!({ "cpu": "1" }), "cluster1", Some("cpu=1,memory=200Mi")),
+        (
+            2,
+            json!({ "memory": "4Gi" }),
+            "cluster2",
+            Some("cpu=100m,memory=4Gi"),
+        ),
+        (
+            3,
+            json!({ "nvidia.com/gpu": 1 }),
+            "cluster2",
+            Some("cpu=100m,memory=200Mi,nvidia.com/gpu=1"),
+        ),
+        (4, json!({}), "cluster2", None),
+    ] {
+        fleet.workflow(asks(number, &asked));
+        let (cluster, message, action) = fleet.chosen(&subject(number));
+        assert_eq!(cluster, expected, "{message}");
+        let HubAction::PatchWorkflow { patch, .. } = action else {
+            panic!("no claim")
+        };
+        let claim = patch.value_at("/metadata/annotations").unwrap()["argosy.dev/claim"].clone();
+        let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
+        assert_eq!(claim.get("needs").and_then(Value::as_str), needs, "{claim}");
+    }
+    fleet.workflow(asks(5, &json!({ "example.com/fpga": 1 })));
+    let action = fleet.hub.decide(&subject(5), now()).action.unwrap();
+    let HubAction::PatchWorkflow {
+        patch,
+        purpose: Purpose::Explain,
+        ..
+    } = action
+    else {
+        panic!("expected a condition");
+    };
+    let condition = &patch.value_at("/status").unwrap()["conditions"][0];
+    assert!(
+        condition["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("NoClusterFits: "),
+        "{condition}"
+    );
+    // It waits until a cluster can run it.
+    let change = fleet.change(with(cluster("cluster1"), has(json!({ "example.com/fpga": "2" }))));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(dirty.contains(&subject(5)), "{dirty:?}");
+    assert_eq!(fleet.chosen(&subject(5)).0, "cluster1");
+}
+
+#[test]
+fn runs_that_were_claimed_before_their_cluster_was_known_reserve_what_it_has() {
+    let mut fleet = Fleet::best();
+    fleet.workflow(run(1, "Running", &json!({ "needs": "cpu=100" })));
+    let reserved = |fleet: &Fleet| {
+        fleet.hub.loads[&ClusterName::from("cluster1")]
+            .reserved
+            .to_string()
+    };
+    assert_eq!(reserved(&fleet), "cpu=100");
+    for (cpu, expected) in [("8", "cpu=8"), ("400", "cpu=100"), ("4", "cpu=4")] {
+        fleet.cluster_is("cluster1", json!({ "status": { "allocatable": { "cpu": cpu } } }));
+        assert_eq!(reserved(&fleet), expected);
+    }
+    fleet.workflow(run(1, "Failed", &json!({})));
+    assert_eq!(reserved(&fleet), "");
+}
+
+#[test]
+fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    fleet.cluster_is(
+        "cluster1",
+        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=1" } } }),
+    );
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(run(1, "Running", &json!({})));
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
+    // Nothing is written again while it waits.
+    let patch = fleet.patch(Purpose::Explain);
+    let status = patch.value_at("/status").unwrap().clone();
+    let waiting = with(held("both"), json!({ "status": status }));
+    fleet.workflow(waiting.clone());
+    fleet.rests();
+    assert_eq!(fleet.hub.queue.len(), 1);
+    let change = fleet.change(run(1, "Succeeded", &json!({})));
+    let dirty = fleet.learn(HubInput::workflow(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+    // More room wakes it, too.
+    fleet.workflow(run(2, "Running", &json!({})));
+    fleet.rests();
+    let room = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=2" } } });
+    let change = fleet.change(with(cluster("cluster1"), room));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+}
+
+#[test]
+fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
+    for annotations in [
+        json!({ names::RUNS_ANNOTATION: "some-cluster" }),
+        json!({ names::RUNS_ANNOTATION: "" }),
+        json!({ names::WHEN_FULL_ANNOTATION: "queue" }),
+    ] {
+        let mut fleet = Fleet::new();
+        fleet.policy(best(&annotations));
+        fleet.workflow(held("both"));
+        assert_eq!(
+            fleet.conditions(Purpose::Explain),
+            ["Dispatched=False PolicyUnreadable"],
+            "{annotations}"
+        );
     }
 }

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use self::naive::Known;
 use super::*;
 use crate::{
-    policy::Labels,
+    model::demand::Demand,
+    policy::{Candidate, Labels, Loads},
     testing::{drawn, looks},
 };
 
@@ -203,8 +204,14 @@ impl Both {
                 let mut open = naive.clusters.difference(&naive.cordoned);
                 let next = open.find(|other| !naive.unreachable.contains(*other) && **other != cluster);
                 let next = next.filter(|_| naive.lost_after.is_some());
+                let demand = Demand::unknown();
+                let candidate = Candidate {
+                    demand: &demand,
+                    own: None,
+                };
+                let successor = is.successor(&cluster, hub.fleet(), &Loads::new(), candidate);
                 assert_eq!(
-                    is.successor(&cluster, hub.fleet(), &BTreeMap::new()).as_ref(),
+                    successor.map(|chosen| chosen.cluster).as_ref(),
                     next,
                     "{key}: {naive:?}"
                 );

@@ -1,0 +1,224 @@
+//! Workflows that wait on the control cluster until a cluster has room
+//! ([`names::WHEN_FULL_ANNOTATION`](argosy_api::names::WHEN_FULL_ANNOTATION)).
+//!
+//! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
+//! turns. When room is freed, a few of them are decided again, never all, so the work for one event
+//! does not grow with their number. A smaller one may pass a larger one that does not fit. Not here:
+//! the room (`load`), and the condition that says that a Workflow waits (`blocked`).
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
+
+use argosy_api::conditions::{reason, workflow as types};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::view::Status;
+use crate::WorkflowKey;
+
+/// The number of Workflows from the head of the queue that are decided again.
+const FROM_HEAD: usize = 16;
+
+/// The number of further ones. They change each time, so that Workflows at the head that fit nowhere
+/// do not stop the others.
+const FROM_REST: usize = 16;
+
+/// The place of a Workflow among those of its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    priority: Reverse<i64>,
+    created: Timestamp,
+}
+
+impl Rank {
+    /// The rank of a Workflow that waits for room, according to its condition.
+    pub(super) fn of(spec: &Value, created: Option<Timestamp>, status: &Status) -> Option<Box<Self>> {
+        let waits = status.conditions().iter().any(|condition| {
+            let field = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
+            let message = field("message").strip_prefix(reason::NO_ROOM);
+            field("type") == types::DISPATCHED && message.is_some_and(|rest| rest.starts_with(':'))
+        });
+        waits.then(|| {
+            Box::new(Self {
+                priority: Reverse(spec.get("priority").and_then(Value::as_i64).unwrap_or_default()),
+                created: created.unwrap_or_default(),
+            })
+        })
+    }
+}
+
+type Place = (Rank, Arc<str>);
+
+/// The waiting Workflows.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    by_namespace: BTreeMap<Arc<str>, BTreeSet<Place>>,
+    len: usize,
+    /// The namespace whose turn was last.
+    last: Option<Arc<str>>,
+    /// The last one of those that were decided again besides the head.
+    cursor: Option<(Arc<str>, Place)>,
+    /// Room was freed since the last call of [`Queue::due`].
+    pub(super) is_due: bool,
+}
+
+impl Queue {
+    pub(super) fn insert(&mut self, key: &WorkflowKey, rank: Rank) {
+        let places = self.by_namespace.entry(Arc::clone(&key.namespace)).or_default();
+        self.len += usize::from(places.insert((rank, Arc::clone(&key.name))));
+    }
+
+    pub(super) fn remove(&mut self, key: &WorkflowKey, rank: Rank) {
+        if let Some(places) = self.by_namespace.get_mut(&key.namespace) {
+            self.len -= usize::from(places.remove(&(rank, Arc::clone(&key.name))));
+            if places.is_empty() {
+                self.by_namespace.remove(&key.namespace);
+            }
+        }
+    }
+
+    /// The number of waiting Workflows.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The Workflows to decide again, if room was freed.
+    pub(super) fn due(&mut self) -> BTreeSet<WorkflowKey> {
+        if !std::mem::take(&mut self.is_due) {
+            return BTreeSet::new();
+        }
+        let mut due = self.heads();
+        due.extend(self.rest());
+        due
+    }
+
+    /// The first ones of the namespaces in turn.
+    fn heads(&mut self) -> BTreeSet<WorkflowKey> {
+        let after = match &self.last {
+            Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let turn = self.by_namespace.range(after).chain(&self.by_namespace);
+        let turn: Vec<_> = turn.take(FROM_HEAD.min(self.by_namespace.len())).collect();
+        let mut heads = BTreeSet::new();
+        let mut deep = 0;
+        while heads.len() < FROM_HEAD {
+            let level = turn.iter().filter_map(|(namespace, places)| {
+                let (_, name) = places.iter().nth(deep)?;
+                Some(WorkflowKey::new(namespace, name))
+            });
+            let before = heads.len();
+            heads.extend(level.take(FROM_HEAD - before));
+            if heads.len() == before {
+                break;
+            }
+            deep += 1;
+        }
+        let last = turn.first().map(|(namespace, _)| Arc::clone(namespace));
+        self.last = last;
+        heads
+    }
+
+    /// The next ones after those of the last time, and from the beginning after the last one.
+    fn rest(&mut self) -> Vec<WorkflowKey> {
+        let mut rest = Vec::new();
+        while rest.len() < FROM_REST.min(self.len) {
+            let next = self.after_cursor().or_else(|| {
+                self.cursor = None;
+                self.after_cursor()
+            });
+            let Some((namespace, place)) = next else { break };
+            rest.push(WorkflowKey::new(&namespace, &place.1));
+            self.cursor = Some((namespace, place));
+        }
+        rest
+    }
+
+    fn after_cursor(&self) -> Option<(Arc<str>, Place)> {
+        let first = |(namespace, places): (&Arc<str>, &BTreeSet<Place>)| {
+            Some((Arc::clone(namespace), places.first()?.clone()))
+        };
+        let Some((namespace, place)) = &self.cursor else {
+            return self.by_namespace.first_key_value().and_then(first);
+        };
+        let same = self.by_namespace.get(namespace).and_then(|places| {
+            let next = places.range((Bound::Excluded(place), Bound::Unbounded)).next()?;
+            Some((Arc::clone(namespace), next.clone()))
+        });
+        let after = (Bound::Excluded(Arc::clone(namespace)), Bound::Unbounded);
+        same.or_else(|| self.by_namespace.range(after).next().and_then(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(priority: i64, second: i64) -> Rank {
+        Rank {
+            priority: Reverse(priority),
+            created: Timestamp::from_second(second).unwrap(),
+        }
+    }
+
+    fn key(namespace: &str, number: usize) -> WorkflowKey {
+        WorkflowKey::new(namespace, &format!("w{number:03}"))
+    }
+
+    fn due(queue: &mut Queue) -> Vec<String> {
+        queue.is_due = true;
+        queue.due().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_highest_priority_comes_first_then_the_oldest_and_namespaces_take_turns() {
+        let mut queue = Queue::default();
+        for number in 0..100 {
+            queue.insert(
+                &key("big", number),
+                rank(i64::from(number == 99), 100 - i64::try_from(number).unwrap()),
+            );
+        }
+        queue.insert(&key("small", 0), rank(-5, 1000));
+        let heads: Vec<WorkflowKey> = queue.heads().into_iter().collect();
+        assert_eq!(heads.len(), FROM_HEAD);
+        assert!(
+            heads.contains(&key("small", 0)) && heads.contains(&key("big", 99)),
+            "{heads:?}"
+        );
+        assert!(
+            heads.contains(&key("big", 98)) && !heads.contains(&key("big", 0)),
+            "{heads:?}"
+        );
+    }
+
+    #[test]
+    fn each_one_gets_its_turn_and_one_event_never_wakes_more_than_a_few() {
+        let mut queue = Queue::default();
+        for number in 0..200 {
+            queue.insert(
+                &key(if number % 2 == 0 { "one" } else { "two" }, number),
+                rank(0, 0),
+            );
+        }
+        assert_eq!(queue.due(), BTreeSet::new(), "no room was freed");
+        let mut seen = BTreeSet::new();
+        for _ in 0..200 / FROM_REST + 1 {
+            let due = due(&mut queue);
+            assert!(due.len() <= FROM_HEAD + FROM_REST);
+            seen.extend(due);
+        }
+        assert_eq!(seen.len(), 200);
+        for number in 0..200 {
+            queue.remove(
+                &key(if number % 2 == 0 { "one" } else { "two" }, number),
+                rank(0, 0),
+            );
+        }
+        assert_eq!((queue.len(), due(&mut queue)), (0, Vec::new()));
+    }
+}

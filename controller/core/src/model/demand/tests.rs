@@ -1,0 +1,228 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::amounts::{CPU, MEMORY};
+
+/// A container that asks for CPU and a byte of memory.
+fn asks(cpu: &str) -> Value {
+    json!({ "resources": { "requests": { "cpu": cpu, "memory": "1" } } })
+}
+
+/// The most that one pod requests, and the average of all.
+fn cpu(spec: &Value) -> (u64, u64) {
+    let demand = Demand::of(spec);
+    let cpu = |amounts: &Amounts| amounts.get(CPU).unwrap_or_default();
+    (cpu(&demand.largest), cpu(&demand.typical))
+}
+
+/// A specification whose first template is the entry point. The others are `one` and `two`, which ask
+/// for one and two CPUs.
+fn spec(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    entry["name"] = json!("entry");
+    json!({
+        "entrypoint": "entry",
+        "templates": [entry, { "name": "one", "container": asks("1") }, { "name": "two", "script": asks("2") }],
+    })
+}
+
+fn use_of(template: &str) -> Value {
+    json!({ "name": template, "template": template })
+}
+
+fn with(mut step: Value, field: &str, value: Value) -> Value {
+    step[field] = value;
+    step
+}
+
+#[test]
+fn a_pod_asks_for_its_containers_together_or_for_an_init_container_that_asks_for_more() {
+    for (template, expected) in [
+        (json!({ "container": asks("3") }), 3000),
+        (json!({ "container": {} }), 100),
+        (json!({ "script": asks("250m") }), 250),
+        (
+            json!({ "container": { "resources": { "limits": { "cpu": 2 } } } }),
+            2000,
+        ),
+        (
+            json!({ "container": { "resources": { "limits": { "cpu": 2 }, "requests": { "cpu": 1 } } } }),
+            1000,
+        ),
+        (
+            json!({ "container": { "resources": { "requests": { "cpu": "{{inputs.parameters.cpu}}" } } } }),
+            100,
+        ),
+        (
+            json!({ "container": asks("1"), "sidecars": [asks("1"), asks("500m")] }),
+            2500,
+        ),
+        (
+            json!({ "container": asks("1"), "initContainers": [asks("4"), asks("2")] }),
+            4000,
+        ),
+        (
+            json!({ "containerSet": { "containers": [asks("1"), asks("2")] } }),
+            3000,
+        ),
+        (
+            json!({ "container": asks("1"), "podResources": { "requests": { "cpu": "5" } } }),
+            5000,
+        ),
+        (json!({ "resource": { "action": "create" } }), 100),
+        (json!("no template"), 100),
+    ] {
+        let requested = if expected == 100 { 0 } else { expected };
+        assert_eq!(cpu(&spec_of(&template)), (requested, expected), "{template}");
+    }
+    for type_ in ["suspend", "http", "plugin"] {
+        assert_eq!(
+            Demand::of(&spec(&json!({ type_: {} }))),
+            Demand::default(),
+            "{type_}"
+        );
+    }
+}
+
+fn spec_of(template: &Value) -> Value {
+    match template {
+        Value::Object(_) => spec(template),
+        _ => json!({ "entrypoint": "entry", "templates": [template] }),
+    }
+}
+
+#[test]
+fn any_resource_counts_and_cpu_and_memory_are_assumed() {
+    let gpu = json!({ "container": { "resources": { "limits": { "nvidia.com/gpu": 1 } } } });
+    let demand = Demand::of(&spec(&gpu));
+    assert_eq!(
+        demand.typical.to_string(),
+        "cpu=100m,memory=200Mi,nvidia.com/gpu=1"
+    );
+    let unknown = Demand::of(&json!({ "workflowTemplateRef": { "name": "t" } }));
+    assert_eq!(unknown.typical.to_string(), "cpu=100m,memory=200Mi");
+    assert!(
+        unknown.largest.is_empty(),
+        "what is assumed needs no room on a node"
+    );
+    assert_eq!(demand.largest.get(MEMORY), None);
+}
+
+#[test]
+fn the_typical_demand_is_the_average_over_the_levels() {
+    let steps = |groups: Value| spec(&json!({ "steps": groups }));
+    let (one, two) = (use_of("one"), use_of("two"));
+    for (spec, expected) in [
+        // One after the other, and at the same time.
+        (steps(json!([[one], [two]])), (2000, 1500)),
+        (steps(json!([[one, two]])), (2000, 3000)),
+        (steps(json!([one, [one, two]])), (2000, 2000)),
+        (steps(json!([])), (0, 0)),
+        // Items.
+        (
+            steps(json!([[with(one.clone(), "withItems", json!([1, 2, 3]))]])),
+            (1000, 3000),
+        ),
+        (
+            steps(json!([[with(one.clone(), "withItems", json!("{{x}}"))]])),
+            (1000, 1000),
+        ),
+        (
+            steps(json!([[with(one.clone(), "withParam", json!("{{x}}"))]])),
+            (1000, 1000),
+        ),
+        (
+            steps(json!([[with(
+                one.clone(),
+                "withSequence",
+                json!({ "count": "5" })
+            )]])),
+            (1000, 5000),
+        ),
+        (
+            steps(json!([[with(
+                one.clone(),
+                "withSequence",
+                json!({ "start": "3", "end": 1 })
+            )]])),
+            (1000, 3000),
+        ),
+        (
+            steps(json!([[with(
+                one.clone(),
+                "withSequence",
+                json!({ "count": "{{n}}" })
+            )]])),
+            (1000, 1000),
+        ),
+        // Inline, and a template of another Workflow.
+        (
+            steps(json!([[{ "name": "i", "inline": { "container": asks("7") } }]])),
+            (7000, 7000),
+        ),
+        (
+            steps(json!([[{ "name": "t", "templateRef": { "name": "n", "template": "t" } }]])),
+            (0, 100),
+        ),
+    ] {
+        assert_eq!(cpu(&spec), expected, "{spec}");
+    }
+}
+
+#[test]
+fn the_tasks_of_a_graph_come_after_those_that_they_depend_on() {
+    let task =
+        |name: &str, field: &str, needed: Value| json!({ "name": name, "template": "one", field: needed });
+    let dag = |tasks: Vec<Value>| spec(&json!({ "dag": { "tasks": tasks } }));
+    let first = || task("a", "dependencies", json!([]));
+    for (tasks, typical) in [
+        (vec![first(), task("b", "dependencies", json!([]))], 2000),
+        (vec![first(), task("b", "dependencies", json!(["a"]))], 1000),
+        (vec![task("b", "dependencies", json!(["a"])), first()], 1000),
+        (
+            vec![
+                first(),
+                task("b", "depends", json!("a.Succeeded")),
+                task("c", "depends", json!("!(a || x)")),
+            ],
+            1500,
+        ),
+        // A circle.
+        (
+            vec![task("a", "depends", json!("b")), task("b", "depends", json!("a"))],
+            2000,
+        ),
+    ] {
+        assert_eq!(cpu(&dag(tasks.clone())), (1000, typical), "{tasks:?}");
+    }
+}
+
+#[test]
+fn parallelism_limits_what_runs_at_the_same_time() {
+    let wide = with(use_of("one"), "withSequence", json!({ "count": 10 }));
+    let steps = json!({ "steps": [[wide]], "parallelism": 2 });
+    assert_eq!(cpu(&spec(&steps)), (1000, 2000));
+    let mut whole = spec(&json!({ "steps": steps["steps"] }));
+    assert_eq!(cpu(&whole), (1000, 10_000));
+    whole["parallelism"] = json!(5);
+    assert_eq!(cpu(&whole), (1000, 5000));
+    whole["parallelism"] = json!(100);
+    assert_eq!(cpu(&whole), (1000, 10_000));
+}
+
+#[test]
+fn templates_that_use_themselves_and_graphs_without_end_are_bounded() {
+    let itself =
+        json!({ "name": "x", "template": "entry", "withSequence": { "count": u64::MAX.to_string() } });
+    let entry = json!({ "steps": [[itself, itself], [itself, itself]] });
+    // Without the bound it would take years.
+    let demand = Demand::of(&spec(&entry));
+    assert!(demand.typical.get(CPU).is_some(), "{demand:?}");
+    let many: Vec<Value> = (0..20_000).map(|_| json!([use_of("entry")])).collect();
+    let demand = Demand::of(&spec(&json!({ "steps": many })));
+    assert_eq!(
+        demand.typical.get(CPU),
+        Some(100),
+        "too many steps count as one pod"
+    );
+}
