@@ -10,6 +10,7 @@ mod account;
 mod admit;
 mod authorize;
 mod logs;
+mod places;
 mod relay;
 mod sessions;
 
