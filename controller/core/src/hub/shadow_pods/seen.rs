@@ -164,10 +164,10 @@ impl SeenWatched {
         let (mut running, mut ended) = (Vec::new(), Vec::new());
         for id in nodes.ids().filter(|id| id.len() <= LONGEST) {
             let Some(node) = nodes.get(id) else { continue };
-            if text(&node, "/type") != Some("Pod") {
+            if text(&node, "type") != Some("Pod") {
                 continue;
             }
-            if text(&node, "/phase") == Some("Running") {
+            if text(&node, "phase") == Some("Running") {
                 running.push((started_at(&node), id));
             } else if let Some(end) = end(&node) {
                 ended.push((end, id));
@@ -176,12 +176,14 @@ impl SeenWatched {
         running.sort_by_key(|(started_at, _)| Reverse(*started_at));
         self.left_out = running.len().saturating_sub(MOST_OF_ONE);
         running.truncate(MOST_OF_ONE);
-        let named = Naming::of(workflow);
-        let shown = running.into_iter().filter_map(|(_, id)| {
-            let node = nodes.get(id)?;
-            named.running(id, &node)
-        });
-        self.running = shown.collect();
+        if !running.is_empty() {
+            let named = Naming::of(workflow);
+            let shown = running.into_iter().filter_map(|(_, id)| {
+                let node = nodes.get(id)?;
+                named.running(id, &node)
+            });
+            self.running = shown.collect();
+        }
         self.ids = self.running.iter().map(|running| running.id.clone()).collect();
         ended.sort_by_key(|(end, _)| Reverse(end.at));
         ended.truncate(MOST_ENDED);
@@ -194,16 +196,17 @@ fn watched_until(metadata: &ObjectMeta) -> Option<Timestamp> {
     annotations.get(names::WATCHED_UNTIL_ANNOTATION)?.parse().ok()
 }
 
-fn text<'a>(node: &'a Value, pointer: &str) -> Option<&'a str> {
-    node.pointer(pointer).and_then(Value::as_str)
+/// A text of a node. Not by a JSON pointer, which allocates for each of its parts.
+fn text<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    node.get(key).and_then(Value::as_str)
 }
 
-fn time(node: &Value, pointer: &str) -> Option<Timestamp> {
-    text(node, pointer)?.parse().ok()
+fn time(node: &Value, key: &str) -> Option<Timestamp> {
+    text(node, key)?.parse().ok()
 }
 
 fn started_at(node: &Value) -> Timestamp {
-    time(node, "/startedAt").unwrap_or(Timestamp::MIN)
+    time(node, "startedAt").unwrap_or(Timestamp::MIN)
 }
 
 /// Everything of a Workflow that the names of a pod and of its containers depend on.
@@ -224,7 +227,7 @@ impl<'a> Naming<'a> {
 
     fn running(&self, id: &str, node: &Value) -> Option<Running> {
         let pod = self.format.name(self.workflow, id, node)?;
-        let name = text(node, "/name").unwrap_or_default();
+        let name = text(node, "name").unwrap_or_default();
         (is_name(&pod, 253) && name.len() <= LONGEST).then(|| Running {
             id: id.to_owned(),
             node: name.to_owned(),
@@ -236,14 +239,15 @@ impl<'a> Naming<'a> {
 }
 
 fn end(node: &Value) -> Option<End> {
-    let phase = text(node, "/phase")?;
+    let phase = text(node, "phase")?;
     if !["Succeeded", "Failed", "Error"].contains(&phase) {
         return None;
     }
-    let artifacts = node.pointer("/outputs/artifacts").and_then(Value::as_array);
-    let is_log = |artifact: &Value| text(artifact, "/name").is_some_and(|name| name.ends_with("-logs"));
+    let artifacts = node.get("outputs").and_then(|outputs| outputs.get("artifacts"));
+    let artifacts = artifacts.and_then(Value::as_array);
+    let is_log = |artifact: &Value| text(artifact, "name").is_some_and(|name| name.ends_with("-logs"));
     Some(End {
-        at: time(node, "/finishedAt").unwrap_or(Timestamp::MIN),
+        at: time(node, "finishedAt").unwrap_or(Timestamp::MIN),
         has_succeeded: phase == "Succeeded",
         has_log: artifacts.is_some_and(|artifacts| artifacts.iter().any(is_log)),
     })
@@ -263,12 +267,12 @@ fn is_name(text: &str, longest: usize) -> bool {
 /// Names of the containers of a node's pod: those of its template, if that is in the Workflow, and
 /// Argo's own.
 fn containers(templates: &Templates<'_>, node: &Value) -> Vec<String> {
-    let template = text(node, "/templateName").and_then(|name| templates.get(name));
+    let template = text(node, "templateName").and_then(|name| templates.get(name));
     let named = |list: Option<&Value>| -> Vec<String> {
         let containers = list.and_then(Value::as_array).into_iter().flatten();
         let names = containers
             .take(LOOKED_AT)
-            .filter_map(|container| text(container, "/name"));
+            .filter_map(|container| text(container, "name"));
         let names = names.filter(|name| is_name(name, 63) && !["init", "wait"].contains(name));
         names.take(CONTAINERS).map(str::to_owned).collect()
     };
@@ -295,7 +299,7 @@ fn templates(workflow: &Workflow) -> Templates<'_> {
     let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
     let mut templates = Templates::new();
     for template in all {
-        if let Some(name) = text(template, "/name") {
+        if let Some(name) = text(template, "name") {
             templates.entry(name).or_insert(template);
         }
     }

@@ -83,12 +83,9 @@ impl Lab {
         serving
     }
 
-    /// The status with which the agent gets no tunnel.
-    async fn refusal(&self) -> Option<u16> {
-        match dial(&self.agent, PATH, CLUSTER, &self.token).await {
-            Err(Error::Refused { status, .. }) => Some(status.as_u16()),
-            _ => None,
-        }
+    /// The verdict on the agent's token.
+    async fn verdict(&self) -> Verdict {
+        self.tunnels.authenticate(CLUSTER, &self.token).await
     }
 
     fn close(&self, now: Instant) {
@@ -137,7 +134,7 @@ async fn a_tunnel_is_closed_when_the_lease_names_another_token() {
     lab.tunnels.learn(Change::Apply(Box::new(other)));
     lab.close(Instant::now());
     ends(serving).await;
-    assert_eq!(lab.refusal().await, Some(401));
+    assert_eq!(lab.verdict().await, Verdict::Refused);
 }
 
 #[tokio::test]
@@ -149,7 +146,7 @@ async fn a_controller_that_leads_no_more_closes_all_tunnels() {
     stop.cancel();
     lab.tunnels.keep(opened, KubeletMetrics::default(), stop).await;
     ends(serving).await;
-    assert_eq!(lab.refusal().await, Some(503));
+    assert_eq!(lab.verdict().await, Verdict::NotLeading);
 }
 
 #[tokio::test]
@@ -165,7 +162,7 @@ async fn a_lease_alone_makes_no_cluster_and_one_that_leaves_loses_its_tunnel() {
         lab.tunnels.know(&change);
         lab.close(Instant::now());
         ends(serving).await;
-        assert_eq!(lab.refusal().await, Some(401), "{change:?}");
+        assert_eq!(lab.verdict().await, Verdict::Refused, "{change:?}");
         lab.tunnels.know(&Change::Apply(Box::new(member(&json!({})))));
         let _again = lab.tunnel().await;
     }
@@ -175,7 +172,7 @@ async fn a_lease_alone_makes_no_cluster_and_one_that_leaves_loses_its_tunnel() {
 async fn no_tunnel_opens_before_the_fleet_is_known() {
     let mut lab = Lab::new().await;
     lab.tunnels.lock().fleet = None;
-    assert_eq!(lab.refusal().await, Some(503));
+    assert_eq!(lab.verdict().await, Verdict::NotLeading);
     lab.tunnels.know(&Change::Reset(vec![member(&json!({}))]));
     let _serving = lab.tunnel().await;
 }
