@@ -22,7 +22,7 @@ use super::{
     Reach,
     account::Account,
     authorize::Reviews,
-    places::{Place, Places, STREAMS},
+    places::{Full, Place, Places},
 };
 use crate::runtime::{
     lenient::Lenient,
@@ -81,8 +81,8 @@ pub(super) enum Refusal {
         "on other clusters, only logs are read: the administrator allows exec, attach and port-forward with the chart value nodes.exec"
     )]
     NoSessions,
-    #[error("{STREAMS} logs and sessions of other clusters are open at the moment; close some and try again")]
-    Busy,
+    #[error("{0}")]
+    Busy(#[from] Full),
     #[error("{0}")]
     TooManyStreams(String),
     #[error("{0}")]
@@ -99,7 +99,7 @@ impl Refusal {
             Self::Malformed | Self::Unknown(_) => StatusCode::BAD_REQUEST,
             Self::Forbidden { .. } | Self::NoSessions => StatusCode::FORBIDDEN,
             Self::Agent { status, .. } if status.is_client_error() => StatusCode::BAD_REQUEST,
-            Self::Busy | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
+            Self::Busy(_) | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         }
@@ -111,7 +111,7 @@ impl Refusal {
             Self::Malformed => "malformed",
             Self::Unknown(_) => "unknown",
             Self::Forbidden { .. } | Self::NoSessions => "forbidden",
-            Self::Busy | Self::TooManyStreams(_) => "busy",
+            Self::Busy(_) | Self::TooManyStreams(_) => "busy",
             Self::Unavailable(_) => "unavailable",
             Self::Agent { .. } => "refused_by_agent",
         }

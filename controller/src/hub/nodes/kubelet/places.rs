@@ -12,10 +12,10 @@ use std::{
 
 use argosy_core::ClusterName;
 
-use super::{account::Account, admit::Refusal};
+use super::account::Account;
 
 /// Maximum number of logs and sessions that are open at a time, of all clusters.
-pub(super) const STREAMS: usize = 1024;
+const STREAMS: usize = 1024;
 
 /// Maximum number of them of one cluster, its agent hosted or not.
 const OF_CLUSTER: usize = 64;
@@ -94,35 +94,42 @@ pub(super) struct Place(Taken<()>, Taken<ClusterName>, Taken<(ClusterName, Strin
 #[expect(dead_code, reason = "it is only dropped")]
 pub(super) struct Check(Taken<Account>);
 
+/// All places are taken, as a user reads it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Full(String);
+
+impl Full {
+    fn of(most: usize, kind: &str) -> Self {
+        Self(format!(
+            "{most} logs and sessions of {kind} are open at the moment; close some and try again"
+        ))
+    }
+}
+
 impl Places {
     /// A place for a log or session of a pod in a namespace of a cluster.
-    pub(super) fn take(&self, cluster: &ClusterName, namespace: &str) -> Result<Place, Refusal> {
-        let full = |most: usize, of: String| {
-            Refusal::TooManyStreams(format!(
-                "{most} logs and sessions of {of} are open at the moment; close some and try again"
-            ))
-        };
-        let all = self.all.take(&(), STREAMS).ok_or(Refusal::Busy)?;
+    pub(super) fn take(&self, cluster: &ClusterName, namespace: &str) -> Result<Place, Full> {
+        let all = self.all.take(&(), STREAMS);
+        let all = all.ok_or_else(|| Full::of(STREAMS, "other clusters"))?;
         let of_cluster = self.clusters.take(cluster, OF_CLUSTER);
-        let of_cluster = of_cluster.ok_or_else(|| full(OF_CLUSTER, format!("cluster {cluster}")))?;
+        let of_cluster = of_cluster.ok_or_else(|| Full::of(OF_CLUSTER, &format!("cluster {cluster}")))?;
         let key = (cluster.clone(), namespace.to_owned());
         let of_namespace = self.namespaces.take(&key, OF_NAMESPACE);
         let of_namespace = of_namespace.ok_or_else(|| {
-            full(
-                OF_NAMESPACE,
-                format!("namespace {namespace} of cluster {cluster}"),
-            )
+            let kind = format!("namespace {namespace} of cluster {cluster}");
+            Full::of(OF_NAMESPACE, &kind)
         })?;
         Ok(Place(all, of_cluster, of_namespace))
     }
 
     /// A place for the check of a request of `account`.
-    pub(super) fn check(&self, account: &Account) -> Result<Check, Refusal> {
+    pub(super) fn check(&self, account: &Account) -> Result<Check, Full> {
         let taken = self.checks.take(account, CHECKS);
         taken.map(Check).ok_or_else(|| {
-            Refusal::TooManyStreams(format!(
-                "{CHECKS} requests of {} are checked at the moment; try again",
-                account.user
+            let user = &account.user;
+            Full(format!(
+                "{CHECKS} requests of {user} are checked at the moment; try again"
             ))
         })
     }
@@ -132,11 +139,8 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn refusal<T>(result: Result<T, Refusal>) -> String {
-        result
-            .err()
-            .map(|refusal| refusal.to_string())
-            .unwrap_or_default()
+    fn refusal<T>(result: Result<T, Full>) -> String {
+        result.err().map(|full| full.to_string()).unwrap_or_default()
     }
 
     #[test]
