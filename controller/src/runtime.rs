@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod args;
 pub mod client;
+pub(crate) mod connections;
 pub mod discovery;
 pub mod engine;
 pub(crate) mod event;

@@ -115,7 +115,7 @@ pub async fn run(
     let showing = virtual_nodes::run(
         (wds.clone(), its),
         nodes.settings,
-        tunnels.hosted(),
+        tunnels.clone(),
         metrics.clone(),
         stop.clone(),
     );

@@ -65,4 +65,5 @@ mod stopping;
 mod templates;
 mod transforms;
 mod tunnel;
+mod tunnels;
 mod why;

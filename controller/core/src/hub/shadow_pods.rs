@@ -10,6 +10,7 @@
 //! (the shell).
 
 mod action;
+mod learn;
 mod pod;
 mod seen;
 
@@ -22,7 +23,7 @@ use std::{
 use argosy_api::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{ResourceExt, core::PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 
 pub use self::{
     action::{Named, ShadowPodAction},
@@ -33,7 +34,7 @@ use crate::{
     Change, Decision, Failure, LogFields, WorkflowKey,
     hub::admission::Admission,
     index::{
-        store::{Delta, Version, Versioned},
+        store::{Version, Versioned},
         synced::{Synced, kinds},
         tracked::{InFlight, Index},
     },
@@ -55,6 +56,9 @@ const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Maximum number of shadow pods in all.
 const MOST: usize = 2000;
+
+/// Maximum number of shadow pods of one cluster, so that none takes the room of all others.
+const MOST_OF_CLUSTER: usize = 500;
 
 /// Time after which a pod that found no room is tried again.
 const ROOM_AGAIN: SignedDuration = SignedDuration::from_secs(10);
@@ -117,6 +121,8 @@ struct Dispatched {
     labels: Arc<Labels>,
     watched_until: Option<Timestamp>,
     pods: BTreeSet<PodKey>,
+    /// Pods of these names run, and belong to another Workflow.
+    others: BTreeSet<PodKey>,
 }
 
 impl Versioned for Dispatched {
@@ -146,7 +152,11 @@ pub struct ShadowPodIndex {
     default: Shown,
     workflows: HashMap<WorkflowKey, Dispatched>,
     wanted: HashMap<PodKey, Wanted>,
+    /// The Workflows that claim a pod which another has.
+    contested: HashMap<PodKey, BTreeSet<WorkflowKey>>,
     shadows: HashMap<PodKey, SeenShadow>,
+    /// Number of shadow pods on each virtual Node.
+    shown_on: HashMap<String, usize>,
     /// Start of the steps whose shadow pod was refused.
     refused: HashMap<PodKey, Timestamp>,
     nodes: BTreeSet<String>,
@@ -164,7 +174,9 @@ impl ShadowPodIndex {
             default,
             workflows: HashMap::new(),
             wanted: HashMap::new(),
+            contested: HashMap::new(),
             shadows: HashMap::new(),
+            shown_on: HashMap::new(),
             refused: HashMap::new(),
             nodes: BTreeSet::new(),
             policies: Arc::default(),
@@ -180,163 +192,15 @@ impl ShadowPodIndex {
         (self.shadows.len(), self.left_out.values().sum())
     }
 
-    fn on_workflows(&mut self, change: Change<SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
-        self.synced.mark(Awaited::Workflows, change.is_list());
-        let delta = Delta::of(
-            change,
-            |seen: &SeenWatched| Some(seen.key.clone()),
-            &self.workflows,
-            &mut self.in_flight,
-            |_, _| None::<PodKey>,
-        );
-        let mut dirty = BTreeSet::new();
-        for key in delta.gone {
-            dirty.extend(self.forget(&key));
-        }
-        for (key, seen) in delta.live {
-            dirty.extend(self.on_workflow(key, seen, now));
-        }
-        dirty
-    }
-
-    /// Forgets a Workflow. Its shadow pods remain until it was read.
-    fn forget(&mut self, key: &WorkflowKey) -> BTreeSet<PodKey> {
-        self.left_out.remove(key);
-        let pods = self.workflows.remove(key).map(|known| known.pods);
-        let pods = pods.unwrap_or_default();
-        for pod in &pods {
-            self.wanted.remove(pod);
-            self.refused.remove(pod);
-        }
-        pods
-    }
-
-    fn on_workflow(&mut self, key: WorkflowKey, seen: SeenWatched, now: Timestamp) -> BTreeSet<PodKey> {
-        let former = self.workflows.remove(&key).map(|known| known.pods);
-        let mut dirty = former.unwrap_or_default();
-        for running in seen.running {
-            let pod = running.key(&key);
-            dirty.insert(pod.clone());
-            if let Some(known) = self.wanted.get_mut(&pod) {
-                (known.running, known.end) = (running, None);
-                continue;
-            }
-            let wanted = Wanted {
-                workflow: key.clone(),
-                running,
-                seen_at: now,
-                end: None,
-            };
-            self.wanted.insert(pod, wanted);
-        }
-        let mut pods = BTreeSet::new();
-        for pod in &dirty {
-            let Some(wanted) = self.wanted.get_mut(pod) else {
-                continue;
-            };
-            let runs = seen.ids.contains(&wanted.running.id);
-            wanted.end = seen.ended.get(&wanted.running.id).copied();
-            // A pod that neither runs nor has ended was removed by a retry, or is one too many.
-            let stays = runs || (wanted.end.is_some() && self.shadows.contains_key(pod));
-            if stays && wanted.workflow == key {
-                pods.insert(pod.clone());
-            } else {
-                self.wanted.remove(pod);
-                self.refused.remove(pod);
-            }
-        }
-        if seen.left_out == 0 {
-            self.left_out.remove(&key);
-        } else {
-            self.left_out.insert(key.clone(), seen.left_out);
-        }
-        let known = Dispatched {
-            uid: seen.uid,
-            resource_version: seen.resource_version,
-            node: seen.node,
-            labels: seen.labels,
-            watched_until: seen.watched_until,
-            pods,
-        };
-        self.workflows.insert(key, known);
-        dirty
-    }
-
-    /// Stores a Workflow that the watch has lost: it has ended, or is gone.
-    fn on_read(&mut self, key: &WorkflowKey, seen: Option<&SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
-        if self.workflows.contains_key(key) {
-            return BTreeSet::new();
-        }
-        let shadows = self
-            .shadows
-            .iter_mut()
-            .filter(|(_, shadow)| shadow.workflow == *key);
-        let mut dirty = BTreeSet::new();
-        for (pod, shadow) in shadows {
-            let own = seen.filter(|seen| seen.uid == shadow.origin);
-            shadow.end = Some(match own {
-                None => End::GONE,
-                Some(seen) => seen
-                    .ended
-                    .get(&shadow.id)
-                    .copied()
-                    .unwrap_or(End { at: now, ..End::GONE }),
-            });
-            dirty.insert(pod.clone());
-        }
-        dirty
-    }
-
-    fn on_pods(&mut self, change: Change<SeenShadow>) -> BTreeSet<PodKey> {
-        self.synced.mark(Awaited::Pods, change.is_list());
-        let delta = Delta::of(
-            change,
-            |shadow: &SeenShadow| Some(shadow.key.clone()),
-            &self.shadows,
-            &mut self.in_flight,
-            |key, _| Some(key.clone()),
-        );
-        let mut dirty: BTreeSet<PodKey> = delta.gone.into_iter().collect();
-        for key in &dirty {
-            self.shadows.remove(key);
-        }
-        for (key, mut shadow) in delta.live {
-            let known = self.shadows.get(&key).filter(|known| known.uid == shadow.uid);
-            shadow.end = known.and_then(|known| known.end);
-            self.shadows.insert(key.clone(), shadow);
-            dirty.insert(key);
-        }
-        dirty
-    }
-
-    fn on_nodes(&mut self, change: Change<PartialObjectMeta<Node>>) -> BTreeSet<PodKey> {
-        self.synced.mark(Awaited::Nodes, change.is_list());
-        let mut added = BTreeSet::new();
-        match change {
-            Change::Apply(node) => added.extend([node.name_any()]),
-            Change::Delete(node) => {
-                self.nodes.remove(&node.name_any());
-            }
-            Change::Reset(nodes) => {
-                self.nodes.clear();
-                added.extend(nodes.iter().map(ResourceExt::name_any));
-            }
-        }
-        added.retain(|name| self.nodes.insert(name.clone()));
-        let on_added = self
-            .workflows
-            .values()
-            .filter(|known| added.contains(&known.node));
-        on_added.flat_map(|known| known.pods.iter().cloned()).collect()
-    }
-
     /// The step for a pod that runs on its cluster and is not shown.
     fn appear(&self, key: &PodKey, wanted: &Wanted, now: Timestamp) -> Decision<ShadowPodAction> {
         let Some(workflow) = self.workflows.get(&wanted.workflow) else {
             return Decision::rest();
         };
         let is_refused = self.refused.get(key) == Some(&wanted.running.started_at);
-        if is_refused || !self.nodes.contains(&workflow.node) {
+        // A reader of the log would not know the cluster that answers.
+        let is_contested = self.contested.contains_key(key);
+        if is_refused || is_contested || !self.nodes.contains(&workflow.node) {
             return Decision::rest();
         }
         let placement = self.policies.table().place(&wanted.workflow, &workflow.labels);
@@ -359,7 +223,7 @@ impl ShadowPodIndex {
         match due {
             None => Decision::rest(),
             Some(due) if due > now => Decision::requeue_at(due),
-            Some(_) if self.shadows.len() >= MOST => {
+            Some(_) if !self.has_room(&workflow.node) => {
                 Decision::requeue_at(now.saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX))
             }
             Some(_) => {
@@ -373,6 +237,11 @@ impl ShadowPodIndex {
                 ShadowPodAction::Create(pod).into()
             }
         }
+    }
+
+    fn has_room(&self, node: &str) -> bool {
+        let on_node = self.shown_on.get(node).copied().unwrap_or_default();
+        self.shadows.len() < MOST && on_node < MOST_OF_CLUSTER
     }
 }
 
@@ -399,7 +268,7 @@ impl Index for ShadowPodIndex {
             ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.as_deref(), now),
             ShadowPodInput::Pod(change) => self.on_pods(change),
             ShadowPodInput::Gone(key) => {
-                self.shadows.remove(&key);
+                self.lose(&key);
                 [key].into()
             }
             ShadowPodInput::Node(change) => self.on_nodes(change),

@@ -28,13 +28,14 @@ impl PodNames {
         }
     }
 
-    /// The name of the pod of a node of `workflow`.
-    pub(crate) fn name(self, workflow: &str, id: &str, node: &Value) -> String {
+    /// The name of the pod of a node of `workflow`. `None` if Argo gives no node of the Workflow such
+    /// an ID: clusters write IDs, and a pod of another Workflow could be meant.
+    pub(crate) fn name(self, workflow: &str, id: &str, node: &Value) -> Option<String> {
         let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str);
         let name = text("/name").unwrap_or_default();
         match self {
-            Self::V1 => return id.to_owned(),
-            Self::V2 if name == workflow => return workflow.to_owned(),
+            Self::V1 => return is_id_of(workflow, id).then(|| id.to_owned()),
+            Self::V2 if name == workflow => return Some(workflow.to_owned()),
             Self::V2 => {}
         }
         let template = text("/templateRef/template").or_else(|| text("/templateName"));
@@ -47,8 +48,14 @@ impl PodNames {
             end -= 1;
         }
         prefix.truncate(end);
-        format!("{prefix}-{}", fnv1a(name.as_bytes()))
+        Some(format!("{prefix}-{}", fnv1a(name.as_bytes())))
     }
+}
+
+/// True for the name of the Workflow, alone or with a hash.
+fn is_id_of(workflow: &str, id: &str) -> bool {
+    let rest = id.strip_prefix(workflow);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// The FNV-1a hash with 32 bits.
@@ -98,11 +105,26 @@ mod tests {
                 "hello-123",
             ),
         ] {
-            assert_eq!(format.name(workflow, "hello-123", &node), expected);
+            let name = format.name(workflow, "hello-123", &node);
+            assert_eq!(name.as_deref(), Some(expected));
         }
         let long = "t".repeat(300);
         let name = PodNames::V2.name("hello", "i", &json!({ "name": "hello.a", "templateName": long }));
-        assert_eq!(name.len(), LONGEST_PREFIX + "-2039115930".len());
+        assert_eq!(name.unwrap().len(), LONGEST_PREFIX + "-2039115930".len());
+    }
+
+    #[test]
+    fn an_id_that_is_a_pod_name_begins_with_the_name_of_the_workflow() {
+        for (id, is_name) in [
+            ("hello", true),
+            ("hello-123", true),
+            ("hell", false),
+            ("hello2-123", false),
+            ("other-123", false),
+        ] {
+            let name = PodNames::V1.name("hello", id, &json!({ "name": "hello" }));
+            assert_eq!(name.is_some(), is_name, "{id}");
+        }
     }
 
     #[test]

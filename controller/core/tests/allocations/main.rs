@@ -16,13 +16,17 @@
 mod world;
 
 use allocation_counter::{AllocationInfo, measure};
+use argosy_api::Workflow;
 use argosy_core::{
     OriginUid, Reconcile, WorkflowKey,
     agent::workflows::{AgentAction, AgentInput},
-    hub::workflows::{HubAction, HubInput, HubKey},
+    hub::{
+        shadow_pods::SeenWatched,
+        workflows::{HubAction, HubInput, HubKey},
+    },
     index::weight::weight,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use world::{agent, change, claimed, downsync, hub, now, report, run, status};
 
 /// Live Workflows beside the one that is measured.
@@ -115,6 +119,32 @@ fn a_status_is_copied_a_bounded_number_of_times() {
         let allocated = many.bytes_total - few.bytes_total;
         assert!(allocated <= 18 * bytes, "{name}: {allocated} bytes for {bytes}");
     }
+}
+
+#[test]
+fn of_ten_thousand_running_pods_only_those_that_can_be_shown_are_named() {
+    let nodes = (0..10_000).map(|number| {
+        let node = json!({
+            "id": format!("n{number}"), "name": format!("hello.{number}"), "type": "Pod", "phase": "Running",
+            "templateName": "work", "startedAt": "2026-01-01T00:00:00Z",
+        });
+        (format!("n{number}"), node)
+    });
+    let nodes: serde_json::Map<String, Value> = nodes.collect();
+    let claim = r#"{"cluster":"cluster1","attempt":1,"uid":"u1"}"#;
+    let workflow: Workflow = serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { "argosy.dev/claim": claim },
+        },
+        "spec": { "templates": [{ "name": "work", "sidecars": [{ "name": "one" }] }] },
+        "status": { "phase": "Running", "nodes": nodes },
+    }))
+    .expect("it is a Workflow");
+    let mut seen = None;
+    let spent = measure(|| seen = Some(SeenWatched::from(workflow)));
+    let text = format!("{seen:?}");
+    assert!(text.contains("left_out: 9950"), "{}", &text[..200]);
+    assert!(spent.count_total <= 2_000, "{spent:?}");
 }
 
 /// Bytes that stay allocated per object of `index`.

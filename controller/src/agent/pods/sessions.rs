@@ -17,12 +17,12 @@ use axum::{
 use hyper::upgrade::{Upgraded, on};
 use hyper_util::rt::TokioIo;
 use kube::client::Body as RequestBody;
-use tokio::{io::split, time::timeout};
+use tokio::time::timeout;
 
 use super::{Pods, late};
 use crate::runtime::{
     requests::{REQUEST_TIMEOUT, with_sources},
-    tunnel::session::{PROTOCOL_VERSION, SPDY, body_of, versions, write_all},
+    tunnel::session::{PROTOCOL_VERSION, SPDY, joined, versions},
 };
 
 /// Maximum bytes of a refusal that are passed on.
@@ -55,9 +55,8 @@ async fn answer(
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/{kind}?{query}");
     match open(pods, &path, request.headers()).await {
         Ok((version, session)) => {
-            let (reader, writer) = split(TokioIo::new(session));
-            tokio::spawn(write_all(request.into_body().into_data_stream(), writer));
-            let mut answer = Response::new(body_of(reader));
+            let input = request.into_body().into_data_stream();
+            let mut answer = Response::new(joined(TokioIo::new(session), input));
             answer.headers_mut().extend(version);
             answer
         }

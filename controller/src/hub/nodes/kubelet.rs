@@ -10,6 +10,7 @@ mod account;
 mod admit;
 mod authorize;
 mod logs;
+mod places;
 mod relay;
 mod sessions;
 
@@ -45,6 +46,7 @@ use self::{
     sessions::Kind,
 };
 use crate::runtime::{
+    connections::{Limited, bound},
     lenient::Lenient,
     metrics::KubeletMetrics,
     tunnel::Agent,
@@ -84,9 +86,6 @@ const CLIENT_AUTHORITY: &str = "client-ca-file";
 /// Time for streams in progress after the process is asked to end. A followed log has no end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Maximum bytes that a stream of HTTP/2 buffers unread.
-const UNREAD: u32 = 64 << 10;
-
 /// Maximum number of concurrent streams of one connection.
 const STREAMS: u32 = 256;
 
@@ -115,9 +114,9 @@ pub(super) async fn run<R: Reach>(
     let tls = RustlsConfig::from_config(identity.config(roots)?);
     let handle = Handle::new();
     let mut server = axum_server::bind(settings.address)
-        .acceptor(Identified::new(RustlsAcceptor::new(tls.clone())))
+        .acceptor(Limited::new(Identified::new(RustlsAcceptor::new(tls.clone()))))
         .handle(handle.clone());
-    bound_connections(&mut server);
+    bound(&mut server, STREAMS);
     let server = server.serve(router(endpoint).into_make_service());
     tokio::pin!(server);
     loop {
@@ -131,16 +130,6 @@ pub(super) async fn run<R: Reach>(
     }
     handle.graceful_shutdown(Some(GRACE));
     server.await
-}
-
-fn bound_connections<A>(server: &mut axum_server::Server<SocketAddr, A>) {
-    let builder = server.http_builder();
-    builder.http1().max_buf_size(UNREAD as usize);
-    builder
-        .http2()
-        .initial_connection_window_size(4 * UNREAD)
-        .initial_stream_window_size(UNREAD)
-        .max_concurrent_streams(STREAMS);
 }
 
 /// The authorities of client certificates in the ConfigMap. Without a readable one nobody is

@@ -1,10 +1,13 @@
 //! The agents that can be asked about pods: those that have a tunnel to this process, and those that
 //! this process hosts.
 //!
-//! A token is in force while its digest is in the Lease of its cluster. The leader closes a tunnel
-//! when the digest has changed, or when the Lease has ended: an agent whose rights were taken away
-//! cannot renew it, and a connection that is open would not notice. Not here: the bytes of a tunnel
-//! (`runtime::tunnel`), and the requests that it carries (`kubelet`).
+//! A token is in force while its digest is in the Lease of its cluster, and the cluster is in the
+//! fleet: a Lease alone says nothing, because anybody with a namespace may write one. The leader
+//! closes a tunnel when the digest has changed, when the Lease has ended, or when the cluster leaves:
+//! an agent whose rights were taken away cannot renew the Lease, and a connection that is open would
+//! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is taken
+//! out. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
+//! (`kubelet`).
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,7 +16,7 @@ use std::{
 };
 
 use argosy_api::names;
-use argosy_core::{Change, ClusterName};
+use argosy_core::{Change, ClusterName, hub::nodes::SeenMember};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt};
 use tokio::{
@@ -64,8 +67,14 @@ struct State {
     /// This process leads.
     leads: bool,
     leases: HashMap<ClusterName, Standing>,
+    /// The clusters of the fleet, if they are known.
+    fleet: Option<BTreeSet<ClusterName>>,
+    /// The only owner of each tunnel.
     open: HashMap<ClusterName, Arc<Tunnel>>,
-    hosted: HashMap<ClusterName, Agent>,
+    /// The hosted agents, each with the number of its registration.
+    hosted: HashMap<ClusterName, (u64, Agent)>,
+    /// Number of the last registration.
+    last: u64,
     /// Time of the last read of a Lease.
     read_at: HashMap<ClusterName, Instant>,
 }
@@ -89,12 +98,18 @@ impl Standing {
 pub struct Hosting {
     tunnels: Tunnels,
     cluster: ClusterName,
+    number: u64,
 }
 
 impl Drop for Hosting {
     fn drop(&mut self) {
-        self.tunnels.lock().hosted.remove(&self.cluster);
-        self.tunnels.publish();
+        let mut state = self.tunnels.lock();
+        // The agent of a changed kubeconfig is registered before the former one has ended.
+        let current = state.hosted.get(&self.cluster).map(|(number, _)| *number);
+        if current == Some(self.number) {
+            state.hosted.remove(&self.cluster);
+            self.tunnels.publish(&state);
+        }
     }
 }
 
@@ -116,17 +131,37 @@ impl Tunnels {
     /// Registers the agent of a cluster that this process hosts.
     #[must_use]
     pub fn host(&self, cluster: &ClusterName, agent: Agent) -> Hosting {
-        self.lock().hosted.insert(cluster.clone(), agent);
-        self.publish();
+        let mut state = self.lock();
+        state.last += 1;
+        let number = state.last;
+        state.hosted.insert(cluster.clone(), (number, agent));
+        self.publish(&state);
+        drop(state);
         Hosting {
             tunnels: self.clone(),
             cluster: cluster.clone(),
+            number,
         }
     }
 
-    fn publish(&self) {
-        let hosted: BTreeSet<ClusterName> = self.lock().hosted.keys().cloned().collect();
-        self.hosted.send_replace(hosted);
+    fn publish(&self, state: &State) {
+        self.hosted.send_replace(state.hosted.keys().cloned().collect());
+    }
+
+    /// Stores the clusters of the fleet. The tunnel of one that has left is closed with the next look.
+    pub(super) fn know(&self, change: &Change<SeenMember>) {
+        let mut state = self.lock();
+        if let Change::Reset(members) = change {
+            let members = members.iter().filter(|member| member.is_in_fleet());
+            state.fleet = Some(members.map(|member| member.name().clone()).collect());
+            return;
+        }
+        let Some(fleet) = &mut state.fleet else { return };
+        match change {
+            Change::Apply(member) if member.is_in_fleet() => drop(fleet.insert(member.name().clone())),
+            Change::Apply(member) | Change::Delete(member) => drop(fleet.remove(member.name())),
+            Change::Reset(_) => {}
+        }
     }
 
     /// A panic while the lock is held leaves no half-done change.
@@ -165,7 +200,7 @@ impl Tunnels {
         };
         supervise(keeping, watches).await;
         let mut state = self.lock();
-        state.leads = false;
+        (state.leads, state.fleet) = (false, None);
         state.open.clear();
     }
 
@@ -190,21 +225,21 @@ impl Tunnels {
         }
     }
 
-    /// Keeps a tunnel instead of the former one of its cluster.
+    /// Keeps a tunnel instead of the former one of its cluster, which is closed.
     fn open(&self, tunnel: Tunnel) {
         let cluster = ClusterName::from(tunnel.cluster());
         tracing::info!(%cluster, "the agent has opened a tunnel");
-        let tunnel = Arc::new(tunnel);
-        self.lock().open.insert(cluster.clone(), tunnel.clone());
+        let (ended, tunnel) = (tunnel.ended(), Arc::new(tunnel));
+        // An owner here would keep a tunnel open that was taken out.
+        let this = Arc::downgrade(&tunnel);
+        let former = self.lock().open.insert(cluster.clone(), tunnel);
+        drop(former);
         let tunnels = self.clone();
         tokio::spawn(async move {
-            tunnel.ended().await;
+            ended.await;
             let mut state = tunnels.lock();
-            if state
-                .open
-                .get(&cluster)
-                .is_some_and(|known| Arc::ptr_eq(known, &tunnel))
-            {
+            let known = state.open.get(&cluster).map(Arc::downgrade);
+            if known.is_some_and(|known| known.ptr_eq(&this)) {
                 state.open.remove(&cluster);
                 tracing::info!(%cluster, "the tunnel of the agent has ended");
             }
@@ -216,13 +251,14 @@ impl Tunnels {
         {
             let mut state = self.lock();
             let now = Instant::now();
-            if !state.leases.contains_key(cluster) {
+            if !state.leases.contains_key(cluster) || !state.has(cluster) {
                 return None;
             }
-            let last = state.read_at.insert(cluster.clone(), now);
-            if last.is_some_and(|last| now.duration_since(last) < READ_EVERY) {
+            let last = state.read_at.get(cluster);
+            if last.is_some_and(|last| now.duration_since(*last) < READ_EVERY) {
                 return None;
             }
+            state.read_at.insert(cluster.clone(), now);
         }
         let api: Api<Lenient<Lease>> = Api::namespaced(self.its.clone(), cluster.as_str());
         read(api.get(names::CLUSTER_LEASE)).await.ok()
@@ -265,25 +301,34 @@ impl State {
 
     /// Closes the tunnels of agents whose token is no longer in force.
     fn close(&mut self, now: Instant) {
-        let leases = &self.leases;
+        let (leases, fleet) = (&self.leases, self.fleet.as_ref());
         self.read_at.retain(|_, at| now.duration_since(*at) < READ_EVERY);
         self.open.retain(|cluster, tunnel| {
             let standing = leases.get(cluster);
-            let stays = standing.is_some_and(|lease| {
+            let in_force = standing.is_some_and(|lease| {
                 !lease.has_ended(now) && lease.digest.as_ref() == Some(tunnel.digest())
             });
+            let stays = in_force && fleet.is_some_and(|fleet| fleet.contains(cluster));
             if !stays {
-                tracing::info!(%cluster, "the tunnel was closed: the agent's lease has ended, or has another token");
+                tracing::info!(
+                    %cluster,
+                    "the tunnel was closed: the agent's lease has ended or has another token, or the cluster has left"
+                );
             }
             stays
         });
+    }
+
+    /// True if the cluster is in the fleet.
+    fn has(&self, cluster: &ClusterName) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.contains(cluster))
     }
 
     fn admits(&self, cluster: &ClusterName, token: &Token) -> bool {
         let lease = self
             .leases
             .get(cluster)
-            .filter(|lease| !lease.has_ended(Instant::now()));
+            .filter(|lease| self.has(cluster) && !lease.has_ended(Instant::now()));
         lease
             .and_then(|lease| lease.digest)
             .is_some_and(|digest| digest.is_of(token))
@@ -295,7 +340,7 @@ impl Authenticator for Tunnels {
         let cluster = ClusterName::from(cluster);
         {
             let state = self.lock();
-            if !state.leads {
+            if !state.leads || state.fleet.is_none() {
                 return Verdict::NotLeading;
             }
             if state.admits(&cluster, token) {
@@ -317,7 +362,7 @@ impl Reach for Tunnels {
     fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable> {
         let state = self.lock();
         let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
-        let agent = state.hosted.get(cluster).or(tunnel);
+        let agent = state.hosted.get(cluster).map(|(_, agent)| agent).or(tunnel);
         agent.cloned().ok_or_else(|| Unreachable {
             message: format!(
                 "the agent of cluster {cluster} has no tunnel to the control cluster at the moment"
@@ -325,3 +370,6 @@ impl Reach for Tunnels {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

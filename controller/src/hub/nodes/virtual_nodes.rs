@@ -1,8 +1,6 @@
 //! Carries out the decisions on virtual Nodes (`argosy_core::hub::nodes`): its watches of WDS and ITS,
 //! and its loop.
 
-use std::collections::BTreeSet;
-
 use argosy_api::{ManagedCluster, names};
 use argosy_core::{
     ClusterName, Failure,
@@ -22,12 +20,10 @@ use kube::{
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::Tunnels;
 use crate::runtime::{
     engine::{self, Execute},
     lenient::Lenient,
@@ -49,22 +45,27 @@ const LEASES: &str = "kube-node-lease";
 /// Duration of the Lease of a Node in seconds, as kubelets write it.
 const LEASE_SECONDS: i32 = 40;
 
-/// Runs until `stop`. `hosted` brings the clusters whose agents this process hosts.
+/// Runs until `stop`. `tunnels` brings the clusters whose agents this process hosts, and is told the
+/// clusters of the fleet.
 pub(super) async fn run(
     (wds, its): (Client, Client),
     settings: NodeSettings,
-    mut hosted: watch::Receiver<BTreeSet<ClusterName>>,
+    tunnels: Tunnels,
     metrics: Metrics,
     stop: CancellationToken,
 ) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
+    let mut hosted = tunnels.hosted();
     watches.spawn(follow_seen(
         Api::<Seen<ManagedCluster, SeenMember>>::all(its.clone()),
         selecting(""),
         sender.clone(),
         Seen::into_view,
-        NodeInput::Cluster,
+        move |change| {
+            tunnels.know(&change);
+            NodeInput::Cluster(change)
+        },
     ));
     let leases: Api<Lenient<Lease>> = Api::all(its.clone());
     let of_agents = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));

@@ -18,7 +18,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use axum_server::{Handle, tls_rustls::RustlsConfig};
+use axum_server::{
+    Handle,
+    tls_rustls::{RustlsAcceptor, RustlsConfig},
+};
 use tokio::{runtime::Handle as Runtime, time::Instant as Deadline};
 use tokio_util::sync::CancellationToken;
 
@@ -29,10 +32,17 @@ use super::{
     intake::{Intake, LARGEST_REVIEW, Refusal},
     review::Review,
 };
-use crate::runtime::metrics::Reviews;
+use crate::runtime::{
+    connections::{Limited, bound},
+    metrics::Reviews,
+};
 
 /// Time for running reviews after the process is asked to end; the API server waits no longer.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// Maximum number of concurrent streams of one connection; API servers send all their requests at
+/// once.
+const STREAMS: u32 = 128;
 
 /// Serves until `stop`. Each connection uses the newest credentials at its start.
 pub(super) async fn serve(
@@ -56,8 +66,10 @@ pub(super) async fn serve(
         None => router,
     };
     let handle = Handle::new();
-    let mut server = axum_server::bind_rustls(settings.address, tls.clone()).handle(handle.clone());
-    bound_connections(&mut server);
+    let mut server = axum_server::bind(settings.address)
+        .acceptor(Limited::new(RustlsAcceptor::new(tls.clone())))
+        .handle(handle.clone());
+    bound(&mut server, STREAMS);
     let server = server.serve(router.into_make_service());
     tokio::pin!(server);
     let mut is_ready = false;
@@ -94,23 +106,6 @@ async fn next(credentials: &mut Issued, stop: &CancellationToken) -> Option<Arc<
 async fn reload(tls: &RustlsConfig, credentials: &Credentials) -> io::Result<()> {
     let (certificate, key) = credentials.serving();
     tls.reload_from_pem(certificate.into(), key.into()).await
-}
-
-/// Maximum bytes that a stream buffers unread.
-const UNREAD: u32 = 64 << 10;
-
-/// Maximum number of concurrent streams of one connection; API servers send all their requests at
-/// once.
-const STREAMS: u32 = 128;
-
-fn bound_connections<A>(server: &mut axum_server::Server<std::net::SocketAddr, A>) {
-    let builder = server.http_builder();
-    builder.http1().max_buf_size(UNREAD as usize);
-    builder
-        .http2()
-        .initial_connection_window_size(4 * UNREAD)
-        .initial_stream_window_size(UNREAD)
-        .max_concurrent_streams(STREAMS);
 }
 
 /// State of the review handler. Clones share everything.

@@ -224,9 +224,10 @@ impl Tunnel {
         &self.agent
     }
 
-    /// Waits until the tunnel has ended: the agent has closed it, or does not answer any more.
-    pub async fn ended(&self) {
-        self.open.cancelled().await;
+    /// Waits until the tunnel has ended: the agent has closed it, does not answer any more, or the
+    /// tunnel was dropped. The future does not keep it open.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.open.clone().cancelled_owned()
     }
 
     async fn open(upgrade: OnUpgrade, cluster: &str, digest: Digest) -> hyper::Result<Self> {

@@ -64,6 +64,16 @@ impl Versioned for SeenMember {
 }
 
 impl SeenMember {
+    /// Its name.
+    pub fn name(&self) -> &ClusterName {
+        &self.name
+    }
+
+    /// True unless it was removed from the fleet, or is being deleted.
+    pub fn is_in_fleet(&self) -> bool {
+        !self.is_leaving && !self.is_gone
+    }
+
     /// True if its agent renews its Lease.
     pub(super) fn is_reachable(&self) -> bool {
         self.available.0 == "True"

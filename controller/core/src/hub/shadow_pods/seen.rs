@@ -2,6 +2,7 @@
 //! is, so everything is bounded here, as soon as an object arrives.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
@@ -34,6 +35,12 @@ const LONGEST_LABEL: usize = 63;
 
 /// Maximum number of containers of a pod that are shown.
 const CONTAINERS: usize = 16;
+
+/// Maximum number of containers in a list that are looked at. Most of a hostile list has no name.
+const LOOKED_AT: usize = 64;
+
+/// The templates of a Workflow by name.
+type Templates<'a> = HashMap<&'a str, &'a Value>;
 
 /// A Workflow of the WDS that was sent to a cluster.
 #[derive(Clone, Debug)]
@@ -109,6 +116,15 @@ impl End {
         has_succeeded: false,
         has_log: true,
     };
+
+    /// The same end, if it has been seen by `now`. The clock of the cluster may be fast, or its word
+    /// a lie that would keep a shadow pod for ever.
+    pub(super) fn seen_by(self, now: Timestamp) -> Self {
+        Self {
+            at: self.at.min(now),
+            ..self
+        }
+    }
 }
 
 impl From<Workflow> for SeenWatched {
@@ -142,28 +158,36 @@ impl From<Workflow> for SeenWatched {
 }
 
 impl SeenWatched {
+    /// Reads the nodes. There may be a hundred thousand, so everything that costs more than a look at
+    /// one is done only for those that are shown.
     fn read(&mut self, workflow: &Workflow, nodes: &Nodes<'_>) {
-        let format = PodNames::of(&workflow.metadata);
-        let mut ended = Vec::new();
+        let (mut running, mut ended) = (Vec::new(), Vec::new());
         for id in nodes.ids().filter(|id| id.len() <= LONGEST) {
             let Some(node) = nodes.get(id) else { continue };
-            if text(&node, "/type") != Some("Pod") {
+            if text(&node, "type") != Some("Pod") {
                 continue;
             }
-            if text(&node, "/phase") == Some("Running") {
-                self.running.extend(running(workflow, format, id, &node));
+            if text(&node, "phase") == Some("Running") {
+                running.push((started_at(&node), id));
             } else if let Some(end) = end(&node) {
-                ended.push((id.to_owned(), end));
+                ended.push((end, id));
             }
         }
-        self.running
-            .sort_by_key(|running| std::cmp::Reverse(running.started_at));
-        self.left_out = self.running.len().saturating_sub(MOST_OF_ONE);
-        self.running.truncate(MOST_OF_ONE);
+        running.sort_by_key(|(started_at, _)| Reverse(*started_at));
+        self.left_out = running.len().saturating_sub(MOST_OF_ONE);
+        running.truncate(MOST_OF_ONE);
+        if !running.is_empty() {
+            let named = Naming::of(workflow);
+            let shown = running.into_iter().filter_map(|(_, id)| {
+                let node = nodes.get(id)?;
+                named.running(id, &node)
+            });
+            self.running = shown.collect();
+        }
         self.ids = self.running.iter().map(|running| running.id.clone()).collect();
-        ended.sort_by_key(|(_, end)| std::cmp::Reverse(end.at));
+        ended.sort_by_key(|(end, _)| Reverse(end.at));
         ended.truncate(MOST_ENDED);
-        self.ended = ended.into_iter().collect();
+        self.ended = ended.into_iter().map(|(end, id)| (id.to_owned(), end)).collect();
     }
 }
 
@@ -172,35 +196,58 @@ fn watched_until(metadata: &ObjectMeta) -> Option<Timestamp> {
     annotations.get(names::WATCHED_UNTIL_ANNOTATION)?.parse().ok()
 }
 
-fn text<'a>(node: &'a Value, pointer: &str) -> Option<&'a str> {
-    node.pointer(pointer).and_then(Value::as_str)
+/// A text of a node. Not by a JSON pointer, which allocates for each of its parts.
+fn text<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    node.get(key).and_then(Value::as_str)
 }
 
-fn time(node: &Value, pointer: &str) -> Option<Timestamp> {
-    text(node, pointer)?.parse().ok()
+fn time(node: &Value, key: &str) -> Option<Timestamp> {
+    text(node, key)?.parse().ok()
 }
 
-fn running(workflow: &Workflow, format: PodNames, id: &str, node: &Value) -> Option<Running> {
-    let pod = format.name(&workflow.name_any(), id, node);
-    let name = text(node, "/name").unwrap_or_default();
-    (is_name(&pod, 253) && name.len() <= LONGEST).then(|| Running {
-        id: id.to_owned(),
-        node: name.to_owned(),
-        pod,
-        started_at: time(node, "/startedAt").unwrap_or(Timestamp::MIN),
-        containers: containers(workflow, node),
-    })
+fn started_at(node: &Value) -> Timestamp {
+    time(node, "startedAt").unwrap_or(Timestamp::MIN)
+}
+
+/// Everything of a Workflow that the names of a pod and of its containers depend on.
+struct Naming<'a> {
+    workflow: &'a str,
+    format: PodNames,
+    templates: Templates<'a>,
+}
+
+impl<'a> Naming<'a> {
+    fn of(workflow: &'a Workflow) -> Self {
+        Self {
+            workflow: workflow.metadata.name.as_deref().unwrap_or_default(),
+            format: PodNames::of(&workflow.metadata),
+            templates: templates(workflow),
+        }
+    }
+
+    fn running(&self, id: &str, node: &Value) -> Option<Running> {
+        let pod = self.format.name(self.workflow, id, node)?;
+        let name = text(node, "name").unwrap_or_default();
+        (is_name(&pod, 253) && name.len() <= LONGEST).then(|| Running {
+            id: id.to_owned(),
+            node: name.to_owned(),
+            pod,
+            started_at: started_at(node),
+            containers: containers(&self.templates, node),
+        })
+    }
 }
 
 fn end(node: &Value) -> Option<End> {
-    let phase = text(node, "/phase")?;
+    let phase = text(node, "phase")?;
     if !["Succeeded", "Failed", "Error"].contains(&phase) {
         return None;
     }
-    let artifacts = node.pointer("/outputs/artifacts").and_then(Value::as_array);
-    let is_log = |artifact: &Value| text(artifact, "/name").is_some_and(|name| name.ends_with("-logs"));
+    let artifacts = node.get("outputs").and_then(|outputs| outputs.get("artifacts"));
+    let artifacts = artifacts.and_then(Value::as_array);
+    let is_log = |artifact: &Value| text(artifact, "name").is_some_and(|name| name.ends_with("-logs"));
     Some(End {
-        at: time(node, "/finishedAt").unwrap_or(Timestamp::MIN),
+        at: time(node, "finishedAt").unwrap_or(Timestamp::MIN),
         has_succeeded: phase == "Succeeded",
         has_log: artifacts.is_some_and(|artifacts| artifacts.iter().any(is_log)),
     })
@@ -219,11 +266,13 @@ fn is_name(text: &str, longest: usize) -> bool {
 
 /// Names of the containers of a node's pod: those of its template, if that is in the Workflow, and
 /// Argo's own.
-fn containers(workflow: &Workflow, node: &Value) -> Vec<String> {
-    let template = template(workflow, node);
+fn containers(templates: &Templates<'_>, node: &Value) -> Vec<String> {
+    let template = text(node, "templateName").and_then(|name| templates.get(name));
     let named = |list: Option<&Value>| -> Vec<String> {
         let containers = list.and_then(Value::as_array).into_iter().flatten();
-        let names = containers.filter_map(|container| text(container, "/name"));
+        let names = containers
+            .take(LOOKED_AT)
+            .filter_map(|container| text(container, "name"));
         let names = names.filter(|name| is_name(name, 63) && !["init", "wait"].contains(name));
         names.take(CONTAINERS).map(str::to_owned).collect()
     };
@@ -239,17 +288,22 @@ fn containers(workflow: &Workflow, node: &Value) -> Vec<String> {
     all
 }
 
-fn template<'a>(workflow: &'a Workflow, node: &Value) -> Option<&'a Value> {
-    let name = text(node, "/templateName")?;
+/// The templates of the Workflow and those that Argo has stored in its status. Of several with one
+/// name, the first counts.
+fn templates(workflow: &Workflow) -> Templates<'_> {
+    let status = workflow.status.as_ref();
     let lists = [
         workflow.spec.get("templates"),
-        workflow
-            .status
-            .as_ref()
-            .and_then(|status| status.pointer("/storedWorkflowTemplateSpec/templates")),
+        status.and_then(|status| status.pointer("/storedWorkflowTemplateSpec/templates")),
     ];
-    let mut templates = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
-    templates.find(|template| text(template, "/name") == Some(name))
+    let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let mut templates = Templates::new();
+    for template in all {
+        if let Some(name) = text(template, "name") {
+            templates.entry(name).or_insert(template);
+        }
+    }
+    templates
 }
 
 /// A shadow pod of the WDS.
@@ -264,7 +318,8 @@ pub struct SeenShadow {
     pub(super) origin: String,
     /// ID of the node that it shows.
     pub(super) id: String,
-    node: String,
+    /// Name of the virtual Node that it is on.
+    pub(super) node: String,
     pub(super) containers: Vec<String>,
     /// Its status says that the shown pod runs, or has run.
     pub(super) has_begun: bool,

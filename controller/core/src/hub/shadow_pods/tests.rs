@@ -1,4 +1,5 @@
 use argosy_api::Workflow;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -249,6 +250,125 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
     );
     world.nodes(json!({}));
     assert_eq!((world.index.counts(), world.index.wanted.len()), ((0, 0), 0));
+}
+
+/// A Workflow `hello-work` on another cluster, whose agent reports a pod with the name of [`key`].
+fn imitation(world: &mut World) -> SeenWatched {
+    let claim = crate::model::claim::Claim::new(&"cluster2".into(), 1).to_annotation("u2");
+    let mut node = node("Running", 0);
+    node["id"] = json!("hello-work-2039115930");
+    world.version += 1;
+    SeenWatched::from(read::<Workflow>(json!({
+        "metadata": {
+            "namespace": "argo", "name": "hello-work", "uid": "u2", "resourceVersion": world.version.to_string(),
+            "labels": { "argosy.dev/cluster": "cluster2" },
+            "annotations": { "argosy.dev/claim": claim, "workflows.argoproj.io/pod-name-format": "v1" },
+        },
+        "spec": {}, "status": { "phase": "Running", "nodes": { "hello-work-2039115930": node } },
+    })))
+}
+
+#[test]
+fn no_cluster_takes_over_the_shadow_pod_of_another_workflow() {
+    let mut world = World::new(Shown::All);
+    let node = read(json!({ "metadata": { "name": "argosy-cluster2" } }));
+    world
+        .index
+        .apply(ShadowPodInput::Node(Change::Apply(Box::new(node))), world.now);
+    world.running(0);
+    world.shown();
+    let other = imitation(&mut world);
+    assert_eq!(other.running.len(), 1);
+    let change = ShadowPodInput::Workflow(Change::Apply(Box::new(other.clone())));
+    world.index.apply(change, world.now);
+    assert_eq!(world.action(), None);
+    assert_eq!(&*world.index.wanted[&key()].workflow.name, "hello");
+    world.running(0);
+    assert_eq!(world.action(), None);
+    // The end of the other changes nothing either.
+    let mut ended = imitation(&mut world);
+    ended.running.clear();
+    ended.ids.clear();
+    let change = ShadowPodInput::Workflow(Change::Apply(Box::new(ended)));
+    world.index.apply(change, world.now);
+    assert_eq!(world.action(), None);
+    assert!(world.index.contested.is_empty());
+}
+
+#[test]
+fn a_pod_that_two_workflows_claim_is_not_shown_until_one_of_them_gives_way() {
+    let mut world = World::new(Shown::All);
+    world.running(0);
+    let other = imitation(&mut world);
+    let change = ShadowPodInput::Workflow(Change::Apply(Box::new(other.clone())));
+    world.index.apply(change, world.now);
+    assert_eq!(world.decide(), Decision::rest());
+    let gone = ShadowPodInput::Workflow(Change::Delete(Box::new(other)));
+    let dirty = world.index.apply(gone, world.now);
+    assert!(dirty.contains(&key()));
+    world.shown();
+}
+
+#[test]
+fn an_end_in_the_future_keeps_no_shadow_pod_for_longer_than_an_hour() {
+    let mut ended = node("Succeeded", 0);
+    ended["finishedAt"] = json!(at(1_000_000).to_string());
+    let mut world = World::new(Shown::All);
+    world.running(0);
+    world.shown();
+    for seconds in [20, 1800] {
+        world.now = at(seconds);
+        world.nodes(json!({ "n": ended }));
+        assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
+    }
+    world.now = at(20 + 3600);
+    assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
+    // As the last status of a Workflow says.
+    let mut world = World::new(Shown::All);
+    world.running(0);
+    world.shown();
+    world.leaves_the_watch();
+    world.workflow["status"]["nodes"] = json!({ "n": ended });
+    let (workflow, last) = (WorkflowKey::new("argo", "hello"), world.seen());
+    let read = ShadowPodInput::Read(workflow, Some(Box::new(last)));
+    world.index.apply(read, world.now);
+    assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
+    world.now = at(3600);
+    assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
+}
+
+#[test]
+fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
+    let mut world = World::new(Shown::All);
+    world.running(0);
+    let Some(ShadowPodAction::Create(pod)) = world.action() else {
+        panic!("it is not created");
+    };
+    let shadows = |node: &str| {
+        let node = node.to_owned();
+        let pod = Pod::clone(&pod);
+        move |number: usize| {
+            let mut pod = pod.clone();
+            pod.metadata.name = Some(format!("{node}-{number}"));
+            pod.spec.as_mut().unwrap().node_name = Some(node.clone());
+            SeenShadow::from(pod)
+        }
+    };
+    let full = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster1")).collect());
+    world.index.apply(ShadowPodInput::Pod(full), world.now);
+    assert_eq!(world.decide(), Decision::requeue_at(at(10)));
+    let others = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster2")).collect());
+    world.index.apply(ShadowPodInput::Pod(others), world.now);
+    assert!(world.action().is_some());
+}
+
+#[test]
+fn the_containers_of_a_pod_are_those_of_the_first_template_of_its_name() {
+    let mut world = World::new(Shown::All);
+    let set = |name: &str| json!({ "name": "work", "containerSet": { "containers": [{ "name": name }] } });
+    world.workflow["spec"] = json!({ "templates": [{ "name": "other" }, set("first"), set("second")] });
+    world.running(0);
+    assert_eq!(world.index.wanted[&key()].running.containers, ["first", "wait"]);
 }
 
 #[test]

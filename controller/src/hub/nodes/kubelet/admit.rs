@@ -1,9 +1,10 @@
 //! The check of a request about a pod on another cluster, and the way to the agent of that cluster.
 //!
 //! The shadow pod is read from the API server for each request, so nothing is remembered that could
-//! be outdated. Not here: the check of the agent that the pod belongs to a run.
+//! be outdated. Not here: the check of the agent that the pod belongs to a run, and the limits
+//! (`places`).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use argosy_api::names;
 use argosy_core::{ClusterName, Failure};
@@ -14,14 +15,15 @@ use axum::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
-
+use tokio::time::timeout;
 use tower::ServiceExt;
 
-use super::{Reach, account::Account, authorize::Reviews};
+use super::{
+    Reach,
+    account::Account,
+    authorize::Reviews,
+    places::{Full, Place, Places},
+};
 use crate::runtime::{
     lenient::Lenient,
     metrics::KubeletMetrics,
@@ -31,9 +33,6 @@ use crate::runtime::{
 
 /// Time for the beginning of an agent's answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(20);
-
-/// Maximum number of logs and sessions that are open at a time, of all clusters.
-const STREAMS: usize = 1024;
 
 /// Maximum bytes of an agent's error that are passed on.
 const LONGEST_ERROR: usize = 4 << 10;
@@ -53,7 +52,7 @@ pub(super) struct Endpoint<R> {
     pub(super) metrics: KubeletMetrics,
     /// True if sessions are allowed.
     pub(super) exec: bool,
-    streams: Arc<Semaphore>,
+    places: Places,
 }
 
 impl<R: Reach> Endpoint<R> {
@@ -64,7 +63,7 @@ impl<R: Reach> Endpoint<R> {
             reach,
             metrics,
             exec,
-            streams: Arc::new(Semaphore::new(STREAMS)),
+            places: Places::default(),
         }
     }
 }
@@ -82,8 +81,8 @@ pub(super) enum Refusal {
         "on other clusters, only logs are read: the administrator allows exec, attach and port-forward with the chart value nodes.exec"
     )]
     NoSessions,
-    #[error("{STREAMS} logs of other clusters are read at the moment; close some and try again")]
-    Busy,
+    #[error("{0}")]
+    Busy(#[from] Full),
     #[error("{0}")]
     TooManyStreams(String),
     #[error("{0}")]
@@ -100,7 +99,7 @@ impl Refusal {
             Self::Malformed | Self::Unknown(_) => StatusCode::BAD_REQUEST,
             Self::Forbidden { .. } | Self::NoSessions => StatusCode::FORBIDDEN,
             Self::Agent { status, .. } if status.is_client_error() => StatusCode::BAD_REQUEST,
-            Self::Busy | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
+            Self::Busy(_) | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         }
@@ -112,7 +111,7 @@ impl Refusal {
             Self::Malformed => "malformed",
             Self::Unknown(_) => "unknown",
             Self::Forbidden { .. } | Self::NoSessions => "forbidden",
-            Self::Busy | Self::TooManyStreams(_) => "busy",
+            Self::Busy(_) | Self::TooManyStreams(_) => "busy",
             Self::Unavailable(_) => "unavailable",
             Self::Agent { .. } => "refused_by_agent",
         }
@@ -124,7 +123,7 @@ pub(super) struct Admitted {
     pub(super) shown: Shown,
     agent: Agent,
     /// The place of the stream, held until its end.
-    pub(super) stream: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 impl<R: Reach> Endpoint<R> {
@@ -139,6 +138,7 @@ impl<R: Reach> Endpoint<R> {
         if !is_name(namespace) || !is_name(pod) {
             return Err(Refusal::Malformed);
         }
+        let check = self.places.check(account)?;
         let shown = self.shown(namespace, pod).await?;
         let may = self.reviews.may(account, verb, &shown.node).await;
         if !may.map_err(|failure| Refusal::Unavailable(failure.to_string()))? {
@@ -147,11 +147,11 @@ impl<R: Reach> Endpoint<R> {
                 node: shown.node,
             });
         }
-        let stream = self.streams.clone().try_acquire_owned();
+        drop(check);
         let agent = self.reach.agent(&shown.cluster);
         Ok(Admitted {
             agent: agent.map_err(|away| Refusal::Unavailable(away.to_string()))?,
-            stream: stream.map_err(|_| Refusal::Busy)?,
+            place: self.places.take(&shown.cluster, namespace)?,
             shown,
         })
     }

@@ -92,7 +92,7 @@ impl<R: Reach> Endpoint<R> {
         let mut answer = Response::new(relay::relayed(
             body,
             &admitted.shown.cluster,
-            (admitted.stream, self.metrics.opened()),
+            (admitted.place, self.metrics.opened()),
         ));
         let kind = head.headers.get(CONTENT_TYPE).cloned();
         let kind = kind.unwrap_or_else(|| HeaderValue::from_static("text/plain"));

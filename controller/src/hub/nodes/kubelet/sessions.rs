@@ -3,6 +3,8 @@
 //!
 //! Not here: the check of the request (`admit`).
 
+use std::time::Duration;
+
 use axum::{
     Extension,
     body::Body,
@@ -15,8 +17,8 @@ use axum::{
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncWriteExt, copy, duplex, split},
-    time::timeout,
+    io::{AsyncRead, AsyncWrite, DuplexStream, copy, duplex, sink, split},
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -26,7 +28,7 @@ use super::{
 };
 use crate::runtime::tunnel::{
     lists,
-    session::{PROTOCOL_VERSION, SPDY, body_of, versions, write_all},
+    session::{PROTOCOL_VERSION, SPDY, body_of, parts_of, versions, write_all},
 };
 
 /// Maximum length of a query in bytes: it contains the command.
@@ -34,6 +36,12 @@ const LONGEST_QUERY: usize = 16 << 10;
 
 /// Bytes of one direction that are read before they are passed on.
 const BUFFER: usize = 64 << 10;
+
+/// Time for the agent's side of a session after the API server has ended its own.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Time for which the input of a session that has ended is still read.
+const LAST_INPUT: Duration = Duration::from_secs(2);
 
 /// A kind of session.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +152,7 @@ async fn open<R: Reach>(
     }
     let answer = admitted.ask(asking.body(body_of(far))).await?;
     let response = switching(answer.headers());
-    let kept = (admitted.stream, endpoint.metrics.opened());
+    let kept = (admitted.place, endpoint.metrics.opened());
     tokio::spawn(async move {
         // The API server upgrades as soon as it has the answer.
         if let Ok(Ok(session)) = timeout(ANSWER, upgrade).await {
@@ -167,20 +175,75 @@ fn switching(answer: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// Passes the bytes on until the agent's side ends. After the end of the API server's side, the agent
-/// closes its own.
-async fn relay(session: TokioIo<hyper::upgrade::Upgraded>, near: tokio::io::DuplexStream, answer: Body) {
+/// Passes the bytes on until the agent's side ends, or for [`LAST_WORDS`] after the API server's side
+/// has ended or the agent takes nothing any more.
+async fn relay(session: impl AsyncRead + AsyncWrite + Send, near: DuplexStream, answer: Body) {
+    relay_for(session, near, answer, LAST_WORDS).await;
+}
+
+async fn relay_for(
+    session: impl AsyncRead + AsyncWrite + Send,
+    near: DuplexStream,
+    answer: Body,
+    last_words: Duration,
+) {
     let (mut reader, writer) = split(session);
-    let (_, mut near) = split(near);
-    let asking = async move {
-        // An end that has gone already needs no goodbye.
-        let _ = copy(&mut reader, &mut near).await;
-        let _ = near.shutdown().await;
-        std::future::pending::<()>().await;
-    };
-    let answering = write_all(answer.into_data_stream(), writer);
-    tokio::select! {
-        () = asking => {}
-        () = answering => {}
+    {
+        let asking = async {
+            write_all(parts_of(&mut reader), near).await;
+            sleep(last_words).await;
+        };
+        let answering = write_all(answer.into_data_stream(), writer);
+        tokio::select! {
+            () = asking => return,
+            _ = answering => {}
+        }
+    }
+    // A connection that is closed with unread bytes is reset, and its last output is lost.
+    let _ = timeout(LAST_INPUT, copy(&mut reader, &mut sink())).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// More than time enough, and little for a test that fails.
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn silent() -> Body {
+        Body::from_stream(stream::pending::<std::io::Result<axum::body::Bytes>>())
+    }
+
+    #[tokio::test]
+    async fn a_session_ends_soon_after_the_api_server_has_ended_its_side() {
+        let (near, mut agent) = duplex(64);
+        let (session, mut api_server) = duplex(64);
+        api_server.write_all(b"exit\n").await.unwrap();
+        drop(api_server);
+        let relaying = relay_for(session, near, silent(), Duration::from_millis(50));
+        timeout(SOON, relaying).await.expect("it waits for the agent");
+        let mut input = String::new();
+        agent.read_to_string(&mut input).await.unwrap();
+        assert_eq!(input, "exit\n");
+    }
+
+    #[tokio::test]
+    async fn the_last_output_is_followed_by_the_end_while_input_is_still_read() {
+        let (near, _agent) = duplex(64);
+        let (session, mut api_server) = duplex(8);
+        let relaying = tokio::spawn(relay(session, near, Body::from("bye")));
+        let mut read = String::new();
+        timeout(SOON, api_server.read_to_string(&mut read))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(read, "bye");
+        // More than the connection holds, so that somebody must read it.
+        api_server.write_all(&[0; 64]).await.unwrap();
+        drop(api_server);
+        timeout(SOON, relaying).await.unwrap().unwrap();
     }
 }

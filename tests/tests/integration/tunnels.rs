@@ -1,0 +1,114 @@
+//! The end of tunnels to a controller process. Their bytes are tested in `tunnel`.
+
+use anyhow::{Context, Result, ensure};
+use argosy::runtime::tunnel::{
+    dial::{Error, dial, through_service},
+    token::Token,
+};
+use argosy_api::names;
+use argosy_tests::testenv::{
+    Fixture, admission::eventually, objects::CONTROLLER_NAMESPACE, served::PORT, signing::Signing,
+    waiting::PATIENCE,
+};
+use axum::Router;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+/// An agent's end of a tunnel, in this process. It answers nothing.
+struct Dialing {
+    agent: Client,
+    path: String,
+    cluster: String,
+    token: Token,
+}
+
+impl Dialing {
+    fn new(agent: Client, cluster: &str) -> Result<Self> {
+        Ok(Self {
+            agent,
+            path: through_service(CONTROLLER_NAMESPACE, "tunnel", PORT),
+            cluster: cluster.to_owned(),
+            token: Token::generate()?,
+        })
+    }
+
+    /// Writes the Lease of the cluster with the digest of `token`.
+    async fn renew(&self, token: &Token) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(self.agent.clone(), &self.cluster);
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {
+                "name": names::CLUSTER_LEASE,
+                "annotations": { names::TUNNEL_ANNOTATION: token.digest().to_string() },
+            },
+            "spec": { "leaseDurationSeconds": 60 },
+        });
+        let params = PatchParams::apply("agent").force();
+        leases
+            .patch(names::CLUSTER_LEASE, &params, &Patch::Apply(lease))
+            .await?;
+        Ok(())
+    }
+
+    /// Opens a tunnel, and returns its end.
+    async fn open(&self) -> Result<JoinHandle<bool>> {
+        let mut opened = None;
+        eventually("a tunnel is open", async || {
+            opened = dial(&self.agent, &self.path, &self.cluster, &self.token)
+                .await
+                .ok();
+            Ok(opened.is_some())
+        })
+        .await?;
+        let dialed = opened.context("it was opened")?;
+        Ok(tokio::spawn(async move {
+            let served = dialed.serve(Router::new(), &CancellationToken::new()).await;
+            // An end that is noticed only by its silence says that nobody has closed it.
+            !matches!(served, Err(Error::Silent))
+        }))
+    }
+
+    async fn is_refused(&self) -> bool {
+        let dialed = dial(&self.agent, &self.path, &self.cluster, &self.token).await;
+        matches!(dialed, Err(Error::Refused { status, .. }) if status.as_u16() == 401)
+    }
+}
+
+#[tokio::test]
+async fn a_tunnel_ends_with_the_next_one_with_its_token_and_with_its_cluster() -> Result<()> {
+    let (signing, _) = Signing::with_nodes("kubelet-tunnels").await?;
+    let fixture = Fixture::on(signing.env.clone(), "kubelet-tunnels").await?;
+    let member = fixture.join("dialing", &fixture.env.servers.wecs[0]).await?;
+    let agent = Dialing::new(fixture.control.clone(), &member.cluster)?;
+    let ends = async |what: &str, serving: JoinHandle<bool>| -> Result<()> {
+        let ended = timeout(PATIENCE, serving)
+            .await
+            .with_context(|| what.to_owned())?;
+        ensure!(ended?, "{what}");
+        Ok(())
+    };
+    agent.renew(&agent.token).await?;
+    let first = agent.open().await?;
+    let second = agent.open().await?;
+    ends("the first tunnel ends with the second", first).await?;
+    ensure!(!second.is_finished(), "the second tunnel is open");
+    agent.renew(&Token::generate()?).await?;
+    ends("a tunnel ends with its token", second).await?;
+    agent.renew(&agent.token).await?;
+    let third = agent.open().await?;
+    fixture
+        .clusters()
+        .delete(&member.cluster, &DeleteParams::default())
+        .await?;
+    ends("a tunnel ends with its cluster", third).await?;
+    // The Lease is still there.
+    agent.renew(&agent.token).await?;
+    ensure!(agent.is_refused().await, "a Lease alone opens a tunnel");
+    Ok(())
+}
