@@ -27,7 +27,7 @@ pub struct WhyArgs {
     #[arg(long, short, value_name = "FILE", conflicts_with = "object")]
     filename: Option<PathBuf>,
     /// Print how many of so many Workflows such as the one in the file each cluster would get
-    #[arg(long, value_name = "NUMBER", requires = "filename", value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    #[arg(long, value_name = "NUMBER", requires = "filename", conflicts_with = "object", value_parser = clap::value_parser!(u64).range(1..=MOST))]
     count: Option<u64>,
     /// Namespace of the object
     #[arg(long, short, default_value = "argo")]

@@ -23,6 +23,7 @@ mod habits {
 }
 
 mod long {
+    mod best_cluster;
     mod chaos;
     mod cordon;
     mod fan_out;

@@ -1,13 +1,14 @@
-//! One of several clusters is chosen for each Workflow, by its unfinished runs and its size.
+//! One of several clusters is chosen for each Workflow: by what it asks for, by what the clusters
+//! have, and by the unfinished runs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
 use argosy_api::{BindingPolicy, ManagedCluster, names, workflow};
 use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
     admission::eventually,
-    binaries::argosy_prints,
+    binaries::{argosy, argosy_prints},
     objects::{create, workflow as suspended},
     waiting::until,
 };
@@ -32,7 +33,7 @@ async fn room(fixture: &Fixture, member: &Member, room: &str) -> Result<()> {
 }
 
 /// A policy that chooses one of both clusters for the Workflows with its name as their label.
-async fn policy(fixture: &Fixture, members: [&Member; 2]) -> Result<String> {
+async fn policy(fixture: &Fixture, members: [&Member; 2], when_full: &str) -> Result<String> {
     let name = format!("{}-best", fixture.namespace);
     let selectors: Vec<_> = members
         .iter()
@@ -40,7 +41,9 @@ async fn policy(fixture: &Fixture, members: [&Member; 2]) -> Result<String> {
         .collect();
     let policy: BindingPolicy = serde_json::from_value(json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
-        "metadata": { "name": name, "annotations": { names::RUNS_ANNOTATION: names::BEST_CLUSTER } },
+        "metadata": { "name": name, "annotations": {
+            names::RUNS_ANNOTATION: names::BEST_CLUSTER, names::WHEN_FULL_ANNOTATION: when_full,
+        } },
         "spec": {
             "clusterSelectors": selectors,
             "downsync": [{
@@ -73,7 +76,8 @@ async fn assert_spread(env: std::sync::Arc<TestEnv>, namespace: &str) -> Result<
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
     room(&fixture, &pull, "cpu=1").await?;
     room(&fixture, &push, "cpu=2").await?;
-    let policy = policy(&fixture, [&pull, &push]).await?;
+    let policy = policy(&fixture, [&pull, &push], "send").await?;
+    assert_planned(&fixture, &policy).await?;
     let workflows = fixture.workflows();
     let all = (0..WORKFLOWS).map(|number| {
         let (workflows, name) = (workflows.clone(), format!("w{number}"));
@@ -109,6 +113,96 @@ async fn assert_spread(env: std::sync::Arc<TestEnv>, namespace: &str) -> Result<
         workflow::phase(run.status.as_ref()) == "Succeeded"
     })
     .await?;
+    Ok(())
+}
+
+/// The words of a page, which has lines of a limited width.
+fn words(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What would become of as many Workflows, without creating any.
+async fn assert_planned(fixture: &Fixture, policy: &str) -> Result<()> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.json", fixture.namespace));
+    std::fs::write(&file, serde_json::to_vec(&suspended("planned", policy))?)?;
+    let file = file.to_str().context("it is text")?;
+    let kubeconfig = fixture.env.control.kubeconfig();
+    let plan = ["why", "-n", &fixture.namespace, "-f", file];
+    let said = words(&argosy(kubeconfig, &plan).await?.output);
+    assert!(
+        said.contains("will be sent to") && said.contains("the best of 2: 0 runs"),
+        "{said}"
+    );
+    let count = WORKFLOWS.to_string();
+    let plan = [&plan[..], &["--count", &count]].concat();
+    let said = words(&argosy(kubeconfig, &plan).await?.output);
+    assert!(
+        said.contains("30, then 30 runs") && said.contains("60, then 60 runs"),
+        "{said}"
+    );
+    assert!(
+        fixture
+            .workflows()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .is_empty()
+    );
+    Ok(())
+}
+
+/// A suspended Workflow whose pod asks for one of a resource.
+async fn asking(fixture: &Fixture, name: &str, policy: &str, resource: &str) -> Result<()> {
+    let mut workflow = suspended(name, policy);
+    let requests = json!({ "resources": { "limits": { resource: 1 } } });
+    workflow.spec["entrypoint"] = json!("asks");
+    workflow.spec["templates"] = json!([{ "name": "asks", "container": requests }]);
+    create(&fixture.workflows(), &workflow).await?;
+    Ok(())
+}
+
+/// Waits until a Workflow is claimed for a cluster, or has a condition with this reason.
+async fn until_said(fixture: &Fixture, name: &str, expected: &str) -> Result<()> {
+    until(&fixture.workflows(), name, expected, |run| {
+        let conditions = run.status.as_ref().map(|status| status["conditions"].to_string());
+        let is_said = conditions.is_some_and(|text| text.contains(&format!("\"{expected}: ")));
+        is_said
+            || run
+                .labels()
+                .get(names::CLUSTER_LABEL)
+                .is_some_and(|cluster| cluster == expected)
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::shared().await?, "best-gpu").await?;
+    let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
+    room(&fixture, &pull, "cpu=100").await?;
+    room(&fixture, &push, "cpu=1,example.com/gpu=8,runs=1").await?;
+    let policy = policy(&fixture, [&pull, &push], "wait").await?;
+    asking(&fixture, "first", &policy, "example.com/gpu").await?;
+    until_said(&fixture, "first", &push.cluster).await?;
+    asking(&fixture, "second", &policy, "example.com/gpu").await?;
+    until_said(&fixture, "second", "NoRoom").await?;
+    asking(&fixture, "third", &policy, "example.com/fpga").await?;
+    until_said(&fixture, "third", "NoClusterFits").await?;
+    let why = ["why", "third", "-n", &fixture.namespace];
+    let kubeconfig = fixture.env.control.kubeconfig();
+    let said = words(&argosy(kubeconfig, &why).await?.output);
+    assert!(said.contains("CANNOT run it: has no example.com/fpga"), "{said}");
+    assert!(
+        said.contains("has 1 run of 1"),
+        "the run counts here, too: {said}"
+    );
+    until(&push.workflows(), "first", "it is on its cluster", |_| true).await?;
+    push.argo().finish("first", "Succeeded").await?;
+    until_said(&fixture, "second", &push.cluster).await?;
+    room(&fixture, &pull, "cpu=100,example.com/fpga=1").await?;
+    until_said(&fixture, "third", &pull.cluster).await?;
+    assert_eq!(spread(&fixture).await?.values().sum::<usize>(), 3);
     Ok(())
 }
 

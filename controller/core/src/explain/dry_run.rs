@@ -38,7 +38,9 @@ pub struct Distribution {
 
 /// The specification that decides, as if the webhook held the Workflow: it is suspended.
 pub fn held(mut run: Workflow) -> Workflow {
-    run.spec["suspend"] = true.into();
+    if let Some(spec) = run.spec.as_object_mut() {
+        spec.insert("suspend".to_owned(), true.into());
+    }
     run
 }
 

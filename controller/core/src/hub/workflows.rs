@@ -380,11 +380,12 @@ impl Index for WorkflowIndex {
     }
 
     fn store(&mut self, mut input: HubInput, answered: Option<&HubKey>, now: Timestamp) -> Dirty {
+        self.inherit(&mut input, now);
+        // The claim counts until the object that was answered takes its place.
+        let mut dirty = self.learn(input, now);
         if let Some(HubKey::Workflow(key)) = answered {
             self.settle_claim(key, true);
         }
-        self.inherit(&mut input, now);
-        let mut dirty = self.learn(input, now);
         dirty.extend(self.queue.due().into_iter().map(HubKey::Workflow));
         dirty
     }
@@ -399,7 +400,9 @@ impl Index for WorkflowIndex {
         if let HubKey::Workflow(key) = key {
             self.settle_claim(key, !matches!(failure, Failure::Unreachable(_)));
         }
-        self.on_failure(key, action, failure, now)
+        let mut dirty = self.on_failure(key, action, failure, now);
+        dirty.extend(self.queue.due().into_iter().map(HubKey::Workflow));
+        dirty
     }
 
     fn next_step(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {

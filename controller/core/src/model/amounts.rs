@@ -52,7 +52,11 @@ impl Amounts {
             return false;
         }
         match self.0.binary_search_by(|(known, _)| (**known).cmp(name)) {
-            Ok(place) => self.0[place].1 = amount,
+            Ok(place) => {
+                if let Some(known) = self.0.get_mut(place) {
+                    known.1 = amount;
+                }
+            }
             Err(_) if self.0.len() >= MOST => return false,
             Err(place) => self.0.insert(place, (name.into(), amount)),
         }

@@ -138,15 +138,14 @@ impl Load {
                 .or(size.get(name))
                 .filter(|most| *most > 0)
         };
-        let too_large = demand.largest.iter().find_map(|(name, asked)| {
+        demand.largest.iter().find_map(|(name, asked)| {
             let most = most(name).filter(|most| *most < asked)?;
             Some(Unfit::TooLarge {
                 resource: name.into(),
                 asked,
                 most,
             })
-        });
-        too_large
+        })
     }
 }
 

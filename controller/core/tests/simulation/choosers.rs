@@ -2,13 +2,13 @@
 
 use argosy_core::explain::dry_run::{Choice, Claimed};
 
-use super::{
-    draw::{Draw, Random},
+use crate::{
+    draw::{Draw, Random, Stage},
     fleet::Member,
 };
 
 /// A rule that chooses clusters.
-pub trait Chooser {
+pub(crate) trait Chooser {
     /// The cluster for a Workflow; `None` if it waits on the control cluster.
     fn choose(&mut self, draw: &Draw, members: &[Member], now: f64, flow: usize) -> Option<usize>;
 
@@ -22,13 +22,13 @@ pub trait Chooser {
 }
 
 /// Argosy's own choice.
-pub struct BestCluster {
+pub(crate) struct BestCluster {
     choice: Choice,
     claims: Vec<Option<Claimed>>,
 }
 
 impl BestCluster {
-    pub fn new(draw: &Draw) -> Self {
+    pub(crate) fn new(draw: &Draw) -> Self {
         Self {
             choice: Choice::new(&draw.clusters),
             claims: draw.flows.iter().map(|_| None).collect(),
@@ -53,7 +53,7 @@ impl Chooser for BestCluster {
 
 /// The clusters in turn.
 #[derive(Default)]
-pub struct RoundRobin(usize);
+pub(crate) struct RoundRobin(usize);
 
 impl Chooser for RoundRobin {
     fn choose(&mut self, _: &Draw, members: &[Member], _: f64, _: usize) -> Option<usize> {
@@ -64,7 +64,7 @@ impl Chooser for RoundRobin {
 
 /// The cluster with the fewest unfinished runs, as OCM's prioritizer `Balance` would choose if it
 /// counted runs (ocm `pkg/placement/plugins/balance`).
-pub struct FewestRuns;
+pub(crate) struct FewestRuns;
 
 impl Chooser for FewestRuns {
     fn choose(&mut self, _: &Draw, members: &[Member], _: f64, _: usize) -> Option<usize> {
@@ -76,7 +76,7 @@ impl Chooser for FewestRuns {
 /// sent since (karmada `pkg/scheduler/core/util.go` calAvailableReplicas, and the status of a Cluster
 /// every 10 s; the gate `SchedulingOvercommitProtection` is off by default).
 #[derive(Default)]
-pub struct Karmada {
+pub(crate) struct Karmada {
     seen: Vec<f64>,
     seen_at: f64,
 }
@@ -98,14 +98,14 @@ impl Chooser for Karmada {
 
 /// Any of twenty clusters with enough quota for the widest stage, 45 admissions each second (kueue
 /// `pkg/controller/workloaddispatcher`: all workers are nominated, the first that admits wins).
-pub struct MultiKueue {
+pub(crate) struct MultiKueue {
     random: Random,
     reserved: Vec<f64>,
     peaks: Vec<f64>,
 }
 
 impl MultiKueue {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
             reserved: Vec::new(),
@@ -120,7 +120,7 @@ impl Chooser for MultiKueue {
     fn choose(&mut self, draw: &Draw, members: &[Member], _: f64, flow: usize) -> Option<usize> {
         if self.reserved.is_empty() {
             self.reserved = vec![0.0; members.len()];
-            let peak = |stages: &[super::draw::Stage]| {
+            let peak = |stages: &[Stage]| {
                 stages
                     .iter()
                     .map(|stage| f64::from(stage.width) * stage.cpu)

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 /// The arrival of the Workflows.
 #[derive(Clone, Copy, Debug)]
-pub enum Arrival {
+pub(crate) enum Arrival {
     AtOnce,
     /// As many for each second as keep this part of the fleet busy.
     Load(f64),
 }
 
 impl Arrival {
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::AtOnce => "at once".to_owned(),
             Self::Load(part) => format!("{:.0} % load", part * 100.0),
@@ -24,41 +24,41 @@ impl Arrival {
 
 /// Pods of a Workflow that run at the same time.
 #[derive(Clone, Copy, Debug)]
-pub struct Stage {
-    pub width: u32,
-    pub cpu: f64,
+pub(crate) struct Stage {
+    pub(crate) width: u32,
+    pub(crate) cpu: f64,
     /// In seconds.
-    pub duration: f64,
+    pub(crate) duration: f64,
 }
 
 #[derive(Debug)]
-pub struct Flow {
+pub(crate) struct Flow {
     /// In seconds.
-    pub arrival: f64,
-    pub stages: Vec<Stage>,
-    pub demand: Demand,
+    pub(crate) arrival: f64,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) demand: Demand,
 }
 
 /// A fleet and its Workflows.
 #[derive(Debug)]
-pub struct Draw {
-    pub seed: u64,
-    pub arrival: Arrival,
-    pub clusters: Vec<ManagedCluster>,
+pub(crate) struct Draw {
+    pub(crate) seed: u64,
+    pub(crate) arrival: Arrival,
+    pub(crate) clusters: Vec<ManagedCluster>,
     /// CPUs of each cluster that others do not use.
-    pub free: Vec<f64>,
-    pub flows: Vec<Flow>,
+    pub(crate) free: Vec<f64>,
+    pub(crate) flows: Vec<Flow>,
     /// In seconds.
-    pub bound: f64,
+    pub(crate) bound: f64,
 }
 
 /// A small generator (splitmix64), so that a seed means the same draw on each machine and with each
 /// version of a library.
 #[derive(Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -71,12 +71,12 @@ impl Random {
     }
 
     /// From 0 to 1, never 0.
-    pub fn part(&mut self) -> f64 {
+    pub(crate) fn part(&mut self) -> f64 {
         let bits = u32::try_from(self.next() >> 32).unwrap();
         (f64::from(bits) + 1.0) / 4_294_967_297.0
     }
 
-    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
         values[usize::try_from(self.next() % values.len() as u64).unwrap()]
     }
 
@@ -88,7 +88,7 @@ impl Random {
 }
 
 /// A cluster with this number of CPUs and GPUs, and with pods of others.
-pub fn cluster(number: usize, cpus: f64, foreign: f64, gpus: u32) -> ManagedCluster {
+pub(crate) fn cluster(number: usize, cpus: f64, foreign: f64, gpus: u32) -> ManagedCluster {
     let room = json!({ "cpu": { "node": cpus.to_string(), "foreign": foreign.to_string() } }).to_string();
     serde_json::from_value(json!({
         "metadata": { "name": format!("cluster{number:04}") }, "spec": {},
@@ -125,7 +125,7 @@ fn spec(stages: &[Stage]) -> Value {
 }
 
 impl Draw {
-    pub fn new(seed: u64, flows: usize, clusters: usize, arrival: Arrival) -> Self {
+    pub(crate) fn new(seed: u64, flows: usize, clusters: usize, arrival: Arrival) -> Self {
         let mut random = Random::new(seed);
         let sizes: Vec<(f64, f64)> = (0..clusters)
             .map(|_| {

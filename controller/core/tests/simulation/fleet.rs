@@ -6,7 +6,7 @@ use std::{
     collections::{BinaryHeap, VecDeque},
 };
 
-use super::{choosers::Chooser, draw::Draw};
+use crate::{choosers::Chooser, draw::Draw};
 
 /// Maximum number of waiting stages that a cluster looks at for one event.
 const LOOKED_AT: usize = 200;
@@ -19,11 +19,11 @@ const DRAINED: usize = 8;
 
 /// The state of a cluster.
 #[derive(Debug, Default)]
-pub struct Member {
+pub(crate) struct Member {
     /// CPUs that pods of our Workflows use.
-    pub used: f64,
+    pub(crate) used: f64,
     /// Number of unfinished Workflows.
-    pub runs: u32,
+    pub(crate) runs: u32,
     waiting: VecDeque<Waiting>,
 }
 
@@ -45,9 +45,9 @@ struct Course {
 
 /// Times in seconds.
 #[derive(Debug)]
-pub struct Outcome {
-    pub end: f64,
-    pub mean_turnaround: f64,
+pub(crate) struct Outcome {
+    pub(crate) end: f64,
+    pub(crate) mean_turnaround: f64,
     /// From the arrival to the first pod.
     pub p95_wait: f64,
 }
@@ -82,7 +82,7 @@ struct Run<'a> {
 }
 
 /// Plays the course with a chooser.
-pub fn run(draw: &Draw, chooser: &mut dyn Chooser) -> Outcome {
+pub(crate) fn run(draw: &Draw, chooser: &mut dyn Chooser) -> Outcome {
     let mut run = Run {
         draw,
         chooser,
@@ -206,7 +206,10 @@ impl Run<'_> {
             .zip(&self.courses)
             .map(|(arrival, course)| (arrival, course.first.unwrap(), course.end.unwrap()))
             .collect();
-        let mut waits: Vec<f64> = ended.iter().map(|(arrival, first, _)| first - arrival).collect();
+        let mut waits: Vec<f64> = ended
+            .iter()
+            .map(|(arrival, first, _)| (first - arrival).max(0.0))
+            .collect();
         waits.sort_by(f64::total_cmp);
         let turnarounds: f64 = ended.iter().map(|(arrival, _, end)| end - arrival).sum();
         Outcome {

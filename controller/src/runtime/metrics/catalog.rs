@@ -101,6 +101,8 @@ metrics! {
         "1 if the agent of a cluster of the inventory renews its lease, else 0";
     WORKFLOWS: Gauge of Controller, "argosy_workflows", ["cluster", "phase"],
         "Workflows in the WDS that are claimed for a cluster of the inventory, by phase";
+    WAITING: Gauge of Controller, "argosy_waiting_workflows", [],
+        "Workflows that wait on the control cluster until a cluster has room";
     ROOM: Gauge of Controller, "argosy_cluster_room", ["cluster", "resource"],
         "Room for runs on a cluster of the inventory: CPU in cores, memory in bytes; absent if it is not known";
     RESERVED: Gauge of Controller, "argosy_cluster_reserved", ["cluster", "resource"],

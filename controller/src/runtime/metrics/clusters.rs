@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::catalog::{CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, RESERVED, ROOM, WORKFLOWS};
+use super::catalog::{CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, RESERVED, ROOM, WAITING, WORKFLOWS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -67,6 +67,7 @@ pub struct Fleet {
     states: Family<State, Gauge>,
     available: Family<Cluster, Gauge>,
     workflows: Family<Runs, Gauge>,
+    waiting: Gauge,
     room: Family<Resource, Amount>,
     reserved: Family<Resource, Amount>,
     records: Family<Reason, Counter>,
@@ -82,6 +83,7 @@ impl Fleet {
         CLUSTERS.register(registry, fleet.states.clone());
         CLUSTER_AVAILABLE.register(registry, fleet.available.clone());
         WORKFLOWS.register(registry, fleet.workflows.clone());
+        WAITING.register(registry, fleet.waiting.clone());
         ROOM.register(registry, fleet.room.clone());
         RESERVED.register(registry, fleet.reserved.clone());
         NOTICES.register(registry, fleet.records.clone());
@@ -94,6 +96,9 @@ impl Fleet {
         for change in changes {
             match change {
                 CensusChange::Cluster(name, state) => self.learn_cluster(name, state),
+                CensusChange::Waiting(count) => {
+                    self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+                }
                 CensusChange::Room {
                     cluster,
                     resource,

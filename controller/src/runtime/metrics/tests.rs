@@ -28,6 +28,13 @@ fn busy() -> (Metrics, Vec<Box<dyn std::any::Any>>) {
     watch.failed();
     metrics.fleet().learn(vec![
         CensusChange::Cluster("one".into(), Some(ClusterState::Available)),
+        CensusChange::Room {
+            cluster: "one".into(),
+            resource: "cpu",
+            room: Some(8000),
+            reserved: 100,
+        },
+        CensusChange::Waiting(1),
         CensusChange::Workflows {
             cluster: "one".into(),
             phase: "Running",

@@ -28,6 +28,8 @@ pub enum CensusChange {
         /// The number; also 0 if the cluster is no longer in the inventory.
         count: u64,
     },
+    /// The number of Workflows that wait on the control cluster until a cluster has room.
+    Waiting(u64),
     /// The room of a cluster of the inventory for CPU or memory.
     Room {
         /// The cluster.
@@ -70,6 +72,8 @@ pub(super) struct WorkflowCounts {
     changed_counts: BTreeSet<(ClusterName, &'static str)>,
     changed_clusters: BTreeSet<ClusterName>,
     changed_loads: BTreeSet<ClusterName>,
+    /// The reported number of waiting Workflows.
+    waiting: usize,
 }
 
 impl WorkflowCounts {
@@ -140,7 +144,8 @@ impl WorkflowIndex {
         let counts = &self.counts;
         let is_same = counts.changed_counts.is_empty()
             && counts.changed_clusters.is_empty()
-            && counts.changed_loads.is_empty();
+            && counts.changed_loads.is_empty()
+            && counts.waiting == self.queue.len();
         if is_same || !self.is_synced() {
             return Vec::new();
         }
@@ -166,7 +171,10 @@ impl WorkflowIndex {
             .into_iter()
             .map(|name| CensusChange::Cluster(name.clone(), self.clusters.get(&name).map(Cluster::state)));
         let loaded = loads.iter().flat_map(|cluster| self.room_of(cluster));
-        stated.chain(counted).chain(loaded).collect()
+        let waiting = CensusChange::Waiting(self.queue.len() as u64);
+        let changes = stated.chain(counted).chain(loaded).chain([waiting]).collect();
+        self.counts.waiting = self.queue.len();
+        changes
     }
 
     fn room_of(&self, cluster: &ClusterName) -> impl Iterator<Item = CensusChange> {

@@ -61,7 +61,7 @@ const UNCLAIMED: [Rule<OfUnclaimed>; 6] = [
     rule(
         "claim",
         place::claim,
-        "A policy selects it: claim it if exactly one cluster can take it, or write the reason why not.",
+        "A policy selects it: claim it for the only or the best cluster that can take it, or write the reason why not.",
     ),
     rule(
         "let-go",

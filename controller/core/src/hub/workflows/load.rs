@@ -128,9 +128,15 @@ impl WorkflowIndex {
         self.queue.is_due = true;
         if let Some(load) = self.loads.get_mut(cluster) {
             load.release(&reservation.amounts);
-            if load.runs == 0 && !self.clusters.contains_key(cluster) {
-                self.loads.remove(cluster);
-            }
+        }
+        self.forget_load(cluster);
+    }
+
+    /// Removes the load of a cluster that has left the inventory and has no runs.
+    fn forget_load(&mut self, cluster: &ClusterName) {
+        let is_idle = self.loads.get(cluster).is_some_and(|load| load.runs == 0);
+        if is_idle && !self.clusters.contains_key(cluster) {
+            self.loads.remove(cluster);
         }
     }
 
@@ -170,18 +176,11 @@ impl WorkflowIndex {
                 known.and_then(|view| view.reservation.take_if(|known| known.cluster == *cluster));
             self.release(reservation.as_deref());
         }
-        match room {
-            Some(room) => self.loads.entry(cluster.clone()).or_default().room = room,
-            None => {
-                if let Some(load) = self.loads.get_mut(cluster) {
-                    load.room = Room::default();
-                }
-                self.loads.retain(|name, load| name != cluster || load.runs > 0);
-            }
-        }
+        self.loads.entry(cluster.clone()).or_default().room = room.unwrap_or_default();
         for key in &keys {
             self.reserve(key);
         }
+        self.forget_load(cluster);
         if is_larger {
             self.waiting_for(cluster)
         } else {

@@ -207,7 +207,7 @@ mod tests {
         }
         assert_eq!(queue.due(), BTreeSet::new(), "no room was freed");
         let mut seen = BTreeSet::new();
-        for _ in 0..200 / FROM_REST + 1 {
+        for _ in 0..=200 / FROM_REST {
             let due = due(&mut queue);
             assert!(due.len() <= FROM_HEAD + FROM_REST);
             seen.extend(due);

@@ -45,25 +45,52 @@ fn needed(task: &Value, numbers: &BTreeMap<String, usize>) -> Vec<usize> {
 /// The depth of each task: the length of the longest way to it. Tasks are taken when all tasks that
 /// they need were taken, so the work is linear.
 fn depths(needed: &[Vec<usize>]) -> Vec<usize> {
-    let mut depths = vec![0; needed.len()];
-    let mut open: Vec<usize> = needed.iter().map(Vec::len).collect();
-    let mut users: Vec<Vec<usize>> = vec![Vec::new(); needed.len()];
-    for (task, needs) in needed.iter().enumerate() {
+    let mut tasks: Vec<Task> = needed
+        .iter()
+        .map(|needs| Task::waiting_for(needs.len()))
+        .collect();
+    for (number, needs) in needed.iter().enumerate() {
         for need in needs {
-            users[*need].push(task);
-        }
-    }
-    let mut ready: Vec<usize> = (0..needed.len()).filter(|task| open[*task] == 0).collect();
-    while let Some(task) = ready.pop() {
-        for user in &users[task] {
-            depths[*user] = depths[*user].max(depths[task] + 1);
-            open[*user] -= 1;
-            if open[*user] == 0 {
-                ready.push(*user);
+            if let Some(task) = tasks.get_mut(*need) {
+                task.users.push(number);
             }
         }
     }
-    depths
+    let numbers = tasks.iter().enumerate();
+    let ready = numbers.filter(|(_, task)| task.open == 0);
+    let mut ready: Vec<usize> = ready.map(|(number, _)| number).collect();
+    while let Some(number) = ready.pop() {
+        let Some(task) = tasks.get_mut(number) else { break };
+        let (depth, users) = (task.depth, std::mem::take(&mut task.users));
+        for user in users {
+            let Some(task) = tasks.get_mut(user) else { break };
+            task.depth = task.depth.max(depth + 1);
+            task.open -= 1;
+            if task.open == 0 {
+                ready.push(user);
+            }
+        }
+    }
+    tasks.into_iter().map(|task| task.depth).collect()
+}
+
+/// A task on the way to its depth.
+#[derive(Default)]
+struct Task {
+    depth: usize,
+    /// Number of needed tasks that were not taken yet.
+    open: usize,
+    /// The tasks that need it.
+    users: Vec<usize>,
+}
+
+impl Task {
+    fn waiting_for(open: usize) -> Self {
+        Self {
+            open,
+            ..Self::default()
+        }
+    }
 }
 
 /// The number of times that a step runs at the same time. Numbers that are computed during the run

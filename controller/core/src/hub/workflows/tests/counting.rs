@@ -5,9 +5,10 @@ use super::*;
 /// The changes, as `cluster phase count` and `cluster state`.
 fn changes(fleet: &mut Fleet) -> Vec<String> {
     let changes = fleet.hub.count().into_iter();
-    let changes = changes.filter(|change| !matches!(change, CensusChange::Room { .. }));
+    let changes =
+        changes.filter(|change| !matches!(change, CensusChange::Room { .. } | CensusChange::Waiting(_)));
     let changes = changes.map(|change| match change {
-        CensusChange::Room { .. } => unreachable!("it is filtered"),
+        CensusChange::Room { .. } | CensusChange::Waiting(_) => unreachable!("it is filtered"),
         CensusChange::Cluster(name, state) => {
             format!("{name} {}", state.map_or("gone", ClusterState::as_str))
         }

@@ -7,24 +7,27 @@
 //!
 //! `cargo test -p argosy-core --test simulation -- --nocapture` prints the table.
 
-mod simulation {
-    pub mod choosers;
-    pub mod draw;
-    pub mod fleet;
-}
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test, whose table is printed"
+)]
+
+mod choosers;
+mod draw;
+mod fleet;
 
 use argosy_core::explain::dry_run::Choice;
+use choosers::{BestCluster, Chooser, FewestRuns, Karmada, MultiKueue, RoundRobin};
+use draw::{Arrival, Draw, cluster};
+use fleet::{Outcome, run};
 use serde_json::json;
-use simulation::{
-    choosers::{BestCluster, Chooser, FewestRuns, Karmada, MultiKueue, RoundRobin},
-    draw::{Arrival, Draw, cluster},
-    fleet::{Outcome, run},
-};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
-/// Further rules are only printed, for these seeds.
-const PRINTED: std::ops::RangeInclusive<u64> = 1..=2;
+/// Further rules are only printed, for this seed.
+const PRINTED: std::ops::RangeInclusive<u64> = 1..=1;
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -119,7 +122,7 @@ fn workflows_with_a_gpu_go_only_where_there_is_one() {
                 number,
                 8.0 + 8.0 * f64::from(u32::try_from(number % 7).unwrap()),
                 0.0,
-                if number % 3 == 0 { 2 } else { 0 },
+                if number.is_multiple_of(3) { 2 } else { 0 },
             )
         })
         .collect();
@@ -130,7 +133,10 @@ fn workflows_with_a_gpu_go_only_where_there_is_one() {
     for number in 0..3000 {
         let demand = if number % 5 == 0 { &gpu } else { &plain };
         let chosen = choice.choose(demand).unwrap();
-        assert!(number % 5 != 0 || chosen % 3 == 0, "cluster {chosen} has no GPU");
+        assert!(
+            number % 5 != 0 || chosen.is_multiple_of(3),
+            "cluster {chosen} has no GPU"
+        );
         choice.claim(chosen, demand);
     }
 }
