@@ -33,6 +33,7 @@ mod manifest_work;
 mod mirror;
 mod mirrored_status;
 mod observed;
+mod pending_claim;
 mod place;
 mod placement;
 mod policy;

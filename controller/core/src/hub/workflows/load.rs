@@ -9,47 +9,12 @@ use std::sync::Arc;
 
 use argosy_api::names;
 
-use super::{Dirty, HubAction, WorkflowIndex, action::Purpose, view::WorkflowView};
+use super::{Dirty, HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
-    model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
+    model::{amounts::Amounts, demand::Demand, room::Room},
     policy::{Candidate, Chosen, Reservation, Unplaced},
 };
-
-/// A claim that is being written.
-#[derive(Clone, Debug)]
-pub(super) struct PendingClaim {
-    cluster: ClusterName,
-    asked: Arc<Amounts>,
-    /// The request has failed without an answer, so the claim may be there or not.
-    is_unanswered: bool,
-}
-
-impl PendingClaim {
-    pub(super) fn is_unanswered(&self) -> bool {
-        self.is_unanswered
-    }
-
-    /// The claim that a request writes, if it writes one.
-    fn of(action: &HubAction) -> Option<Self> {
-        let HubAction::PatchWorkflow {
-            patch,
-            purpose: Purpose::Claim | Purpose::Rerun,
-            ..
-        } = action
-        else {
-            return None;
-        };
-        let annotations = patch.value_at("/metadata/annotations")?;
-        let claim = annotations.get(names::CLAIM_ANNOTATION)?.as_str()?;
-        let (cluster, asked) = Claim::written(claim)?;
-        Some(Self {
-            cluster,
-            asked,
-            is_unanswered: false,
-        })
-    }
-}
 
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.

@@ -17,7 +17,6 @@ use argosy_api::conditions::{reason, workflow as types};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::view::Status;
 use crate::WorkflowKey;
 
 /// The number of Workflows from the head of the queue that are decided again.
@@ -36,8 +35,8 @@ pub(super) struct Rank {
 
 impl Rank {
     /// The rank of a Workflow that waits for room, according to its condition.
-    pub(super) fn of(spec: &Value, created: Option<Timestamp>, status: &Status) -> Option<Box<Self>> {
-        let waits = status.conditions().iter().any(|condition| {
+    pub(super) fn of(spec: &Value, created: Option<Timestamp>, conditions: &[Value]) -> Option<Box<Self>> {
+        let waits = conditions.iter().any(|condition| {
             let field = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
             let message = field("message").strip_prefix(reason::NO_ROOM);
             field("type") == types::DISPATCHED && message.is_some_and(|rest| rest.starts_with(':'))

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, Value};
 
-use super::{load::PendingClaim, queue::Rank, templates::Templates, unanswered::Unanswered};
+use super::{pending_claim::PendingClaim, queue::Rank, templates::Templates, unanswered::Unanswered};
 use crate::{
     ClusterName, OriginUid, WorkflowKey,
     hub::{admission::is_asked_to_suspend, properties::is_templated},
@@ -230,7 +230,7 @@ impl WorkflowView {
         let may_wait = claim.is_none() && !is_over && status.has_our_conditions;
         let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
         let queued = may_wait
-            .then(|| Rank::of(&object.spec, created, &status))
+            .then(|| Rank::of(&object.spec, created, &status.conditions()))
             .flatten();
         Self {
             was_free,
@@ -309,7 +309,7 @@ impl WorkflowView {
         self.pending_claim = known
             .pending_claim
             .clone()
-            .filter(|pending| !pending.is_unanswered());
+            .filter(|pending| !pending.is_unanswered);
         self.has_run_here |= known.has_run_here;
         self.was_free |= known.was_free;
         self.wrote = known.wrote;
