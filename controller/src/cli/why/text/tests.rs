@@ -1,7 +1,5 @@
 //! Tests of whole pages.
 
-use std::collections::BTreeMap;
-
 use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow};
 use argosy_core::explain::{History, ObjectAttributes, explain};
 use serde::de::DeserializeOwned;
@@ -76,14 +74,7 @@ fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> S
         namespace_labels: None,
     };
     let clusters = [cluster("cluster1", "True"), cluster("cluster2", "Unknown")];
-    page(&explain(
-        subject,
-        Some(&run),
-        policies,
-        &clusters,
-        &BTreeMap::new(),
-        course,
-    ))
+    page(&explain(subject, Some(&run), policies, &clusters, None, course))
 }
 
 #[test]
