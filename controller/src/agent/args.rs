@@ -69,9 +69,9 @@ pub struct RunArgs {
 /// The requests about pods that an agent answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Serve {
-    /// Logs of the pods of runs.
+    /// Logs of the pods of runs, and Events about them.
     Logs,
-    /// Logs, and sessions in containers: exec, attach and port-forward.
+    /// Logs and Events, and sessions in containers: exec, attach and port-forward.
     Exec,
     /// None: the agent opens no tunnel.
     None,

@@ -23,6 +23,7 @@ mod crons;
 mod deletion;
 mod dispatch;
 mod doctor;
+mod events;
 mod everywhere;
 mod flood;
 mod forged;
