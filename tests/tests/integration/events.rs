@@ -77,10 +77,10 @@ impl Lab {
 
 #[tokio::test]
 async fn the_events_of_a_run_are_shown_and_no_others_and_only_to_those_who_may_reach_nodes() -> Result<()> {
-    let lab = Lab::new("events").await?;
+    let lab = Lab::new("events-run").await?;
     lab.events().await?;
     let control = lab.signing.env.control.kubeconfig();
-    let arguments = ["events", "hello", "--namespace", "events"];
+    let arguments = ["events", "hello", "--namespace", "events-run"];
     let mut shown = String::new();
     // Through the agent, whose tunnel may not be open yet.
     let waited = eventually("the agent answers", async || {
@@ -123,23 +123,28 @@ async fn the_events_of_a_run_are_shown_and_no_others_and_only_to_those_who_may_r
     for (account, path, expected, words) in [
         (
             None,
-            "/events/events/hello",
+            "/events/events-run/hello",
             401,
             "a client certificate is required",
         ),
         (
             Some(&agent),
-            "/events/events/hello",
+            "/events/events-run/hello",
             403,
             "may not use nodes/proxy",
         ),
         (
             Some(&api_server),
-            "/events/events/absent",
+            "/events/events-run/absent",
             400,
             "there is no Workflow",
         ),
-        (Some(&api_server), "/events/events/..%2Fx", 400, "not a request"),
+        (
+            Some(&api_server),
+            "/events/events-run/..%2Fx",
+            400,
+            "not a request",
+        ),
     ] {
         let (status, text) = lab.ask(account.map(|path| path.as_path()), path).await?;
         assert_eq!(status, expected, "{account:?}, {path}: {text}");
