@@ -66,5 +66,6 @@ mod stopping;
 mod templates;
 mod transforms;
 mod tunnel;
+mod tunnel_url;
 mod tunnels;
 mod why;
