@@ -146,7 +146,7 @@ async fn the_events_of_a_run_are_shown_and_no_others_and_only_to_those_who_may_r
             "not a request",
         ),
     ] {
-        let (status, text) = lab.ask(account.map(|path| path.as_path()), path).await?;
+        let (status, text) = lab.ask(account.map(std::path::PathBuf::as_path), path).await?;
         assert_eq!(status, expected, "{account:?}, {path}: {text}");
         assert!(text.contains(words), "{account:?}, {path}: {text}");
     }
