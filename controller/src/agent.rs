@@ -13,7 +13,7 @@ mod uninstall;
 mod work_status;
 mod workflows;
 
-use std::{future::pending, pin::pin, time::Duration};
+use std::{future::pending, path::PathBuf, pin::pin, time::Duration};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
@@ -55,6 +55,9 @@ pub struct Member {
     /// Answers the requests about pods that the controller sends through the tunnel; `None` if there
     /// is no tunnel.
     pub pods: Option<Router>,
+    /// File with the authorities of a controller that is dialed by its URL, in PEM; without one, those
+    /// of the system.
+    pub tunnel_authority: Option<PathBuf>,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
     pub artifact_namespace: String,
     /// The `instanceID` of the WEC's Argo, if it has one.

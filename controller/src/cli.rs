@@ -4,6 +4,7 @@ mod cluster;
 mod completion;
 mod doctor;
 mod documents;
+mod events;
 mod get;
 mod invocation;
 mod logs;
@@ -62,6 +63,14 @@ pub enum Command {
     /// Exits with 0 if nothing failed, with 1 if a check failed, and with 2 if a check got no
     /// answer.
     Doctor(doctor::DoctorArgs),
+    /// List the Kubernetes Events of a run's pods on its cluster, and of the run itself, the newest
+    /// last
+    ///
+    /// They are read over the tunnel of the cluster's agent, by the virtual Node of the cluster:
+    /// nodes.enabled must be true, and you need the right to get nodes/proxy, which administrators
+    /// have. Events of pods that were deleted are left out. Exits with 0, or with 1 if the Events
+    /// cannot be read.
+    Events(events::EventsArgs),
     /// List the Workflows or the clusters of the fleet
     ///
     /// Exits with 0, or with 1 if something does not exist or cannot be read.
@@ -177,6 +186,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Crds(args) => print_crds(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => Ok(doctor::run(&args).await),
+        Command::Events(args) => events::run(&args).await.map(|()| ExitCode::SUCCESS),
         Command::Get(args) => get::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => Ok(logs::run(&args).await),
         Command::Render(args) => render::run(&args),

@@ -58,6 +58,11 @@ pub struct RunArgs {
     /// exec, attach and port-forward; none
     #[arg(long, env = "ARGOSY_SERVE", value_enum, default_value = "logs")]
     pub serve: Serve,
+    /// File with the certificates of the authorities, in PEM, against which the controller is verified
+    /// if agents dial it by a URL (--nodes-tunnel of the controller); by default the authorities of the
+    /// system
+    #[arg(long, env = "ARGOSY_TUNNEL_CA")]
+    pub tunnel_ca: Option<PathBuf>,
     /// Leader election.
     #[command(flatten)]
     pub leader_elect: LeaderElectArgs,
@@ -69,9 +74,9 @@ pub struct RunArgs {
 /// The requests about pods that an agent answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Serve {
-    /// Logs of the pods of runs.
+    /// Logs of the pods of runs, and Events about them.
     Logs,
-    /// Logs, and sessions in containers: exec, attach and port-forward.
+    /// Logs and Events, and sessions in containers: exec, attach and port-forward.
     Exec,
     /// None: the agent opens no tunnel.
     None,

@@ -1,11 +1,12 @@
-//! Answers the controller's requests about pods: the logs of the pods of runs, sessions in their
-//! containers (`sessions`) where they are allowed, and nothing else.
+//! Answers the controller's requests about pods: the logs of the pods of runs, the Events about them
+//! (`events`), sessions in their containers (`sessions`) where they are allowed, and nothing else.
 //!
 //! The requests have the form of Kubernetes' API. Each one names the Workflow of the WDS in a header,
 //! and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
 //! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
 //! controller that hosts the agent).
 
+mod events;
 mod sessions;
 
 use argosy_api::Workflow;
@@ -40,13 +41,18 @@ struct Pods {
 /// A service that answers the requests `serve` about the pods of `cluster`. `wec` is a client of the
 /// WEC from `runtime::client::connect_streaming`.
 pub fn router(wec: Client, cluster: ClusterName, serve: Serve) -> Router {
-    let logs = Router::new().route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log));
+    let logs = Router::new()
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log))
+        .route(
+            "/api/v1/namespaces/{namespace}/workflows/{name}/events",
+            get(events::answer),
+        );
     let (routes, served) = match serve {
         Serve::Exec => (
             logs.merge(sessions::routes()),
-            "this agent serves logs and sessions only",
+            "this agent serves logs, Events and sessions only",
         ),
-        Serve::Logs | Serve::None => (logs, "this agent serves logs only"),
+        Serve::Logs | Serve::None => (logs, "this agent serves logs and Events only"),
     };
     routes
         .fallback(move || async move { (StatusCode::FORBIDDEN, served) })
@@ -76,12 +82,20 @@ fn is_name(text: &str) -> bool {
         && has_end(text.bytes().next_back())
 }
 
+/// UID of the Workflow of the WDS that a request is about.
+fn origin_in(headers: &HeaderMap) -> &str {
+    let origin = headers.get(ORIGIN_HEADER);
+    origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default()
+}
+
 /// Reason that a request is not answered.
 #[derive(Debug)]
 enum Refusal {
     /// The pod does not exist, or belongs to no run of the Workflow. One answer for both, so that
     /// the controller learns nothing about other pods.
     Unknown(String),
+    /// The Workflow does not exist, or is no run of the Workflow of the WDS.
+    UnknownRun(String),
     /// The API server of the WEC did not answer as expected.
     Failed(Failure),
 }
@@ -91,6 +105,10 @@ impl IntoResponse for Refusal {
         match self {
             Self::Unknown(pod) => {
                 let text = format!("there is no pod {pod} of this Workflow on the cluster");
+                (StatusCode::NOT_FOUND, text).into_response()
+            }
+            Self::UnknownRun(run) => {
+                let text = format!("there is no run {run} of this Workflow on the cluster");
                 (StatusCode::NOT_FOUND, text).into_response()
             }
             Self::Failed(failure @ Failure::Refused(_)) => {
@@ -109,8 +127,7 @@ impl Pods {
         if !is_name(namespace) || !is_name(name) {
             return Err(unknown());
         }
-        let origin = headers.get(ORIGIN_HEADER);
-        let origin = origin.and_then(|uid| uid.to_str().ok()).unwrap_or_default();
+        let origin = origin_in(headers);
         let failed = |failure| match failure {
             Failure::NotFound { .. } | Failure::Unserved(_) => unknown(),
             failure => Refusal::Failed(failure),

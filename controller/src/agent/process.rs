@@ -1,6 +1,6 @@
 //! The agent as its own process: the wiring of `argosy-agent`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
 use argosy_api::names;
@@ -59,6 +59,7 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
         cluster: args.cluster_name.as_str().into(),
         wec,
         pods,
+        tunnel_authority: args.tunnel_ca,
         artifact_namespace: args.common.artifact_namespace,
         argo_instance: args.argo_instance_id.filter(|id| !id.is_empty()),
         lease_duration: args.common.lease_duration,
@@ -124,6 +125,7 @@ struct Parts {
     cluster: ClusterName,
     wec: Client,
     pods: Option<Router>,
+    tunnel_authority: Option<PathBuf>,
     artifact_namespace: String,
     argo_instance: Option<String>,
     lease_duration: Duration,
@@ -163,6 +165,7 @@ impl Parts {
             hub,
             wec: self.wec,
             pods: self.pods,
+            tunnel_authority: self.tunnel_authority,
             artifact_namespace: self.artifact_namespace,
             argo_instance: self.argo_instance,
             lease_duration: self.lease_duration,

@@ -5,10 +5,10 @@
 //! write. Not here: the bytes of the tunnel (`runtime::tunnel`), and the answers to the controller's
 //! requests (`pods`).
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use argosy_api::{ManagedCluster, names};
-use axum::Router;
+use axum::{Router, http::Uri};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use kube::{Client, ResourceExt};
 use tokio::{
@@ -18,9 +18,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Member;
-use crate::runtime::tunnel::{
-    dial::{Dialed, Error, dial, through_service},
-    token::{Digest, Token},
+use crate::runtime::{
+    client::connect_url,
+    requests::with_sources,
+    tunnel::{
+        PATH,
+        dial::{Dialed, Error, dial, through_service},
+        token::{Digest, Token},
+    },
 };
 
 /// The place that the controller offers, as the annotation on the ManagedCluster has it; `None` if
@@ -72,8 +77,39 @@ fn offered(cluster: &ManagedCluster) -> Option<String> {
     (offer.len() <= LONGEST_OFFER).then(|| offer.clone())
 }
 
-/// Path of the controller's endpoint, for an offer `NAMESPACE/NAME:PORT`. Others may write the
-/// annotation, so its parts are checked before they become a path.
+/// The place that is dialed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A path at the API server of the ITS.
+    Service(String),
+    /// A server and a path there.
+    Url(Uri, String),
+}
+
+/// Reads an offer. Others may write the annotation, so its parts are checked before they become a
+/// request, and a URL is dialed only with TLS: the token goes there.
+fn place_of(offer: &str) -> Option<Place> {
+    if offer.contains("://") {
+        return url_of(offer);
+    }
+    path_of(offer).map(Place::Service)
+}
+
+/// The server and the path of a URL, which names the folder of the endpoint.
+fn url_of(offer: &str) -> Option<Place> {
+    let url: Uri = offer.parse().ok()?;
+    let authority = url
+        .authority()
+        .filter(|authority| !authority.as_str().contains('@'))?;
+    if url.scheme_str() != Some("https") || url.query().is_some() {
+        return None;
+    }
+    let server = Uri::builder().scheme("https").authority(authority.as_str());
+    let path = format!("{}{PATH}", url.path().trim_end_matches('/'));
+    Some(Place::Url(server.path_and_query("/").build().ok()?, path))
+}
+
+/// Path of the controller's endpoint, for an offer `NAMESPACE/NAME:PORT`.
 fn path_of(offer: &str) -> Option<String> {
     let (namespace, rest) = offer.split_once('/')?;
     let (service, port) = rest.split_once(':')?;
@@ -102,6 +138,7 @@ pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
             cluster: member.cluster.to_string(),
             token,
             service,
+            authority: member.tunnel_authority.clone(),
         };
         (dialer, offer)
     });
@@ -116,6 +153,9 @@ pub(super) struct Dialer {
     token: Token,
     /// Answers the controller's requests.
     service: Router,
+    /// File with the authorities of a controller that is dialed by its URL; without one, those of the
+    /// system.
+    authority: Option<PathBuf>,
 }
 
 /// The end of an attempt.
@@ -135,7 +175,7 @@ impl Dialer {
     pub(super) async fn run(self, mut offer: Offer, stop: CancellationToken) {
         loop {
             let wanted = offer.borrow_and_update().clone();
-            let Some(path) = wanted.as_deref().and_then(path_of) else {
+            let Some(place) = wanted.as_deref().and_then(place_of) else {
                 if let Some(offer) = wanted {
                     tracing::warn!(offer, "the controller offers a tunnel at an unknown place");
                 }
@@ -146,7 +186,7 @@ impl Dialer {
                 continue;
             };
             tokio::select! {
-                () = self.keep(&path, &stop) => {}
+                () = self.keep(&place, &stop) => {}
                 changed = offer.changed() => if changed.is_err() { return },
             }
             if stop.is_cancelled() {
@@ -156,11 +196,11 @@ impl Dialer {
     }
 
     /// Dials again and again, until `stop`.
-    async fn keep(&self, path: &str, stop: &CancellationToken) {
+    async fn keep(&self, place: &Place, stop: &CancellationToken) {
         let mut pauses = Pauses::new();
         let mut others = 0;
         while !stop.is_cancelled() {
-            let pause = match self.serve(path, stop).await {
+            let pause = match self.serve(place, stop).await {
                 Ended::Served => {
                     pauses = Pauses::new();
                     pauses.next(UNANSWERED)
@@ -174,7 +214,13 @@ impl Dialer {
                     pauses.next(UNAVAILABLE)
                 }
                 Ended::Unanswered(error) => {
-                    tracing::debug!(%error, "cannot open the tunnel to the controller");
+                    // Nothing else tells that a URL does not answer, or has an unknown certificate.
+                    match place {
+                        Place::Url(..) => pauses.report(&error),
+                        Place::Service(_) => {
+                            tracing::debug!(%error, "cannot open the tunnel to the controller");
+                        }
+                    }
                     pauses.next(UNANSWERED)
                 }
                 Ended::Refused(error) => {
@@ -191,8 +237,8 @@ impl Dialer {
     }
 
     /// Dials once, and serves until the tunnel ends.
-    async fn serve(&self, path: &str, stop: &CancellationToken) -> Ended {
-        let dialed = match dial(&self.its, path, &self.cluster, &self.token).await {
+    async fn serve(&self, place: &Place, stop: &CancellationToken) -> Ended {
+        let dialed = match self.dial(place).await {
             Ok(dialed) => dialed,
             Err(error) => return Ended::of(error),
         };
@@ -201,6 +247,18 @@ impl Dialer {
             tracing::info!(%error, "the tunnel to the controller has ended");
         }
         Ended::Served
+    }
+
+    async fn dial(&self, place: &Place) -> Result<Dialed, Error> {
+        match place {
+            Place::Service(path) => dial(&self.its, path, &self.cluster, &self.token).await,
+            Place::Url(server, path) => {
+                // The file may have changed since the last attempt.
+                let client = connect_url(server.clone(), self.authority.as_deref());
+                let client = client.map_err(|error| Error::Unusable(with_sources(&error)))?;
+                dial(&client, path, &self.cluster, &self.token).await
+            }
+        }
     }
 
     async fn answer(&self, dialed: Dialed, stop: &CancellationToken) -> Result<(), Error> {
@@ -219,7 +277,9 @@ impl Ended {
     fn of(error: Error) -> Self {
         match &error {
             Error::Refused { status, .. } if status.is_server_error() => Self::Unavailable(error),
-            Error::Refused { .. } | Error::Invalid(_) | Error::Request(_) => Self::Refused(error),
+            Error::Refused { .. } | Error::Invalid(_) | Error::Request(_) | Error::Unusable(_) => {
+                Self::Refused(error)
+            }
             Error::Unanswered(_) | Error::Late | Error::Ended(_) | Error::Broken(_) | Error::Silent => {
                 Self::Unanswered(error)
             }
@@ -253,7 +313,7 @@ impl Pauses {
 
     /// Logs a refusal, once in a row.
     fn report(&mut self, error: &Error) {
-        let text = error.to_string();
+        let text = with_sources(error);
         if self.reported.as_ref() != Some(&text) {
             tracing::warn!(
                 error = text,
@@ -283,9 +343,38 @@ mod tests {
             "argosy/a:b/../../../secrets",
             "argosy/a%2f:webhook",
             "Argosy/a:webhook",
-            "https://example.org",
         ] {
-            assert_eq!(path_of(bad), None, "{bad} was taken");
+            assert_eq!(place_of(bad), None, "{bad} was taken");
+        }
+    }
+
+    #[test]
+    fn an_offer_is_a_url_with_tls_and_without_anything_but_a_place() {
+        for (offer, server, path) in [
+            (
+                "https://argosy.example.org",
+                "https://argosy.example.org/",
+                "/tunnel",
+            ),
+            ("https://10.0.0.1:9443/", "https://10.0.0.1:9443/", "/tunnel"),
+            (
+                "https://example.org/argosy/",
+                "https://example.org/",
+                "/argosy/tunnel",
+            ),
+        ] {
+            let expected = Place::Url(server.parse().unwrap(), path.to_owned());
+            assert_eq!(place_of(offer), Some(expected), "{offer}");
+        }
+        for bad in [
+            "http://example.org",
+            "https://",
+            "https://user:word@example.org",
+            "https://example.org?next=https://other.example",
+            "wss://example.org",
+            "://example.org",
+        ] {
+            assert_eq!(place_of(bad), None, "{bad} was taken");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Not here: the meaning of the fields, which is documented at each.
 
 use argosy_api::crds::printed;
-use argosy_core::explain::Explanation;
+use argosy_core::{agent::events::RunEvent, explain::Explanation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 
 use super::{cluster, doctor, get, version};
@@ -28,6 +28,7 @@ pub fn shapes() -> Vec<Shape> {
         ("argosy get clusters", true, printed::<get::clusters::Listed>()),
         ("argosy cluster list", true, printed::<cluster::list::Member>()),
         ("argosy doctor", true, printed::<doctor::finding::Finding>()),
+        ("argosy events", true, printed::<RunEvent>()),
         ("argosy version", false, printed::<version::Versions>()),
         ("argosy why", false, printed::<Explanation>()),
     ];

@@ -70,9 +70,12 @@ pub struct NodesArgs {
     /// Port of the kubelet endpoint of the Nodes
     #[arg(long, env = "ARGOSY_NODES_PORT", default_value_t = 10250)]
     pub nodes_port: u16,
-    /// Service whose port agents dial through the API server of the ITS, as NAMESPACE/NAME:PORT; by
-    /// default that of the admission webhook
-    #[arg(long, env = "ARGOSY_NODES_TUNNEL")]
+    /// Service whose port agents dial through the API server of the ITS, as NAMESPACE/NAME:PORT, by
+    /// default that of the admission webhook; or the URL that they dial themselves, as https://HOST
+    ///
+    /// A URL is for an ITS whose API server has no pods, or does not reach them. It must lead to the
+    /// port of the admission webhook, with the path /tunnel.
+    #[arg(long, env = "ARGOSY_NODES_TUNNEL", value_parser = dialed)]
     pub nodes_tunnel: Option<String>,
     /// The pods that are shown if no policy says otherwise (annotation argosy.dev/pods): off; asked,
     /// those of a Workflow that somebody watches; long, also those that have run for ten seconds; all
@@ -82,6 +85,13 @@ pub struct NodesArgs {
     /// have --serve=exec, and on push clusters
     #[arg(long, env = "ARGOSY_NODES_EXEC")]
     pub nodes_exec: bool,
+}
+
+fn dialed(text: &str) -> Result<String, String> {
+    if text.contains("://") && !text.starts_with("https://") {
+        return Err(format!("{text:?} is no URL with https"));
+    }
+    Ok(text.to_owned())
 }
 
 fn shown(text: &str) -> Result<Shown, String> {

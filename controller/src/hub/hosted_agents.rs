@@ -218,6 +218,7 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
                     wec,
                     // The controller asks its own agents without a tunnel.
                     pods: None,
+                    tunnel_authority: None,
                     artifact_namespace: host.artifact_namespace.clone(),
                     argo_instance: given.argo_instance.clone(),
                     lease_duration: host.lease_duration,

@@ -5,16 +5,23 @@ mod connector;
 mod narrow;
 pub mod switch;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use axum::{
     body::{Bytes, HttpBody},
-    http::{Request, Response},
+    http::{Request, Response, Uri},
 };
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
     config::{KubeConfigOptions, Kubeconfig},
+};
+use rustls::pki_types::{
+    CertificateDer,
+    pem::{self, PemObject},
 };
 use tower::{BoxError, Service};
 
@@ -47,6 +54,15 @@ pub enum Error {
     /// There is no kubeconfig in any of the usual places, and no service account.
     #[error("no kubeconfig was found: set KUBECONFIG or use --kubeconfig")]
     Infer(#[source] kube::config::InferConfigError),
+    /// The file with authorities cannot be read, or has none.
+    #[error("cannot read certificates from {path}")]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: pem::Error,
+    },
     /// The configuration refers to something unusable, such as an unreadable certificate.
     #[error("cannot create a client for {server}")]
     Client {
@@ -114,6 +130,28 @@ pub async fn connect_to(kubeconfig: Kubeconfig, origin: &str) -> Result<(Client,
     let config = from_kubeconfig(kubeconfig, origin.to_owned()).await?;
     let server = written(&config);
     Ok((build(config, None)?, server))
+}
+
+/// Creates a client of the server at `url`, without credentials and without a read timeout. The
+/// server's certificate is verified against the authorities in the PEM file `authority`, or without
+/// one against those of the system.
+pub fn connect_url(url: Uri, authority: Option<&Path>) -> Result<Client, Error> {
+    let mut config = Config::new(url);
+    config.root_cert = authority.map(authorities_in).transpose()?;
+    build_streaming(config)
+}
+
+fn authorities_in(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found.iter().map(|one| one.to_vec()).collect()),
+        Ok(_) => Err(pem::Error::NoItemsFound),
+        Err(error) => Err(error),
+    }
+    .map_err(|source| Error::Authority {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Creates a client as a user at a terminal expects it: from the kubeconfig at `path`, else from

@@ -1,7 +1,10 @@
 //! A Service of a control cluster whose one endpoint is a server of this process. So `services/proxy`
 //! of the API server leads to it, without a kubelet and without kube-proxy.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -41,6 +44,25 @@ impl Served {
             address,
             _serving: JoinSet::from_iter([serving]),
         })
+    }
+
+    /// Serves `router` on the loopback address, behind no Service.
+    pub async fn direct(router: Router) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (certificate, key) = server::certificate_files()?;
+        let tls = RustlsConfig::from_pem_file(certificate, key).await?;
+        let serving = axum_server::from_tcp_rustls(listener, tls)?.serve(router.into_make_service());
+        Ok(Self {
+            address,
+            _serving: JoinSet::from_iter([serving]),
+        })
+    }
+
+    /// File with the certificate that every server of this kind has.
+    pub fn certificate() -> Result<&'static Path> {
+        Ok(server::certificate_files()?.0)
     }
 
     /// Its address, without the API server.

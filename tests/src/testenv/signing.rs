@@ -75,7 +75,8 @@ impl Signing {
         let port = free_port()?;
         let variables = [
             ("ARGOSY_NODES", "true".to_owned()),
-            ("ARGOSY_NODES_ADDRESS", "127.0.0.1".to_owned()),
+            // The API server proxies to no loopback address.
+            ("ARGOSY_NODES_ADDRESS", webhook.host.to_string()),
             ("ARGOSY_NODES_ADDRESS_TYPE", "InternalIP".to_owned()),
             ("ARGOSY_NODES_PORT", port.to_string()),
             (

@@ -27,16 +27,16 @@ const ABSENT: &str = "absent-node";
 
 /// A control cluster with virtual Nodes, a cluster with an agent, and a run with one pod, which no
 /// kubelet has started.
-struct Lab {
-    signing: Signing,
-    fixture: Fixture,
-    member: Member,
+pub(super) struct Lab {
+    pub(super) signing: Signing,
+    pub(super) fixture: Fixture,
+    pub(super) member: Member,
     port: u16,
-    shadow: Pod,
+    pub(super) shadow: Pod,
 }
 
 impl Lab {
-    async fn new(name: &str) -> Result<Self> {
+    pub(super) async fn new(name: &str) -> Result<Self> {
         let (signing, port) = Signing::with_nodes(name).await?;
         let fixture = Fixture::on(signing.env.clone(), name).await?;
         let member = fixture.pull().await?;
@@ -44,10 +44,14 @@ impl Lab {
         let object = member.argo().start("hello").await?;
         let shadow = shadow_pod(&fixture).await?;
         let pod = pod(&json!({
-            "metadata": { "name": shadow.name_any(), "ownerReferences": [{
-                "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "hello",
-                "uid": object.uid(), "controller": true,
-            }] },
+            "metadata": {
+                "name": shadow.name_any(),
+                "labels": { names::ARGO_WORKFLOW_LABEL: "hello" },
+                "ownerReferences": [{
+                    "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "hello",
+                    "uid": object.uid(), "controller": true,
+                }],
+            },
             "spec": {
                 "nodeName": ABSENT,
                 "containers": [{ "name": "main", "image": "busybox:1.36" }],
@@ -65,7 +69,7 @@ impl Lab {
 
     /// Status and text of the answer to a request of the account in the kubeconfig at `path`, or of
     /// nobody, to the kubelet endpoint.
-    async fn ask(&self, account: Option<&Path>, path: &str) -> Result<(u16, String)> {
+    pub(super) async fn ask(&self, account: Option<&Path>, path: &str) -> Result<(u16, String)> {
         let request = Request::get(path).body(Body::empty())?;
         let response = self.endpoint(account).await?.send(request).await?;
         let status = response.status().as_u16();

@@ -126,12 +126,45 @@ async fn the_agent_serves_no_pod_that_is_not_of_the_named_run() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_agent_serves_no_events_of_a_workflow_that_is_not_the_named_run() -> Result<()> {
+    let cluster = Cluster::new("events-refused").await?;
+    let born = json!({ names::BORN_AS_ANNOTATION: "events-refused/own" });
+    let ours = json!({ names::ORIGIN_UID_LABEL: ORIGIN, names::CLUSTER_LABEL: CLUSTER });
+    let others = json!({ names::ORIGIN_UID_LABEL: ORIGIN, names::CLUSTER_LABEL: "cluster2" });
+    cluster.run("own", &ours, &born).await?;
+    cluster.run("tenants", &json!({}), &json!({})).await?;
+    cluster.run("copy", &ours, &born).await?;
+    cluster.run("others", &others, &json!({})).await?;
+    let path = |run: &str| format!("/api/v1/namespaces/events-refused/workflows/{run}/events");
+    assert_eq!(
+        cluster.get(&path("own"), Some(ORIGIN)).await?,
+        (200, "[]".to_owned())
+    );
+    let other = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b";
+    for (run, origin) in [
+        ("own", Some(other)),
+        ("own", None),
+        ("tenants", Some(ORIGIN)),
+        ("copy", Some(ORIGIN)),
+        ("others", Some(ORIGIN)),
+        ("absent", Some(ORIGIN)),
+        ("..%2F..%2Fsecrets%2Fa", Some(ORIGIN)),
+    ] {
+        let (status, text) = cluster.get(&path(run), origin).await?;
+        assert_eq!(status, 404, "{run}: {text}");
+        assert!(text.contains("there is no run"), "{run}: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_agent_answers_requests_for_logs_only() -> Result<()> {
     let cluster = Cluster::new("logs-only").await?;
     for path in [
         "/",
         "/api/v1/secrets",
         "/api/v1/namespaces/kube-system/pods",
+        "/api/v1/namespaces/logs-only/events",
         "/api/v1/namespaces/logs-only/pods/own",
         "/api/v1/namespaces/logs-only/pods/own/exec?command=id",
         "/api/v1/namespaces/logs-only/secrets/a/log",

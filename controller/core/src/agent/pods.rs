@@ -24,9 +24,19 @@ pub fn owner(pod: &ObjectMeta) -> Option<(&str, &str)> {
 /// True if `pod` is owned by `run`, which the agent of `cluster` has created for the Workflow of the
 /// WDS with the UID `origin`.
 pub fn belongs(pod: &ObjectMeta, run: &ObjectMeta, origin: &str, cluster: &str) -> bool {
-    let label = |key: &str| run.labels.as_ref().and_then(|labels| labels.get(key));
+    is_owned(pod, run) && is_run(run, origin, cluster)
+}
+
+/// True if `pod` is owned by the Workflow `run`.
+pub(super) fn is_owned(pod: &ObjectMeta, run: &ObjectMeta) -> bool {
     owner(pod).is_some_and(|(_, uid)| run.uid.as_deref() == Some(uid))
-        && label(names::ORIGIN_UID_LABEL).is_some_and(|uid| uid == origin)
+}
+
+/// True if the agent of `cluster` has created `run` for the Workflow of the WDS with the UID
+/// `origin`.
+pub fn is_run(run: &ObjectMeta, origin: &str, cluster: &str) -> bool {
+    let label = |key: &str| run.labels.as_ref().and_then(|labels| labels.get(key));
+    label(names::ORIGIN_UID_LABEL).is_some_and(|uid| uid == origin)
         && label(names::CLUSTER_LABEL).is_some_and(|name| name == cluster)
         && is_born_here(run)
 }

@@ -26,7 +26,7 @@ const GAP: usize = 3;
 const AT_LEAST: usize = 8;
 
 /// Formats headings and rows.
-pub(super) fn page<T: Row>(rows: &[T], wide: bool, now: Timestamp) -> String {
+pub(in crate::cli) fn page<T: Row>(rows: &[T], wide: bool, now: Timestamp) -> String {
     let headings = shown::<T>(T::COLUMNS.iter().map(|heading| (*heading).to_owned()), wide);
     let mut lines = vec![headings];
     lines.extend(rows.iter().map(|row| shown::<T>(row.cells(now), wide)));

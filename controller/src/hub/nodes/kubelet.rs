@@ -1,5 +1,6 @@
 //! The kubelet endpoint of the virtual Nodes: the API server asks it for the logs of shadow pods, and
-//! it asks the agent of their cluster.
+//! it asks the agent of their cluster. `argosy events` asks it through the API server for the Events
+//! of a run.
 //!
 //! Owned here: the server, and the answers to the API server's requests. Every request but
 //! `/healthz` needs a client certificate ([`account`]), and a log or a session also the right to
@@ -9,6 +10,7 @@
 mod account;
 mod admit;
 mod authorize;
+mod events;
 mod logs;
 mod places;
 mod relay;
@@ -220,6 +222,7 @@ fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
         .route("/exec/{namespace}/{pod}/{container}", session(Kind::Exec))
         .route("/attach/{namespace}/{pod}/{container}", session(Kind::Attach))
         .route("/portForward/{namespace}/{pod}", any(sessions::forward::<R>))
+        .route("/events/{namespace}/{workflow}", get(events::answer::<R>))
         .with_state(endpoint)
         .route("/metrics", get(empty))
         .route("/metrics/cadvisor", get(empty))
@@ -236,7 +239,8 @@ async fn summary() -> Response {
 }
 
 async fn unserved() -> Response {
-    let text = "this kubelet serves only the logs of pods on other clusters, exec, attach and port-forward";
+    let text =
+        "this kubelet serves only logs and Events of pods on other clusters, exec, attach and port-forward";
     (StatusCode::NOT_IMPLEMENTED, text).into_response()
 }
 

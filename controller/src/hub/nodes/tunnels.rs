@@ -10,7 +10,7 @@
 //! (`kubelet`).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -190,7 +190,7 @@ impl Tunnels {
                     () = stop.cancelled() => break,
                     Some(change) = changes.recv() => self.learn(change),
                     Some(tunnel) = opened.recv() => self.open(tunnel),
-                    _ = looks.tick() => {}
+                    _ = looks.tick() => metrics.tunnels_of(self.lock().offered()),
                     else => break,
                 }
                 let mut state = self.lock();
@@ -199,6 +199,7 @@ impl Tunnels {
             }
         };
         supervise(keeping, watches).await;
+        metrics.tunnels_of(BTreeMap::new());
         let mut state = self.lock();
         (state.leads, state.fleet) = (false, None);
         state.open.clear();
@@ -317,6 +318,19 @@ impl State {
             }
             stays
         });
+    }
+
+    /// The clusters of the fleet whose agents dial, and true for those that have a tunnel.
+    fn offered(&self) -> BTreeMap<ClusterName, bool> {
+        let fleet = self.fleet.iter().flatten();
+        let offers = |cluster: &&ClusterName| {
+            let lease = self.leases.get(*cluster);
+            lease.is_some_and(|lease| lease.digest.is_some()) && !self.hosted.contains_key(*cluster)
+        };
+        fleet
+            .filter(offers)
+            .map(|cluster| (cluster.clone(), self.open.contains_key(cluster)))
+            .collect()
     }
 
     /// True if the cluster is in the fleet.

@@ -15,7 +15,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         certificates::v1::CertificateSigningRequest,
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Namespace, Node, Pod, Secret},
+        core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -65,6 +65,7 @@ readable! {
     CustomResourceDefinition: Self::default();
     CustomTransform: Self::new("", CustomTransformSpec::default());
     Deployment: Self::default();
+    Event: Self::default();
     Lease: Self::default();
     ManagedCluster: Self::new("", ManagedClusterSpec::default());
     // It contains another object four levels deep.

@@ -120,6 +120,8 @@ metrics! {
         "Unix time when the admission webhook's certificate expires; absent if there is none";
     TUNNELS: Gauge of Controller, "argosy_tunnels", [],
         "Open tunnels of agents, over which logs are read";
+    CLUSTER_TUNNEL: Gauge of Controller, "argosy_cluster_tunnel", ["cluster"],
+        "1 if the agent of a cluster of the inventory has an open tunnel, else 0; absent if it offers none";
     SHADOW_PODS: Gauge of Controller, "argosy_shadow_pods", ["state"],
         "Pods of other clusters by state: shown on the control cluster, or left_out because their Workflow has \
         too many";

@@ -53,6 +53,9 @@ pub enum Error {
     /// The path or the name of the cluster cannot be part of a request.
     #[error("cannot ask for a tunnel")]
     Request(#[source] http::Error),
+    /// There is no client for the controller's URL.
+    #[error("cannot dial the controller: {0}")]
+    Unusable(String),
     /// The request was not answered.
     #[error("cannot ask for a tunnel")]
     Unanswered(#[source] kube::Error),

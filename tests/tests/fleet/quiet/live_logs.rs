@@ -15,6 +15,9 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(3);
 
+/// Name of a DaemonSet of another test, which has pods on virtual Nodes meanwhile.
+pub(super) const DAEMONS: &str = "daemons-everywhere";
+
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;
 
@@ -115,6 +118,29 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     Ok(())
 }
 
+async fn assert_events(control: &Cluster, cluster: &str) -> Result<()> {
+    let workflow = one_step(cluster, "events", "echo done");
+    let name = control.create_workflow(&workflow).await?.name_any();
+    let pod = format!("pod/{name}");
+    until(LIMIT, "the Events of the pod", async || {
+        let listed = control.argosy(&["events", &name]).await?;
+        let mut lines = listed.lines();
+        Ok(lines
+            .any(|line| line.contains("Scheduled") && line.contains(&pod))
+            .then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_events_of_a_pod_are_listed_on_the_control_cluster() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    let control = fleet.control()?;
+    tokio::try_join!(assert_events(control, PULL), assert_events(control, PUSH))?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn the_logs_panel_of_the_ui_shows_a_step_while_it_runs() -> Result<()> {
@@ -178,6 +204,7 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
         assert_eq!(types, ["Hostname"], "{cluster}");
         let pods: Api<Pod> = Api::all(control.client());
         let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        let here = here.labels(&format!("app!={DAEMONS}"));
         for pod in pods.list(&here).await? {
             assert!(
                 pod.labels().contains_key(names::SHADOW_OF_LABEL),

@@ -6,15 +6,18 @@
 
 use std::time::Duration;
 
-use argosy_api::names;
-use argosy_core::{ClusterName, Failure};
+use argosy_api::{Workflow, names};
+use argosy_core::{ClusterName, Failure, model::claim::Claim};
 use axum::{
     body::Body,
     http::{self, HeaderValue, Request, Response, StatusCode},
     response::IntoResponse,
 };
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt};
+use kube::{
+    Api, Client, ResourceExt,
+    core::{ObjectMeta, PartialObjectMeta},
+};
 use tokio::time::timeout;
 use tower::ServiceExt;
 
@@ -75,6 +78,8 @@ pub(super) enum Refusal {
     Malformed,
     #[error("there is no shadow pod {0}")]
     Unknown(String),
+    #[error("there is no Workflow {0} that was sent to a cluster")]
+    NotSent(String),
     #[error("the account {user} may not use nodes/proxy of {node}")]
     Forbidden { user: String, node: String },
     #[error(
@@ -96,7 +101,7 @@ impl Refusal {
     /// (`GenericHttpResponseChecker` in `apiserver/pkg/registry/generic/rest`).
     fn status(&self) -> StatusCode {
         match self {
-            Self::Malformed | Self::Unknown(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed | Self::Unknown(_) | Self::NotSent(_) => StatusCode::BAD_REQUEST,
             Self::Forbidden { .. } | Self::NoSessions => StatusCode::FORBIDDEN,
             Self::Agent { status, .. } if status.is_client_error() => StatusCode::BAD_REQUEST,
             Self::Busy(_) | Self::TooManyStreams(_) | Self::Unavailable(_) | Self::Agent { .. } => {
@@ -109,7 +114,7 @@ impl Refusal {
     fn outcome(&self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
-            Self::Unknown(_) => "unknown",
+            Self::Unknown(_) | Self::NotSent(_) => "unknown",
             Self::Forbidden { .. } | Self::NoSessions => "forbidden",
             Self::Busy(_) | Self::TooManyStreams(_) => "busy",
             Self::Unavailable(_) => "unavailable",
@@ -135,11 +140,38 @@ impl<R: Reach> Endpoint<R> {
         namespace: &str,
         pod: &str,
     ) -> Result<Admitted, Refusal> {
-        if !is_name(namespace) || !is_name(pod) {
+        self.admitted(account, verb, (namespace, pod), self.shown(namespace, pod))
+            .await
+    }
+
+    /// Checks that `account` may use the kubelet, and that the Workflow was sent to a cluster.
+    pub(super) async fn admit_run(
+        &self,
+        account: &Account,
+        namespace: &str,
+        workflow: &str,
+    ) -> Result<Admitted, Refusal> {
+        self.admitted(
+            account,
+            "get",
+            (namespace, workflow),
+            self.sent(namespace, workflow),
+        )
+        .await
+    }
+
+    async fn admitted(
+        &self,
+        account: &Account,
+        verb: &'static str,
+        (namespace, name): (&str, &str),
+        looked_up: impl Future<Output = Result<Shown, Refusal>>,
+    ) -> Result<Admitted, Refusal> {
+        if !is_name(namespace) || !is_name(name) {
             return Err(Refusal::Malformed);
         }
         let check = self.places.check(account)?;
-        let shown = self.shown(namespace, pod).await?;
+        let shown = looked_up.await?;
         let may = self.reviews.may(account, verb, &shown.node).await;
         if !may.map_err(|failure| Refusal::Unavailable(failure.to_string()))? {
             return Err(Refusal::Forbidden {
@@ -179,6 +211,17 @@ impl<R: Reach> Endpoint<R> {
             failure => Refusal::Unavailable(failure.to_string()),
         })?;
         Shown::of(&pod).ok_or_else(unknown)
+    }
+
+    /// Reads the claim of the Workflow of a request.
+    async fn sent(&self, namespace: &str, name: &str) -> Result<Shown, Refusal> {
+        let unknown = || Refusal::NotSent(format!("{namespace}/{name}"));
+        let api: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::namespaced(self.wds.clone(), namespace);
+        let workflow = read(api.get(name)).await.map_err(|failure| match failure {
+            Failure::NotFound { .. } => unknown(),
+            failure => Refusal::Unavailable(failure.to_string()),
+        })?;
+        Shown::sent(&workflow.metadata).ok_or_else(unknown)
     }
 }
 
@@ -226,7 +269,7 @@ async fn text_of(body: Body) -> String {
     }
 }
 
-/// A pod on another cluster, as its shadow pod names it.
+/// A pod on another cluster, as its shadow pod names it; or a run, as its Workflow names it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shown {
     pub(super) cluster: ClusterName,
@@ -245,6 +288,16 @@ impl Shown {
             cluster,
             node,
             origin,
+        })
+    }
+
+    /// Reads the claim of a Workflow; `None` if it has no run on one cluster.
+    pub(super) fn sent(workflow: &ObjectMeta) -> Option<Self> {
+        let claim = Claim::of(workflow).filter(|claim| !claim.is_for_every_cluster())?;
+        Some(Self {
+            node: names::virtual_node(claim.cluster.as_str()),
+            cluster: claim.cluster,
+            origin: workflow.uid.clone()?,
         })
     }
 }

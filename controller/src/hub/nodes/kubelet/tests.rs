@@ -1,4 +1,6 @@
-use k8s_openapi::api::core::v1::Pod;
+use argosy_api::names;
+use argosy_core::model::claim::Claim;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
 
@@ -54,6 +56,23 @@ fn a_shadow_pod_names_its_cluster_and_its_workflow_and_no_other_pod_does() {
     assert_eq!(Shown::of(&pod(label, "node1")), None);
     assert_eq!(Shown::of(&pod(json!({}), "argosy-cluster1")), None);
     assert_eq!(Shown::of(&Pod::default()), None);
+}
+
+#[test]
+fn the_cluster_of_a_run_is_that_of_its_claim_and_only_of_one_that_was_made_for_it() {
+    let workflow = |uid: &str, claim: String| -> ObjectMeta {
+        serde_json::from_value(json!({
+            "uid": uid, "annotations": { names::CLAIM_ANNOTATION: claim },
+        }))
+        .unwrap()
+    };
+    let claimed = |cluster: &str| Claim::new(&cluster.into(), 1).to_annotation("u");
+    let shown = Shown::sent(&workflow("u", claimed("cluster1"))).unwrap();
+    assert_eq!(shown.cluster.as_str(), "cluster1");
+    assert_eq!(Shown::sent(&workflow("u", claimed(names::EVERY_CLUSTER))), None);
+    // Copied from another Workflow.
+    assert_eq!(Shown::sent(&workflow("v", claimed("cluster1"))), None);
+    assert_eq!(Shown::sent(&ObjectMeta::default()), None);
 }
 
 #[test]

@@ -202,3 +202,26 @@ async fn the_end_of_a_former_hosted_agent_leaves_the_new_one() {
     assert!(tunnels.agent(&cluster).is_err());
     assert!(tunnels.hosted().borrow().is_empty());
 }
+
+#[tokio::test]
+async fn a_cluster_whose_agent_dials_is_told_with_and_without_its_tunnel_and_others_are_not() {
+    let mut lab = Lab::new().await;
+    let told = |lab: &Lab| {
+        let offered = lab.tunnels.lock().offered();
+        offered.get(&ClusterName::from(CLUSTER)).copied()
+    };
+    assert_eq!(told(&lab), Some(false));
+    let serving = lab.tunnel().await;
+    assert_eq!(told(&lab), Some(true));
+    let hosting = lab.tunnels.host(&CLUSTER.into(), agent_of(Router::new()));
+    assert_eq!(told(&lab), None, "it is hosted");
+    drop(hosting);
+    lab.tunnels.know(&Change::Reset(Vec::new()));
+    assert_eq!(told(&lab), None, "it has left");
+    lab.tunnels.know(&Change::Reset(vec![member(&json!({}))]));
+    let mut silent = lease("2", &lab.token);
+    silent.metadata.annotations = None;
+    lab.tunnels.learn(Change::Apply(Box::new(silent)));
+    assert_eq!(told(&lab), None, "its agent serves nothing");
+    serving.abort();
+}
