@@ -130,7 +130,6 @@ async fn assert_placed(fleet: &Fleet, created: Vec<(usize, String)>) -> Result<(
     }
     assert_eq!(counts.values().sum::<usize>(), WORKFLOWS);
     assert_eq!(counts.len(), 2, "both have got some: {counts:?}");
-    println!("{counts:?}");
     Ok(())
 }
 
