@@ -21,7 +21,7 @@ const STREAMS: usize = 1024;
 const OF_CLUSTER: usize = 64;
 
 /// Maximum number of them in one namespace of a cluster.
-const OF_NAMESPACE: usize = 16;
+const OF_NAMESPACE: usize = 48;
 
 /// Maximum number of requests of one account that are checked at a time. All users of an API server
 /// are one account.
@@ -147,17 +147,15 @@ mod tests {
     fn no_namespace_takes_all_places_of_a_cluster_and_no_cluster_all_places() {
         let (places, cluster) = (Places::default(), ClusterName::from("cluster1"));
         let mut taken = Vec::new();
-        for namespace in ["a", "b", "c", "d"] {
-            for _ in 0..OF_NAMESPACE {
+        for (namespace, most, refused) in [
+            ("a", OF_NAMESPACE, "of namespace"),
+            ("b", OF_CLUSTER - OF_NAMESPACE, "of cluster"),
+        ] {
+            for _ in 0..most {
                 taken.push(places.take(&cluster, namespace).ok().unwrap());
             }
             let text = refusal(places.take(&cluster, namespace));
-            let expected = if namespace == "d" {
-                "of cluster"
-            } else {
-                "of namespace"
-            };
-            assert!(text.contains(expected), "{text}");
+            assert!(text.contains(refused), "{text}");
         }
         let text = refusal(places.take(&cluster, "e"));
         assert!(
