@@ -238,10 +238,7 @@ fn loads(clusters: &[&ManagedCluster], unfinished: Option<&Unfinished>) -> Loads
     let mut loads: Loads = clusters
         .iter()
         .map(|cluster| {
-            let load = Load {
-                room: Room::of(cluster),
-                ..Load::default()
-            };
+            let load = Load::of(Room::of(cluster));
             (cluster.name_any().as_str().into(), load)
         })
         .collect();

@@ -3,7 +3,7 @@
 //!
 //! Not here: quantities as text (`quantity`), and the meaning of the amounts (`demand`, `room`).
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt};
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, fmt};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -28,7 +28,18 @@ pub(crate) const MEMORY: &str = "memory";
 /// resources such as `nvidia.com/gpu` in thousandths. An amount that is absent is not known or not
 /// asked for; one that is zero is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Amounts(Vec<(Box<str>, u64)>);
+pub struct Amounts(Vec<(Name, u64)>);
+
+/// The name of a resource. The usual ones take no memory of their own.
+type Name = Cow<'static, str>;
+
+fn named(name: &str) -> Name {
+    match name {
+        CPU => Cow::Borrowed(CPU),
+        MEMORY => Cow::Borrowed(MEMORY),
+        other => Cow::Owned(other.to_owned()),
+    }
+}
 
 impl Amounts {
     /// The amounts in the fields of a Kubernetes object. Those that cannot be read are absent.
@@ -36,7 +47,7 @@ impl Amounts {
         let known = resources
             .iter()
             .filter(|(name, _)| name.len() <= LONGEST_NAME)
-            .filter_map(|(name, amount)| Some((name.as_str().into(), read(name, amount)?)));
+            .filter_map(|(name, amount)| Some((named(name), read(name, amount)?)));
         Self(known.take(MOST).collect())
     }
 
@@ -58,7 +69,7 @@ impl Amounts {
                 }
             }
             Err(_) if self.0.len() >= MOST => return false,
-            Err(place) => self.0.insert(place, (name.into(), amount)),
+            Err(place) => self.0.insert(place, (named(name), amount)),
         }
         true
     }

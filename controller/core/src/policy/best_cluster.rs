@@ -32,6 +32,8 @@ pub(crate) struct Load {
     pub(crate) reserved: Amounts,
     /// Its room.
     pub(crate) room: Room,
+    /// The last reservation. Most are equal, and share it.
+    last: Option<Arc<Reservation>>,
 }
 
 /// The loads of all clusters.
@@ -83,6 +85,14 @@ pub(crate) struct Best<'a> {
 }
 
 impl Load {
+    /// The load of a cluster without runs.
+    pub(crate) fn of(room: Room) -> Self {
+        Self {
+            room,
+            ..Self::default()
+        }
+    }
+
     /// Reserves what a run asks for, at most what the cluster has, and returns that.
     pub(crate) fn reserve(&mut self, asked: &Arc<Amounts>) -> Arc<Amounts> {
         let within = if self.room.is_unknown() {
@@ -98,6 +108,20 @@ impl Load {
         self.runs += 1;
         self.reserved.add(&amounts);
         amounts
+    }
+
+    /// Reserves what a run asks for on this cluster, of this name.
+    pub(crate) fn reserved_for(&mut self, cluster: ClusterName, asked: Arc<Amounts>) -> Arc<Reservation> {
+        let amounts = self.reserve(&asked);
+        let reservation = Reservation {
+            cluster,
+            asked,
+            amounts,
+        };
+        match &self.last {
+            Some(last) if **last == reservation => Arc::clone(last),
+            _ => Arc::clone(self.last.insert(Arc::new(reservation))),
+        }
     }
 
     /// Gives back what was reserved.

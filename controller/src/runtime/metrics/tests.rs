@@ -54,6 +54,7 @@ fn busy() -> (Metrics, Vec<Box<dyn std::any::Any>>) {
     metrics.reviews().certificate_ends(Timestamp::now());
     metrics.kubelet().answered("opened");
     metrics.kubelet().shadow_pods(1, 0);
+    metrics.kubelet().tunnels_of([("one".into(), true)].into());
     let identity = metrics.identity();
     identity.holds_until(Timestamp::now());
     identity.asked("issued");

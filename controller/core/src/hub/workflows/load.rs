@@ -72,14 +72,9 @@ impl WorkflowIndex {
         if !is_same {
             self.release(view.reservation.take().as_deref());
             view.reservation = wanted.map(|(cluster, asked)| {
-                let load = self.loads.entry(cluster.clone()).or_default();
-                let amounts = load.reserve(&asked);
                 self.counts.renew_load(&cluster);
-                Box::new(Reservation {
-                    cluster,
-                    asked,
-                    amounts,
-                })
+                let load = self.loads.entry(cluster.clone()).or_default();
+                load.reserved_for(cluster, asked)
             });
         }
         self.workflows.insert(key.clone(), view);

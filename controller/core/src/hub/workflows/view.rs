@@ -66,7 +66,7 @@ pub(super) struct WorkflowView {
     /// The client that asked for the run to be suspended, if it is known.
     pub(super) suspended_by: Option<Box<str>>,
     /// The reason why the last verb had no effect, if it never reached the cluster.
-    pub(super) overtaken: Option<String>,
+    pub(super) overtaken: Option<Box<str>>,
     /// The part of the status that is sent to the cluster, until the run has started.
     initial_status: Option<CompactJson>,
     /// It has an initial status, which may have been shed.
@@ -122,7 +122,7 @@ pub(super) struct WorkflowView {
     /// Its place among the Workflows that wait for room, if it is one.
     pub(super) queued: Option<Box<Rank>>,
     /// What it has reserved on its cluster.
-    pub(super) reservation: Option<Box<Reservation>>,
+    pub(super) reservation: Option<Arc<Reservation>>,
     /// The claim that is being written.
     pub(super) pending_claim: Option<Box<PendingClaim>>,
     /// The templates that it refers to, as far as they were read.
@@ -161,8 +161,8 @@ pub(super) struct Status {
     pub(super) is_object: bool,
     pub(super) phase: String,
     pub(super) has_pod_nodes: bool,
-    pub(super) started_at: Option<String>,
-    pub(super) finished_at: Option<String>,
+    pub(super) started_at: Option<Box<str>>,
+    pub(super) finished_at: Option<Box<str>>,
     /// `message`, if it is the message of one of our own conditions.
     pub(super) why_waiting: Option<Box<str>>,
     /// All conditions, ours and Argo's, as an array.
@@ -254,7 +254,7 @@ impl WorkflowView {
             keeps_suspend,
             control,
             suspended_by,
-            overtaken: verbs.overtaken,
+            overtaken: verbs.overtaken.map(Into::into),
             brings_status: !initial_status.is_empty(),
             initial_status: (!initial_status.is_empty()).then(|| CompactJson::new(&initial_status)),
             reporter,
@@ -426,9 +426,9 @@ impl Status {
     }
 }
 
-fn text(status: Option<&Value>, field: &str) -> Option<String> {
+fn text(status: Option<&Value>, field: &str) -> Option<Box<str>> {
     let text = status?.get(field)?.as_str()?;
-    Some(text.to_owned())
+    Some(text.into())
 }
 
 fn says(condition: &Value, message: &str) -> bool {

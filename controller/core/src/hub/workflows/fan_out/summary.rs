@@ -246,7 +246,7 @@ fn failures(runs: &[Counted<'_>]) -> String {
 /// The reason why the last request was not carried out, if it was about steps.
 fn refused(key: &WorkflowKey, view: &WorkflowView, record: &FanOutRecord) -> Option<String> {
     if view.control.verbs.is_empty() {
-        return view.overtaken.clone();
+        return view.overtaken.as_deref().map(ToOwned::to_owned);
     }
     Some(format!(
         "the steps belong to the runs: send retry, resume of a step or node set to each run by its name: {}",
