@@ -85,7 +85,7 @@ impl Lab {
 
 #[tokio::test]
 async fn an_agent_dials_a_url_that_is_offered_and_answers_there() -> Result<()> {
-    let mut lab = Lab::new("tunnel-url", true).await?;
+    let mut lab = Lab::new("tunnel-by-url", true).await?;
     let tunnel = timeout(PATIENCE, lab.tunnels.recv()).await?;
     let tunnel = tunnel.context("the endpoint is there")?;
     assert_eq!(tunnel.cluster(), lab.member.cluster);
@@ -99,7 +99,7 @@ async fn an_agent_dials_a_url_that_is_offered_and_answers_there() -> Result<()> 
 
 #[tokio::test]
 async fn an_agent_sends_its_token_to_no_server_whose_certificate_it_does_not_know() -> Result<()> {
-    let mut lab = Lab::new("tunnel-url-unknown", false).await?;
+    let mut lab = Lab::new("tunnel-by-unknown-url", false).await?;
     let agent = &lab.agent;
     eventually("the agent says why", async || {
         Ok(agent.log()?.contains("cannot open the tunnel to the controller"))
