@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::live_logs::DAEMONS;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Name of the DaemonSet that selects an operating system.
 const LINUX: &str = "daemons-on-linux";
