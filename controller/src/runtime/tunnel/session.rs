@@ -53,8 +53,8 @@ pub fn parts_of(reader: impl AsyncRead + Send) -> impl Stream<Item = io::Result<
     ReaderStream::new(reader).take_while(|part| ready(part.is_ok()))
 }
 
-/// Writes the parts of a body into `writer`, each when it is there, and ends it. Returns early, and
-/// false, if the writer fails or takes nothing.
+/// Writes the parts of a body into `writer`, each when it is there, and ends it. Returns early if the
+/// writer fails, and early and false if it takes nothing.
 pub async fn write_all<E>(
     body: impl Stream<Item = Result<Bytes, E>> + Send,
     writer: impl AsyncWrite + Send,
@@ -74,8 +74,11 @@ async fn write_all_for<E>(
             // TLS may keep a part until the next one, which may never come.
             writer.flush().await
         };
-        if !matches!(timeout(stalled, writing).await, Ok(Ok(()))) {
-            return false;
+        match timeout(stalled, writing).await {
+            Ok(Ok(())) => {}
+            // The other end takes nothing any more, but its last output may still be on the way.
+            Ok(Err(_)) => return true,
+            Err(_) => return false,
         }
     }
     // An end that has gone already needs no goodbye.
@@ -153,6 +156,19 @@ mod tests {
         let body = joined_for(session, input, Duration::from_millis(50));
         let output = timeout(SOON, axum::body::to_bytes(body, 64)).await;
         assert_eq!(output.expect("the other direction goes on").unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_refuses_input_is_read_to_its_end() {
+        let (output, mut far) = duplex(64);
+        far.write_all(b"last words").await.unwrap();
+        drop(far);
+        let (refusing, closed) = duplex(1);
+        drop(closed);
+        let session = tokio::io::join(output, refusing);
+        let input = stream::iter([Part::Ok(Bytes::from_static(b"go on"))]).chain(pending());
+        let output = timeout(SOON, axum::body::to_bytes(joined(session, input), 64)).await;
+        assert_eq!(output.expect("it does not end").unwrap(), "last words");
     }
 
     #[tokio::test]

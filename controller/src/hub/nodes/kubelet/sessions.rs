@@ -3,7 +3,10 @@
 //!
 //! Not here: the check of the request (`admit`).
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use axum::{
     Extension,
@@ -14,6 +17,7 @@ use axum::{
         header::{CONNECTION, UPGRADE},
     },
 };
+use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -175,8 +179,8 @@ fn switching(answer: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// Passes the bytes on until the agent's side ends, or for [`LAST_WORDS`] after the API server's side
-/// has ended or the agent takes nothing any more.
+/// Passes the bytes on until the agent's side ends, or is silent for [`LAST_WORDS`] after the API
+/// server's side has ended or the agent takes nothing any more.
 async fn relay(session: impl AsyncRead + AsyncWrite + Send, near: DuplexStream, answer: Body) {
     relay_for(session, near, answer, LAST_WORDS).await;
 }
@@ -188,12 +192,16 @@ async fn relay_for(
     last_words: Duration,
 ) {
     let (mut reader, writer) = split(session);
+    let parts = AtomicU64::new(0);
     {
         let asking = async {
             write_all(parts_of(&mut reader), near).await;
-            sleep(last_words).await;
+            until_silent(&parts, last_words).await;
         };
-        let answering = write_all(answer.into_data_stream(), writer);
+        let answer = answer.into_data_stream().inspect(|_| {
+            parts.fetch_add(1, Ordering::Relaxed);
+        });
+        let answering = write_all(answer, writer);
         tokio::select! {
             () = asking => return,
             _ = answering => {}
@@ -201,6 +209,17 @@ async fn relay_for(
     }
     // A connection that is closed with unread bytes is reset, and its last output is lost.
     let _ = timeout(LAST_INPUT, copy(&mut reader, &mut sink())).await;
+}
+
+/// Waits until the number of parts has not changed for `silence`.
+async fn until_silent(parts: &AtomicU64, silence: Duration) {
+    loop {
+        let before = parts.load(Ordering::Relaxed);
+        sleep(silence).await;
+        if parts.load(Ordering::Relaxed) == before {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
