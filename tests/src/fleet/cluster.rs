@@ -275,16 +275,6 @@ impl Cluster {
         .await
     }
 
-    /// Runs `argosy doctor` against the cluster.
-    pub async fn argosy_doctor(&self, arguments: &[&str]) -> Result<String> {
-        run(
-            &binary("argosy")?,
-            &self.kubeconfig,
-            &[&["doctor"], arguments].concat(),
-        )
-        .await
-    }
-
     /// Runs argo against the cluster, in the users' namespace.
     pub async fn argo(&self, arguments: &[&str]) -> Result<String> {
         run(

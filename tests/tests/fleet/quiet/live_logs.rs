@@ -15,9 +15,6 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Name of a DaemonSet of another test, which has pods on virtual Nodes meanwhile.
-pub(super) const DAEMONS: &str = "daemons-everywhere";
-
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;
 
@@ -204,7 +201,6 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
         assert_eq!(types, ["Hostname"], "{cluster}");
         let pods: Api<Pod> = Api::all(control.client());
         let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
-        let here = here.labels(&format!("app!={DAEMONS}"));
         for pod in pods.list(&here).await? {
             assert!(
                 pod.labels().contains_key(names::SHADOW_OF_LABEL),
