@@ -133,10 +133,11 @@ impl Load {
 
     /// The largest part of a resource that is reserved, in percent; `None` if no size is known.
     pub(crate) fn percent(&self) -> Option<u64> {
-        let shares = self.room.size.iter();
+        // Every node has resources of which it has none, such as huge pages.
+        let shares = self.room.size.iter().filter(|(_, size)| *size > 0);
         let shares = shares.map(|(name, size)| (self.reserved.get(name).unwrap_or_default(), size));
         let (reserved, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
-        let percent = u128::from(reserved) * 100 / u128::from(size.max(1));
+        let percent = u128::from(reserved) * 100 / u128::from(size);
         Some(u64::try_from(percent).unwrap_or(u64::MAX))
     }
 

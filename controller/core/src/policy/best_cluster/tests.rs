@@ -204,6 +204,19 @@ fn a_load_is_told_with_its_runs_and_its_room() {
     }
 }
 
+#[test]
+fn the_reserved_part_is_that_of_the_scarcest_resource_and_not_of_one_that_the_cluster_lacks() {
+    for (load, expected) in [
+        (load(10, "cpu=4,memory=16Gi", None), Some(25)),
+        (load(10, "cpu=4,hugepages-1Gi=0,nvidia.com/gpu=0", None), Some(25)),
+        (load(0, "cpu=4", None), Some(0)),
+        (load(10, "cpu=0", None), None),
+        (load(10, "", None), None),
+    ] {
+        assert_eq!(load.percent(), expected, "{load:?}");
+    }
+}
+
 /// Gives out `number` Workflows one after the other, and returns the number of each cluster.
 fn spread(sizes: &[u64], number: u64) -> Vec<u64> {
     let load = |size: &u64| load(0, &format!("cpu={size}"), None);
