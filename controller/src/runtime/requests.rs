@@ -56,15 +56,28 @@ pub async fn list<K: Readable + Clone>(
 /// # Errors
 ///
 /// A page could not be read; `each` has received the objects of earlier pages.
-pub async fn each<K>(
+pub async fn each<K>(api: &Api<Lenient<K>>, params: ListParams, each: impl FnMut(K)) -> Result<(), Failure>
+where
+    K: Readable + Clone + Debug,
+{
+    each_of_pages(api, params, usize::MAX, each).await
+}
+
+/// Like [`each`], but reads at most so many pages.
+///
+/// # Errors
+///
+/// A page could not be read; `each` has received the objects of earlier pages.
+pub async fn each_of_pages<K>(
     api: &Api<Lenient<K>>,
     mut params: ListParams,
+    pages: usize,
     mut each: impl FnMut(K),
 ) -> Result<(), Failure>
 where
     K: Readable + Clone + Debug,
 {
-    loop {
+    for _ in 0..pages {
         let page = call(api.list(&params)).await?;
         page.items
             .into_iter()
@@ -72,11 +85,12 @@ where
             .for_each(&mut each);
         params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         if params.continue_token.is_none() {
-            return Ok(());
+            break;
         }
         // The token contains the version of the list.
         (params.version_match, params.resource_version) = (None, None);
     }
+    Ok(())
 }
 
 /// Returns the object after the request to delete it; `None` if it is gone.

@@ -4,8 +4,6 @@
 //! A list of Events cannot be selected by the run, so those of the whole namespace are read, page by
 //! page, and all others are left out here. Not here: that rule (`argosy_core::agent::events`).
 
-use std::fmt::Debug;
-
 use argosy_api::{Workflow, names};
 use argosy_core::{
     Failure,
@@ -27,8 +25,8 @@ use tokio::time::timeout;
 
 use super::{Pods, Refusal, is_name, late, origin_in};
 use crate::runtime::{
-    lenient::{Lenient, Readable},
-    requests::{REQUEST_TIMEOUT, call, read},
+    lenient::Lenient,
+    requests::{REQUEST_TIMEOUT, each_of_pages, read},
 };
 
 /// Number of objects on a page. Each page is in memory as a whole.
@@ -60,10 +58,15 @@ impl Pods {
         let run = self.run(namespace, name, headers).await?;
         let mut events = Events::new(run);
         let api: Api<Lenient<PartialObjectMeta<Pod>>> = Api::namespaced(self.wec.clone(), namespace);
-        let of_run = ListParams::default().labels(&format!("{}={name}", names::ARGO_WORKFLOW_LABEL));
-        each_of_some(&api, of_run, |pod| events.learn_pod(&pod.metadata)).await?;
+        let params = ListParams::default().limit(PAGE);
+        let of_run = params
+            .clone()
+            .labels(&format!("{}={name}", names::ARGO_WORKFLOW_LABEL));
+        let pods = each_of_pages(&api, of_run, PAGES, |pod| events.learn_pod(&pod.metadata));
+        pods.await.map_err(Refusal::Failed)?;
         let api: Api<Lenient<Event>> = Api::namespaced(self.wec.clone(), namespace);
-        each_of_some(&api, ListParams::default(), |event| events.learn(&event)).await?;
+        let listed = each_of_pages(&api, params, PAGES, |event| events.learn(&event));
+        listed.await.map_err(Refusal::Failed)?;
         Ok(events)
     }
 
@@ -83,28 +86,4 @@ impl Pods {
             .then_some(run.metadata)
             .ok_or_else(unknown)
     }
-}
-
-/// Calls `each` with the objects of the first [`PAGES`] pages of a list.
-async fn each_of_some<K>(
-    api: &Api<Lenient<K>>,
-    mut params: ListParams,
-    mut each: impl FnMut(K),
-) -> Result<(), Refusal>
-where
-    K: Readable + Clone + Debug,
-{
-    params.limit = Some(PAGE);
-    for _ in 0..PAGES {
-        let page = call(api.list(&params)).await.map_err(Refusal::Failed)?;
-        page.items
-            .into_iter()
-            .map(Lenient::into_object)
-            .for_each(&mut each);
-        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-        if params.continue_token.is_none() {
-            break;
-        }
-    }
-    Ok(())
 }

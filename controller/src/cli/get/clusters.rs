@@ -174,10 +174,9 @@ impl Row for Listed {
 /// Lists clusters, and watches them with `--watch`.
 pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
     let told = async |cluster: ManagedCluster| {
-        let (running, hosted) = (
-            unfinished(&wds).await?,
-            hosted_clusters(&wds, &args.namespace).await.ok(),
-        );
+        let running = unfinished(&wds).await;
+        let running = running.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+        let hosted = hosted_clusters(&wds, &args.namespace).await.ok();
         Ok(Some(Listed::new(&cluster, &running, hosted.as_ref())))
     };
     list_or_watch(&args.inventory, &args.common, told).await
@@ -226,13 +225,12 @@ pub(in crate::cli) async fn hosted_clusters(wds: &Client, namespace: &str) -> Re
 }
 
 /// The Workflows that were sent to a cluster and have not ended.
-async fn unfinished(wds: &Client) -> anyhow::Result<Unfinished> {
+pub(in crate::cli) async fn unfinished(wds: &Client) -> Result<Unfinished, Failure> {
     let api: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(wds.clone());
     let mut unfinished = Unfinished::default();
     let params = ListParams::default().labels(names::CLUSTER_LABEL);
     let count = |run: PartialObjectMeta<Workflow>| unfinished.count(&run.metadata);
-    let listed = requests::each(&api, params, count).await;
-    listed.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+    requests::each(&api, params, count).await?;
     Ok(unfinished)
 }
 

@@ -24,9 +24,12 @@ use kube::{
 };
 
 use super::kind::Kind;
-use crate::runtime::{
-    lenient::{Lenient, Readable},
-    requests::{each, found, list, read},
+use crate::{
+    cli::get::clusters::unfinished,
+    runtime::{
+        lenient::{Lenient, Readable},
+        requests::{found, list, read},
+    },
 };
 
 /// The clients of the spaces.
@@ -175,17 +178,13 @@ impl Reader {
         if !is_choice {
             return None;
         }
-        let runs: Api<Lenient<PartialObjectMeta<Workflow>>> = Api::all(self.wds.clone());
-        let mut unfinished = Unfinished::default();
-        let count = |run: PartialObjectMeta<Workflow>| unfinished.count(&run.metadata);
-        let params = ListParams::default().labels(names::CLUSTER_LABEL);
-        if let Err(failure) = each(&runs, params, count).await {
+        let read = unfinished(&self.wds).await;
+        read.map_err(|failure| {
             not_read.push(format!(
                 "the runs of all namespaces, for the loads of the clusters: {failure}"
             ));
-            return None;
-        }
-        Some(unfinished)
+        })
+        .ok()
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {

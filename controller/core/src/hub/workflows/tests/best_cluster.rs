@@ -102,24 +102,10 @@ fn claims_that_are_being_written_count_and_so_do_unfinished_runs_but_no_ended_on
     assert_eq!(fleet.chosen(&subject(20)).0, "cluster1");
 
     let mut fleet = Fleet::best();
-    let run = |number: usize, phase: &str| {
-        let claim =
-            json!({ "cluster": "cluster1", "attempt": 1, "uid": format!("u{number}"), "status": true });
-        with(
-            named(number, "both"),
-            json!({
-                "metadata": {
-                    "labels": { "argosy.dev/cluster": "cluster1", "workflows.argoproj.io/phase": phase },
-                    "annotations": { "argosy.dev/claim": claim.to_string() },
-                },
-                "status": { "phase": phase },
-            }),
-        )
-    };
-    fleet.workflow(run(1, "Succeeded"));
+    fleet.workflow(run(1, "Succeeded", &json!({})));
     fleet.workflow(held("both"));
     assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
-    fleet.workflow(run(2, "Running"));
+    fleet.workflow(run(2, "Running", &json!({})));
     assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
 }
 
