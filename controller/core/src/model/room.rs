@@ -1,7 +1,7 @@
 //! The room that a cluster has for runs: its size, and the number of runs that it may have.
 //!
-//! The size is the sum of what the nodes have for pods, without what pods of others ask for, as the
-//! agent reports it. The administrator's annotation [`names::ROOM_ANNOTATION`] replaces it, resource
+//! The size is the sum of what the nodes have for pods, as the agent reports it, without what pods of
+//! others ask for, if that is reported; the agents of this version do not report it. The administrator's annotation [`names::ROOM_ANNOTATION`] replaces it, resource
 //! by resource. A member reports its nodes itself, so without the annotation it can draw Workflows to
 //! itself, within the policies that match it. Not here: the number of runs that it has
 //! (`policy::best_cluster`).
