@@ -211,7 +211,7 @@ pub(crate) fn quantity(name: &str, amount: u64) -> String {
 }
 
 impl fmt::Display for Amounts {
-    /// The text that [`Amounts::parse`] reads.
+    /// The text that `Amounts::parse` reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, amount)) in self.iter().enumerate() {
             let comma = if number == 0 { "" } else { "," };
