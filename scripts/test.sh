@@ -175,7 +175,7 @@ part_integration() {
   # The programs, too, as the tests start them.
   cargo test "${WORKSPACE[@]}" --no-run
   # More at once than there are processors: most of the time a test waits.
-  RUST_TEST_THREADS=6 cargo_test --test integration --test toolchain -- "${arguments[@]}"
+  RUST_TEST_THREADS=6 cargo_test --test integration --test toolchain --test argo -- "${arguments[@]}"
 }
 
 # Names of the integration tests of crates: files, and folders with a main.rs.

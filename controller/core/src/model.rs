@@ -11,6 +11,7 @@ pub mod cluster_info;
 pub mod control;
 pub mod cron;
 pub(crate) mod demand;
+pub mod dependencies;
 pub mod fan_out;
 pub mod handback;
 pub mod hold;

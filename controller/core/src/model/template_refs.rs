@@ -1,11 +1,14 @@
 //! The templates of its cluster that a Workflow refers to.
 //!
 //! Argo looks them up when it begins a run, and fails the run if one is missing. The agent
-//! therefore checks them before it creates the object. Not here: the request to the cluster.
+//! therefore checks them before it creates the object. Not here: the search in a specification
+//! (`dependencies`), and the request to the cluster.
 
 use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
+
+use super::dependencies::{Dependencies, Dependency, DependencyKind};
 
 /// A WorkflowTemplate of the Workflow's namespace, or a ClusterWorkflowTemplate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,37 +33,24 @@ impl fmt::Display for TemplateKey {
 /// The templates that `spec` refers to by `workflowTemplateRef` and `templateRef`, at any depth.
 /// Names that Argo computes during the run are left out.
 pub fn referred(spec: &Value) -> BTreeSet<TemplateKey> {
-    let mut found = BTreeSet::new();
-    walk(spec, &mut found);
-    found
+    let named = Dependencies::of_template(spec, "").named.into_keys();
+    named.filter_map(key).collect()
 }
 
 /// The template of the whole Workflow (`workflowTemplateRef`), if there is one.
 pub fn whole(spec: &Value) -> Option<TemplateKey> {
-    key(spec.get("workflowTemplateRef")?)
+    Dependencies::whole(spec).and_then(key)
 }
 
-fn walk(value: &Value, found: &mut BTreeSet<TemplateKey>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                if matches!(name.as_str(), "workflowTemplateRef" | "templateRef") {
-                    found.extend(key(field));
-                } else {
-                    walk(field, found);
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
-        _ => {}
-    }
-}
-
-fn key(reference: &Value) -> Option<TemplateKey> {
-    let name = reference.get("name")?.as_str()?;
-    (!name.is_empty() && !name.contains("{{")).then(|| TemplateKey {
-        is_cluster_scoped: reference.get("clusterScope").and_then(Value::as_bool) == Some(true),
-        name: name.to_owned(),
+fn key(dependency: Dependency) -> Option<TemplateKey> {
+    let is_cluster_scoped = match dependency.kind {
+        DependencyKind::WorkflowTemplate => false,
+        DependencyKind::ClusterWorkflowTemplate => true,
+        _ => return None,
+    };
+    Some(TemplateKey {
+        is_cluster_scoped,
+        name: dependency.name.into(),
     })
 }
 
