@@ -39,6 +39,15 @@ pub const CRON_ANNOTATION: &str = "argosy.dev/cron";
 /// Value of [`CRON_ANNOTATION`].
 pub const EACH_CLUSTER: &str = "each-cluster";
 
+/// Annotation on a BindingPolicy: the kinds of objects that its Workflows need and that are sent to
+/// the cluster of each while it runs, as a list of `templates`, `configmaps`, `secrets` and
+/// `serviceaccounts`. Their namespace is created there, too.
+pub const DEPENDENCIES_ANNOTATION: &str = "argosy.dev/dependencies";
+
+/// Label on a Secret: `"true"` allows that it is sent to the clusters of Workflows that need it, if
+/// their policy asks for Secrets.
+pub const TRAVELS_LABEL: &str = "argosy.dev/travels";
+
 /// Annotation on a BindingPolicy: [`EVERY_CLUSTER`] runs the selected Workflows on every matching
 /// cluster, where each run is a Workflow of its own; [`BEST_CLUSTER`] runs each of them on one of
 /// these clusters.
@@ -308,6 +317,10 @@ pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
 
 /// Annotation on such a ManifestWork: `"true"` requests a WorkStatus of the object from the agent.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
+
+/// Annotation on such a ManifestWork: `"true"` if no policy selects its object for the cluster, and
+/// only Workflows need it there. An object of another owner is then used as it is.
+pub const DEPENDENCY_ANNOTATION: &str = "argosy.dev/dependency";
 
 /// Annotation on an object in a WEC: digest of the manifest from which it was applied.
 pub const APPLIED_ANNOTATION: &str = "argosy.dev/applied";

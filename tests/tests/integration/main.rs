@@ -21,6 +21,7 @@ mod copies;
 mod crashes;
 mod crons;
 mod deletion;
+mod dependencies;
 mod dispatch;
 mod doctor;
 mod events;

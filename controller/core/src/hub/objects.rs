@@ -11,10 +11,12 @@ mod action;
 mod binding;
 pub mod collect;
 mod collectors;
+mod destinations;
 mod dispatch;
 pub mod kind;
 mod learn;
 mod manifest_work;
+mod needs;
 mod object;
 mod object_ref;
 mod observed;
@@ -227,6 +229,9 @@ pub struct ObjectIndex {
     /// The time at which all kinds that are always watched had been listed.
     synced_at: Option<Timestamp>,
     wanted_kinds: Arc<WantedKinds>,
+    needs: needs::Needs,
+    /// The time of the last input.
+    now: Timestamp,
 }
 
 impl ObjectIndex {
@@ -260,6 +265,8 @@ impl ObjectIndex {
             in_flight: InFlight::default(),
             synced_at: None,
             wanted_kinds: Arc::default(),
+            needs: needs::Needs::default(),
+            now: Timestamp::UNIX_EPOCH,
         }
     }
 
@@ -331,13 +338,17 @@ impl Index for ObjectIndex {
     fn on_synced(&mut self, now: Timestamp) -> Dirty {
         self.synced_at = Some(now);
         self.renew_wanted_kinds();
+        self.settle_needs();
         self.seek_every();
         let dirty = self.every_key();
         self.with_templates_checked(dirty)
     }
 
-    fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, _: Timestamp) -> Dirty {
+    fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, now: Timestamp) -> Dirty {
+        self.now = now;
         let mut dirty = self.learn(input);
+        dirty.extend(self.forget_groups(now));
+        dirty.extend(self.settle_needs());
         if self.synced_at.is_some() {
             dirty = self.with_templates_checked(dirty);
         }
@@ -362,7 +373,7 @@ impl Index for ObjectIndex {
 
     fn next_step(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {
         match key {
-            DownsyncKey::Copy(origin, cluster) => self.decide_copy(origin, cluster).into(),
+            DownsyncKey::Copy(origin, cluster) => self.decide_copy(origin, cluster, now),
             DownsyncKey::Object(origin) => self.decide_object(origin).into(),
             DownsyncKey::Policy(name) => self.decide_policy(name, now),
             DownsyncKey::Binding(name) => self.decide_binding(name, now),

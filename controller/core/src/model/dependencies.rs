@@ -7,12 +7,16 @@
 //!
 //! Not here: if a named object exists, if it may be sent, and where it is needed.
 
+mod asked;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
 use serde_json::{Map, Value};
+
+pub use asked::Asked;
 
 /// Maximum depth of values that are searched. Argo's schema is deeper only where templates are
 /// inside templates (`inline`).

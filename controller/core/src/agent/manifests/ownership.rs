@@ -17,6 +17,12 @@ impl ManifestIndex {
                 "{key} is a run of a Workflow that has its own ManifestWork; it is left alone"
             ));
         }
+        let is_dependency = self.works.get(name).is_some_and(|work| work.is_dependency);
+        if is_dependency && self.adopts(name, there, names::APPLIER) {
+            return Some(format!(
+                "{key} was on the cluster before and does not belong to Argosy; it is left alone, and runs use it as it is"
+            ));
+        }
         let holder = there.holder()?;
         let cluster = there
             .cluster()

@@ -41,6 +41,8 @@ pub(super) struct ManifestWorkView {
     pub(super) origin_wds: Option<String>,
     /// True if the controller wants a WorkStatus of the object.
     pub(super) wants_status: bool,
+    /// True if only runs need the object, so that an object of another owner is used as it is.
+    pub(super) is_dependency: bool,
     pub(super) items: Vec<Item>,
     pub(super) delete_option: DeleteOption,
     pub(super) executor: Option<ExecutorAccount>,
@@ -125,6 +127,7 @@ impl ManifestWorkView {
             object_uid: label(&metadata, names::OBJECT_UID_LABEL).map(str::to_owned),
             origin_wds: label(&metadata, names::ORIGIN_WDS_LABEL).map(str::to_owned),
             wants_status: annotation(&metadata, names::WANT_STATUS_ANNOTATION) == Some("true"),
+            is_dependency: annotation(&metadata, names::DEPENDENCY_ANNOTATION) == Some("true"),
             is_deleting: metadata.deletion_timestamp.is_some(),
             generation: metadata.generation.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),

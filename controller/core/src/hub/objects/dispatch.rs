@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use argosy_api::conditions::reason;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -10,21 +11,47 @@ use super::{
     kind::KindName, status::place, work::digest,
 };
 use crate::{
-    ClusterName, Failure, OriginUid,
+    ClusterName, Decision, Failure, OriginUid,
     model::{cron, json_patch::JsonPatch},
 };
 
 impl ObjectIndex {
-    pub(super) fn decide_copy(&self, origin: &OriginUid, cluster: &ClusterName) -> Option<DownsyncAction> {
+    pub(super) fn decide_copy(
+        &self,
+        origin: &OriginUid,
+        cluster: &ClusterName,
+        now: Timestamp,
+    ) -> Decision<DownsyncAction> {
+        let object = self.objects.get(origin);
+        let needed_until = object
+            .filter(|object| !self.is_selected_for(object, cluster))
+            .and_then(|object| self.needed_until(object, cluster));
+        Decision {
+            action: self.next_for_copy(origin, cluster, needed_until.is_some_and(|until| until <= now)),
+            requeue_at: needed_until.filter(|until| *until > now && *until < Timestamp::MAX),
+            rule: None,
+        }
+    }
+
+    /// The next request for a copy. With `is_over`, only runs needed it, and their time is over.
+    fn next_for_copy(
+        &self,
+        origin: &OriginUid,
+        cluster: &ClusterName,
+        is_over: bool,
+    ) -> Option<DownsyncAction> {
         let work = self.works.get(origin).and_then(|works| works.get(cluster));
         if self.clusters.get(cluster).is_some_and(|known| known.is_removed) {
             return self.release_copy(origin, cluster, work?);
         }
         let object = self.objects.get(origin);
-        if let Some(object) = object.filter(|object| self.is_destined(object, cluster)) {
+        if let Some(object) = object.filter(|object| !is_over && self.is_destined(object, cluster)) {
             return self.send(origin, object, cluster, work.map(Box::as_ref));
         }
         let work = work.filter(|work| !work.is_deleting && (object.is_some() || self.is_absent(work)))?;
+        if work.is_dependency && self.may_be_needed() {
+            return None;
+        }
         let told = object.filter(|object| object.kind.is_cron()).map(|object| {
             Box::new(ObjectEvent {
                 place: place(origin, object),
@@ -102,27 +129,6 @@ impl ObjectIndex {
         })
     }
 
-    /// True if the object is to be on the cluster.
-    pub(super) fn is_destined(&self, object: &ObjectView, cluster: &ClusterName) -> bool {
-        object.travels()
-            && object
-                .selection
-                .keys()
-                .filter_map(|name| self.policies.get(name))
-                .any(|policy| policy.clusters.contains(cluster))
-    }
-
-    /// The clusters that the object is to be on.
-    pub(super) fn destinations(&self, object: &ObjectView) -> BTreeSet<ClusterName> {
-        if !object.travels() {
-            return BTreeSet::new();
-        }
-        let policies = object.selection.keys().filter_map(|name| self.policies.get(name));
-        policies
-            .flat_map(|policy| policy.clusters.iter().cloned())
-            .collect()
-    }
-
     /// True if it is certain that the object of a ManifestWork, which is unknown here, does not
     /// exist or is not to be sent. This requires that the ManifestWork is of this very WDS, and
     /// that the kind has been listed or no policy can select it. A kind that the WDS does not serve
@@ -144,7 +150,7 @@ impl ObjectIndex {
     /// Kinds that no policy can select are not listed. For these the catalog must be known, so
     /// that leftovers on their objects can be looked for.
     pub(super) fn is_told(&self, kind: &KindName) -> bool {
-        self.listed.contains(kind) || (self.catalog.is_some() && !self.may_select(kind))
+        self.listed.contains(kind) || (self.catalog.is_some() && !self.may_send(kind))
     }
 
     /// All keys that a change of an object may affect.

@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 
 use argosy_api::{
     ManifestWork, ManifestWorkSpec,
-    manifest_work::{ManifestConfig, ManifestsTemplate, ResourceIdentifier, ServerSideApply, UpdateStrategy},
+    manifest_work::{
+        DeleteOption, ManifestConfig, ManifestsTemplate, ResourceIdentifier, ServerSideApply, UpdateStrategy,
+    },
     names,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{ObjectIndex, ObjectView};
-use crate::{ClusterName, OriginUid};
+use super::{ObjectIndex, ObjectView, needs::is_namespaces};
+use crate::{ClusterName, OriginUid, policy::Modulation};
+
+/// The prefix of the labels of a namespace that say which pods it admits (Pod Security Admission).
+const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
 impl ObjectIndex {
     /// The ManifestWork of an object for a cluster, or the errors of the templates that cannot be
@@ -28,7 +33,12 @@ impl ObjectIndex {
             Err(errors) => return Some(Err(errors)),
         };
         let kind = &object.kind;
-        let wanted = object.wanted();
+        let is_dependency = !self.is_selected_for(object, cluster);
+        let wanted = if is_dependency {
+            Modulation::default()
+        } else {
+            object.wanted()
+        };
         let spec = ManifestWorkSpec {
             workload: ManifestsTemplate {
                 manifests: vec![manifest],
@@ -43,6 +53,11 @@ impl ObjectIndex {
                 update_strategy: Some(strategy(wanted.create_only)),
                 ..ManifestConfig::default()
             }],
+            // With a namespace, all objects in it would be deleted.
+            delete_option: (is_dependency && is_namespaces(&kind.name())).then(|| DeleteOption {
+                propagation_policy: "Orphan".to_owned(),
+                ..DeleteOption::default()
+            }),
             ..ManifestWorkSpec::default()
         };
         let mut work = ManifestWork::new(&names::work_name(origin.as_str()), spec);
@@ -70,6 +85,9 @@ impl ObjectIndex {
         if wanted.wants_status() {
             annotations.insert(names::WANT_STATUS_ANNOTATION.to_owned(), "true".to_owned());
         }
+        if is_dependency {
+            annotations.insert(names::DEPENDENCY_ANNOTATION.to_owned(), "true".to_owned());
+        }
         metadata.annotations = Some(annotations);
         Some(Ok(work))
     }
@@ -81,6 +99,9 @@ impl ObjectIndex {
         cluster: &ClusterName,
     ) -> Option<Result<Value, Vec<String>>> {
         let mut manifest = object.content.as_ref()?.value();
+        if is_namespaces(&object.kind.name()) && !self.is_selected_for(object, cluster) {
+            manifest = bare_namespace(&manifest);
+        }
         self.transforms
             .apply_to(&object.kind.group, &object.kind.resource, &mut manifest);
         if object.is_templated
@@ -103,6 +124,21 @@ impl ObjectIndex {
         }
         Some(Ok(manifest))
     }
+}
+
+/// A namespace as runs need it: with the labels that say which pods it admits.
+fn bare_namespace(namespace: &Value) -> Value {
+    let metadata = &namespace["metadata"];
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let labels: Map<String, Value> = labels
+        .filter(|(label, _)| label.starts_with(POD_SECURITY))
+        .map(|(label, value)| (label.clone(), value.clone()))
+        .collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": { "name": metadata["name"], "labels": labels },
+    })
 }
 
 fn strategy(create_only: bool) -> UpdateStrategy {

@@ -33,6 +33,8 @@ pub(super) struct ObjectView {
     pub(super) is_templated: bool,
     /// A CronWorkflow that fires on the control cluster, so it is not sent.
     pub(super) fires_here: bool,
+    /// A Secret with a token of a ServiceAccount of the control cluster.
+    pub(super) is_token: bool,
     /// The reason why the object cannot be sent, if there is one: a part of it could not be read,
     /// or is nested too deeply.
     pub(super) flaw: Option<Box<str>>,
@@ -84,6 +86,9 @@ impl ObjectView {
             name: metadata.name.as_deref().unwrap_or_default().into(),
             is_templated: is_templated(metadata.annotations.as_ref()),
             fires_here: kind.is_cron() && cron::fires(&data),
+            is_token: data
+                .get("type")
+                .is_some_and(|type_| type_ == "kubernetes.io/service-account-token"),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             labels: metadata.labels.as_ref().into_iter().flatten().collect(),
             digest: None,
@@ -97,11 +102,11 @@ impl ObjectView {
         (view, Fields { metadata, data })
     }
 
-    /// Keeps the content if a policy selects the object. The content of a Workflow is read when it
+    /// Keeps the content if a policy selects the object or, with `is_used`, a run needs it. The content of a Workflow is read when it
     /// is needed; only its digest is kept, because StatusCollectors depend on it.
-    pub(super) fn keep(&mut self, fields: Fields) {
+    pub(super) fn keep(&mut self, fields: Fields, is_used: bool) {
         let is_run = self.kind.is_run();
-        if self.selection.is_empty() || (is_run && self.wanted().collectors.is_empty()) {
+        if (self.selection.is_empty() && !is_used) || (is_run && self.wanted().collectors.is_empty()) {
             return;
         }
         let content = fields.into_content(&self.kind);

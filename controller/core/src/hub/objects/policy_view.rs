@@ -12,7 +12,7 @@ use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
 use crate::{
     ClusterName, Decision, OriginUid,
     index::store::versioned,
-    model::cron,
+    model::{cron, dependencies::Asked},
     policy::{Modulation, ObjectAttributes, Rules},
 };
 
@@ -27,6 +27,8 @@ pub(super) struct Policy {
     pub(super) rules: Arc<Rules>,
     /// True if CronWorkflows are sent, too.
     pub(super) sends_crons: bool,
+    /// The kinds of objects that are sent because its Workflows need them.
+    pub(super) asked: Asked,
     problems: Vec<String>,
     warnings: Vec<String>,
     status: Option<BindingPolicyStatus>,
@@ -68,8 +70,13 @@ impl Policy {
             problems.push(problem);
             false
         });
+        let asked = Asked::of(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Asked::default()
+        });
         Self {
             sends_crons,
+            asked,
             uid: policy.metadata.uid.unwrap_or_default(),
             resource_version: policy.metadata.resource_version.unwrap_or_default(),
             generation: policy.metadata.generation.unwrap_or_default(),
@@ -93,7 +100,7 @@ impl Policy {
 
     /// True if `other` is a version of the same policy with the same selection.
     pub(super) fn selects_as(&self, other: &Self) -> bool {
-        let spec = |policy: &Self| (policy.generation, policy.sends_crons);
+        let spec = |policy: &Self| (policy.generation, policy.sends_crons, policy.asked);
         self.uid == other.uid && spec(self) == spec(other)
     }
 

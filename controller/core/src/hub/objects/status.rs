@@ -41,7 +41,11 @@ impl ObjectIndex {
     pub(super) fn decide_object(&self, origin: &OriginUid) -> Option<DownsyncAction> {
         let object = self.objects.get(origin)?;
         let place = || place(origin, object);
-        let is_wanted = !object.selection.is_empty() && !object.kind.is_run();
+        let is_wanted = if object.kind.is_run() {
+            self.is_unread_run(origin)
+        } else {
+            !object.selection.is_empty() || self.is_used(object)
+        };
         if object.presence == Presence::Missing {
             return None;
         }

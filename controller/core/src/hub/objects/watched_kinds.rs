@@ -48,12 +48,17 @@ impl ObjectIndex {
         policies.any(|policy| policy.rules.may_select(&kind.group, &kind.resource))
     }
 
+    /// True if objects of the kind may be sent: a policy can select them, or runs can need them.
+    pub(super) fn may_send(&self, kind: &KindName) -> bool {
+        self.may_select(kind) || self.needed_label(kind).is_some()
+    }
+
     /// Determines the kinds again, after policies or the kinds of the WDS have changed.
     pub(super) fn renew_wanted_kinds(&mut self) {
         let Some(catalog) = &self.catalog else {
             return;
         };
-        let selectable = catalog.iter().filter(|(name, _)| self.may_select(name));
+        let selectable = catalog.iter().filter(|(name, _)| self.may_send(name));
         let wanted = selectable.map(|(name, kind)| {
             let wanted = WantedKind {
                 kind: Arc::clone(kind),
@@ -73,7 +78,11 @@ impl ObjectIndex {
     fn common_label(&self, kind: &KindName) -> String {
         let policies = self.policies.values();
         let of_clauses = policies.flat_map(|policy| policy.rules.required_keys(&kind.group, &kind.resource));
-        let common = of_clauses.fold(None, |common: Option<BTreeSet<String>>, keys| {
+        let needed = self.needed_label(kind).map(|label| {
+            let keys = (!label.is_empty()).then(|| label.to_owned());
+            keys.into_iter().collect::<BTreeSet<String>>()
+        });
+        let common = of_clauses.fold(needed, |common: Option<BTreeSet<String>>, keys| {
             Some(match common {
                 None => keys.clone(),
                 Some(common) => common.intersection(keys).cloned().collect(),

@@ -28,6 +28,8 @@ pub(super) struct ManifestWorkView {
     pub(super) kind: Option<KindName>,
     /// The address of its object, if a status is written back to the object and marks it.
     pub(super) marked: Option<ObjectRef>,
+    /// Only runs need its object there; no policy selects it.
+    pub(super) is_dependency: bool,
     /// Digest of the requested content.
     pub(super) digest: Fingerprint,
     /// Digests of the last content that was written, and of the content that the API server stored
@@ -68,8 +70,9 @@ pub(super) fn address(metadata: &ObjectMeta) -> Option<(OriginUid, ClusterName)>
 /// The digest of the content that a ManifestWork requests.
 pub(super) fn digest(work: &ManifestWork) -> Fingerprint {
     let annotations = work.metadata.annotations.as_ref();
-    let wants_status = annotations.and_then(|annotations| annotations.get(names::WANT_STATUS_ANNOTATION));
-    Fingerprint::of(&json!([work.spec, wants_status]))
+    let text = |key: &str| annotations.and_then(|annotations| annotations.get(key));
+    let wishes = [names::WANT_STATUS_ANNOTATION, names::DEPENDENCY_ANNOTATION].map(text);
+    Fingerprint::of(&json!([work.spec, wishes]))
 }
 
 impl ManifestWorkView {
@@ -116,6 +119,7 @@ impl ManifestWorkView {
             marked: wants_status.then(spot).flatten(),
             space: annotations
                 .and_then(|annotations| annotations.get(names::ORIGIN_SPACE_ANNOTATION).cloned()),
+            is_dependency: text(names::DEPENDENCY_ANNOTATION).is_some(),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),

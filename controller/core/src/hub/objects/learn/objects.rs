@@ -8,6 +8,7 @@ use crate::{
     hub::objects::{
         DownsyncKey, ObjectIndex, SeenObject,
         kind::{Catalog, Kind, KindName, object_stays},
+        needs::RunFacts,
         object::{ObjectView, Presence, Selection},
         status::{is_marked, marked},
     },
@@ -77,13 +78,14 @@ impl ObjectIndex {
         if is_buried || is_old(version.as_deref(), known) {
             return Dirty::new();
         }
-        let Some(object) = object.into_object() else {
+        let Some(mut object) = object.into_object() else {
             return Dirty::new();
         };
         if is_gone(&object.metadata) {
             return self.delete_object(&origin);
         }
         let labels = object.metadata.labels.clone().unwrap_or_default();
+        let run = kind.is_run().then(|| RunFacts::take(&mut object));
         let (mut object, fields) = ObjectView::new(kind, object);
         if object_stays(&kind.group, &kind.resource, &object.namespace, &object.name) {
             return Dirty::new();
@@ -95,7 +97,7 @@ impl ObjectIndex {
             .filter_map(|(name, policy)| Some((name.clone(), policy.select(&subject)?)));
         let selection = wishes.collect();
         object.selection = self.selections.share(selection);
-        object.keep(fields);
+        object.keep(fields, self.is_used(&object));
         let before = self.objects.get(&origin);
         object.wrote = before.and_then(|before| before.wrote);
         let was_unwatched = before.is_some_and(|before| before.presence.is_unwatched());
@@ -132,6 +134,10 @@ impl ObjectIndex {
         if !is_same {
             dirty.extend(self.keys_of(&origin));
         }
+        dirty.extend(match run {
+            Some(run) => self.learn_run(&origin, run),
+            None => self.learn_needed(&origin),
+        });
         dirty.extend(self.forget_if_clean(&origin));
         dirty.insert(DownsyncKey::Object(origin));
         dirty
@@ -151,6 +157,7 @@ impl ObjectIndex {
         let mut dirty = self.keys_of(origin);
         dirty.extend(object.policy_keys());
         self.deselect(origin);
+        dirty.extend(self.lose_needed(origin));
         if let Some(object) = self.objects.get_mut(origin) {
             object.content = None;
             object.presence = Presence::Leaving;
@@ -233,6 +240,7 @@ impl ObjectIndex {
                 .flat_map(ObjectView::policy_keys),
         );
         self.deselect(origin);
+        dirty.extend(self.lose_needed(origin));
         if let Some(object) = self.objects.remove(origin)
             && let Some(of_kind) = self.by_kind.get_mut(&object.kind.name())
         {
@@ -275,7 +283,7 @@ impl ObjectIndex {
 
     pub(super) fn unwatch(&mut self, kind: &KindName) -> Dirty {
         self.listed.remove(kind);
-        if self.may_select(kind) {
+        if self.may_send(kind) {
             // The WDS does not serve the kind at present. Its objects are still sent.
             return Dirty::new();
         }
@@ -372,10 +380,18 @@ impl ObjectIndex {
                 None => drop(selection.remove(name)),
             }
             object.selection = self.selections.share(selection);
-            if object.selection.is_empty() {
-                object.content = None;
-            }
         }
+        let is_used = self
+            .objects
+            .get(origin)
+            .is_some_and(|object| self.is_used(object));
+        if let Some(object) = self.objects.get_mut(origin)
+            && object.selection.is_empty()
+            && !is_used
+        {
+            object.content = None;
+        }
+        dirty.extend(self.renew_run(origin));
         dirty.extend(self.keys_of(origin));
         dirty
     }

@@ -70,6 +70,7 @@ impl ObjectIndex {
             .flat_map(|origin| self.test(&origin, name, false))
             .collect();
         if let Some(policy) = self.policies.remove(name) {
+            self.renew_asked();
             // A copy whose kind no policy selects any more has no object here that would make it
             // dirty.
             dirty.extend(self.works_for(&policy.rules));
@@ -95,15 +96,21 @@ impl ObjectIndex {
             .flat_map(|known| known.selected.iter().cloned())
             .collect();
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
+        let former_asked = known.map(|known| known.asked).unwrap_or_default();
         let former = self.policies.remove(name).map(|known| policy.succeed(known));
         let rules = Arc::clone(&policy.rules);
+        let asked = policy.asked;
         let clusters = self.clusters.iter();
         policy.clusters = clusters
             .filter(|(_, cluster)| !cluster.is_removed && rules.selects_cluster(&cluster.labels))
             .map(|(name, _)| name.clone())
             .collect();
         self.policies.insert(name.to_owned(), policy);
+        self.renew_asked();
         dirty.extend(self.select_anew(name, &rules));
+        if former_asked != asked {
+            dirty.extend(self.renew_runs(name));
+        }
         if let Some(former) = former {
             dirty.extend(self.works_for(&former));
             dirty.extend(self.seek_every());

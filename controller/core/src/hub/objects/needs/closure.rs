@@ -1,0 +1,99 @@
+//! All objects that a group needs: those that its runs name, and those that templates and
+//! ServiceAccounts among them name in turn.
+//!
+//! The Secrets in the text of an artifact repository are not among them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{KINDS, ObjectIndex};
+use crate::{
+    ClusterName,
+    hub::objects::{kind::KindName, object_ref::ObjectRef},
+    model::dependencies::{Asked, Dependencies, Dependency, DependencyKind},
+};
+
+/// Maximum number of objects that a group needs.
+const MOST_TARGETS: usize = 512;
+
+/// The needs of a run, as its specification names them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Need {
+    pub(super) cluster: ClusterName,
+    pub(super) namespace: Arc<str>,
+    /// The kinds that its policies ask for.
+    pub(super) asked: Asked,
+    pub(super) named: Arc<[Dependency]>,
+}
+
+/// The objects that a group needs.
+#[derive(Debug, Default)]
+pub(super) struct Closure {
+    pub(super) targets: BTreeSet<ObjectRef>,
+    /// An object that may name others has not been read yet.
+    pub(super) is_incomplete: bool,
+}
+
+impl ObjectIndex {
+    pub(super) fn closure(&self, need: &Need) -> Closure {
+        let mut closure = Closure::default();
+        closure.targets.insert(ObjectRef {
+            kind: KindName::new("", "namespaces"),
+            namespace: String::new(),
+            name: need.namespace.to_string(),
+        });
+        let mut open: Vec<Dependency> = need.named.to_vec();
+        while let Some(dependency) = open.pop() {
+            let Some(target) = target(&dependency, need) else {
+                continue;
+            };
+            if closure.targets.len() >= MOST_TARGETS || !closure.targets.insert(target.clone()) {
+                continue;
+            }
+            let origin = self.needs.there.get(&target);
+            let Some(object) = origin.and_then(|origin| self.objects.get(origin)) else {
+                continue;
+            };
+            let Some(content) = &object.content else {
+                closure.is_incomplete |= object.flaw.is_none() && names_others(dependency.kind);
+                continue;
+            };
+            let found = match dependency.kind {
+                DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {
+                    Dependencies::of_template(
+                        content.value().get("spec").unwrap_or(&Value::Null),
+                        &need.namespace,
+                    )
+                }
+                DependencyKind::ServiceAccount => {
+                    let secrets = content.value().get("imagePullSecrets").cloned();
+                    Dependencies::of_template(&json!({ "imagePullSecrets": secrets }), &need.namespace)
+                }
+                _ => continue,
+            };
+            open.extend(found.named.into_keys());
+        }
+        closure
+    }
+}
+
+/// True if objects of the kind can name others.
+pub(super) fn names_others(kind: DependencyKind) -> bool {
+    !matches!(kind, DependencyKind::ConfigMap | DependencyKind::Secret)
+}
+
+/// The address of an object that a policy asks for.
+fn target(dependency: &Dependency, need: &Need) -> Option<ObjectRef> {
+    let (kind, group, resource) = KINDS.iter().find(|(kind, ..)| *kind == dependency.kind)?;
+    let is_namespaced = *kind != DependencyKind::ClusterWorkflowTemplate;
+    need.asked.has(*kind).then(|| ObjectRef {
+        kind: KindName::new(group, resource),
+        namespace: if is_namespaced {
+            need.namespace.to_string()
+        } else {
+            String::new()
+        },
+        name: dependency.name.to_string(),
+    })
+}

@@ -1,0 +1,137 @@
+//! A group of runs that name the same objects on the same cluster.
+
+use std::{
+    collections::{BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::{LINGER, ObjectIndex, closure::Need};
+use crate::hub::objects::{Dirty, DownsyncKey, object_ref::ObjectRef};
+
+/// The runs with these needs.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// Number of unfinished runs.
+    runs: usize,
+    /// All objects that they need, also because other objects name them.
+    targets: BTreeSet<ObjectRef>,
+    /// The time at which the objects are no longer needed, if it has no runs.
+    pub(super) ends_at: Option<Timestamp>,
+    /// A template has not been read yet, so objects may be missing among the targets.
+    pub(super) is_incomplete: bool,
+}
+
+impl ObjectIndex {
+    /// Adds a run to its group.
+    pub(super) fn join_group(&mut self, need: &Arc<Need>) -> Dirty {
+        let is_new = match self.needs.groups.entry(Arc::clone(need)) {
+            Entry::Vacant(place) => {
+                place.insert(Group {
+                    runs: 1,
+                    ..Group::default()
+                });
+                true
+            }
+            Entry::Occupied(mut group) => {
+                let group = group.get_mut();
+                group.runs += 1;
+                if let Some(at) = group.ends_at.take() {
+                    self.needs.ending.remove(&(at, Arc::clone(need)));
+                }
+                false
+            }
+        };
+        if is_new {
+            self.extend_group(need)
+        } else {
+            Dirty::new()
+        }
+    }
+
+    /// Removes a run from its group. Returns the copies that are to be decided again when the time
+    /// of the group is over.
+    pub(super) fn leave_group(&mut self, need: &Arc<Need>) -> Dirty {
+        let ends_at = self.now.saturating_add(LINGER).unwrap_or(Timestamp::MAX);
+        let Some(group) = self.needs.groups.get_mut(need) else {
+            return Dirty::new();
+        };
+        group.runs = group.runs.saturating_sub(1);
+        if group.runs > 0 {
+            return Dirty::new();
+        }
+        group.ends_at = Some(ends_at);
+        self.needs.ending.insert((ends_at, Arc::clone(need)));
+        let targets: Vec<ObjectRef> = group.targets.iter().cloned().collect();
+        targets
+            .iter()
+            .flat_map(|target| self.copies_for(target, need))
+            .collect()
+    }
+
+    /// Adds the objects that are found now to those that a group needs.
+    pub(super) fn extend_group(&mut self, need: &Arc<Need>) -> Dirty {
+        let closure = self.closure(need);
+        let Some(group) = self.needs.groups.get_mut(need) else {
+            return Dirty::new();
+        };
+        group.is_incomplete = closure.is_incomplete;
+        let new: Vec<ObjectRef> = closure.targets.difference(&group.targets).cloned().collect();
+        group.targets.extend(new.iter().cloned());
+        for target in &new {
+            let uses = self.needs.uses.entry(target.clone()).or_default();
+            let on_cluster = uses.entry(need.cluster.clone()).or_default();
+            on_cluster.insert(Arc::clone(need));
+        }
+        new.iter()
+            .flat_map(|target| self.copies_for(target, need))
+            .collect()
+    }
+
+    pub(super) fn forget_group(&mut self, need: &Arc<Need>) -> Dirty {
+        let Some(group) = self.needs.groups.remove(need) else {
+            return Dirty::new();
+        };
+        let mut dirty = Dirty::new();
+        for target in &group.targets {
+            dirty.extend(self.copies_for(target, need));
+            let Some(uses) = self.needs.uses.get_mut(target) else {
+                continue;
+            };
+            if let Some(on_cluster) = uses.get_mut(&need.cluster) {
+                on_cluster.remove(need);
+                if on_cluster.is_empty() {
+                    uses.remove(&need.cluster);
+                }
+            }
+            if uses.is_empty() {
+                self.needs.uses.remove(target);
+                self.drop_content(target);
+            }
+        }
+        dirty
+    }
+
+    /// The keys of an object that a group needs, if the object is there.
+    fn copies_for(&self, target: &ObjectRef, need: &Need) -> Vec<DownsyncKey> {
+        let Some(origin) = self.needs.there.get(target) else {
+            return Vec::new();
+        };
+        vec![
+            DownsyncKey::Object(origin.clone()),
+            DownsyncKey::Copy(origin.clone(), need.cluster.clone()),
+        ]
+    }
+
+    /// Drops the content of an object that is not needed any more, unless a policy selects it.
+    fn drop_content(&mut self, target: &ObjectRef) {
+        let origin = self.needs.there.get(target);
+        if let Some(object) = origin.and_then(|origin| self.objects.get_mut(origin))
+            && object.selection.is_empty()
+        {
+            object.content = None;
+            object.digest = None;
+        }
+    }
+}
