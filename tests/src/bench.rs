@@ -14,6 +14,7 @@ mod environment;
 mod exposition;
 mod fake_argo;
 mod fleet;
+mod kubelet;
 mod load;
 mod machine;
 mod measurement;
@@ -41,7 +42,7 @@ use self::{
     environment::{Environment, Mode},
     fake_argo::Script,
     machine::Machine,
-    rows::{Found, hang, live, many, single, single::Plan},
+    rows::{Found, hang, live, logs, many, single, single::Plan},
     verdict::Verdict,
 };
 
@@ -72,6 +73,11 @@ pub async fn run(options: &Options) -> Result<bool> {
             found.note(outcome, &format!("row {row}, {}", mode.name()));
             write(&output, &machine, &found)?;
         }
+    }
+    // A hosted agent has no tunnel.
+    if rows.contains(&'i') && modes.contains(&Mode::Pull) {
+        let outcome = logs::measure(options, &mut found).await;
+        found.note(outcome, "row i");
     }
     let verdicts = write(&output, &machine, &found)?;
     plots::draw(&output, &machine, &found.measurements)?;

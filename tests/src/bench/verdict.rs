@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     measurement::{DOWN, Measurement, UP, WHOLE},
+    rows::logs,
     samples::Summary,
 };
 
@@ -42,6 +43,9 @@ pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
         verdicts.extend(many_live(mode, &live.collect::<Vec<_>>()));
         let (without, with) = (of('h', mode, "others, none"), of('h', mode, "others, one"));
         verdicts.extend(hanging(mode, without, with));
+    }
+    for measured in found.iter().filter(|one| one.row == 'i') {
+        verdicts.extend(live_logs(measured));
     }
     verdicts
 }
@@ -147,6 +151,24 @@ fn hanging(mode: &str, without: Option<&Measurement>, with: Option<&Measurement>
     )
 }
 
+fn live_logs(measured: &Measurement) -> Vec<Verdict> {
+    let limits = [
+        (logs::MORE_MEMORY, 15.0, "MiB"),
+        (logs::MORE_PROCESSOR, 1.0, "%"),
+        (logs::SECONDS, 5.0, "s"),
+        (logs::SLOWEST_LINE, 2000.0, "ms"),
+    ];
+    let judged = limits.into_iter().filter_map(|(figure, limit, unit)| {
+        Some(Verdict {
+            target: format!("{}, {}: {figure}", measured.mode, measured.case),
+            found: *measured.figures.get(figure)?,
+            limit,
+            unit,
+        })
+    });
+    judged.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -250,6 +272,30 @@ mod tests {
             [] as [&str; 0]
         );
         assert_eq!(missed(&[without, with([111.0, 60.0, 111.0])]).len(), 1);
+    }
+
+    #[test]
+    fn live_logs_have_limits_without_a_baseline() {
+        let with = |case, figures: [(&'static str, f64); 2]| Measurement {
+            figures: figures.into(),
+            ..measurement('i', Mode::Pull, case, 1.0)
+        };
+        let found = [
+            with(
+                "100 idle tunnels",
+                [(logs::MORE_MEMORY, 15.5), (logs::MORE_PROCESSOR, 0.9)],
+            ),
+            with("one log", [(logs::SECONDS, 5.1), (logs::RATE, 19.6)]),
+            with("first line", [(logs::SLOWEST_LINE, 2000.0), ("other", 1.0)]),
+        ];
+        assert_eq!(verdicts(&found).len(), 4);
+        assert_eq!(
+            missed(&found),
+            [
+                format!("pull, 100 idle tunnels: {}", logs::MORE_MEMORY),
+                format!("pull, one log: {}", logs::SECONDS),
+            ]
+        );
     }
 
     #[test]

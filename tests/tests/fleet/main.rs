@@ -38,6 +38,7 @@ mod long {
 mod quiet {
     mod applied;
     mod artifacts;
+    mod daemon_sets;
     mod deletion;
     mod features;
     mod live_logs;

@@ -20,6 +20,7 @@ mod clusters;
 mod copies;
 mod crashes;
 mod crons;
+mod daemon_sets;
 mod deletion;
 mod dispatch;
 mod doctor;

@@ -18,6 +18,10 @@ pub(crate) enum Kind {
     Work,
     Status,
     Record,
+    /// Shadow pods.
+    Pod,
+    /// Virtual Nodes.
+    Node,
 }
 
 pub(crate) struct Event {
@@ -183,6 +187,23 @@ impl ApiServer {
         Ok(self.store(key_of(kind, &there), patched))
     }
 
+    /// Applies a merge patch, which may name the UID of the object that it is for.
+    pub(crate) fn merge(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, Failure> {
+        let there = self.get(kind, namespace, name)?;
+        let mut patched = there.clone();
+        merge(&mut patched, patch);
+        if there.pointer("/metadata/uid") != patched.pointer("/metadata/uid") {
+            return Err(Failure::Conflict);
+        }
+        Ok(self.store(key_of(kind, &there), patched))
+    }
+
     /// Deletes an object. `None` if it is gone at once.
     pub(crate) fn delete(
         &mut self,
@@ -232,6 +253,24 @@ impl ApiServer {
             object: told,
         });
         object
+    }
+}
+
+/// RFC 7386.
+fn merge(object: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (field, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().expect("is an object").remove(field);
+        } else {
+            merge(&mut object[field], value);
+        }
     }
 }
 

@@ -26,10 +26,10 @@ pub(crate) const HUB: usize = usize::MAX;
 
 /// Budget in bytes for the reports of one cluster. One report fits, so one of two must be read
 /// again.
-const REPORT_BUDGET: usize = 300;
+const REPORT_BUDGET: usize = 450;
 
 /// Budget in bytes for all Workflows. Two fit, so one of three must be read again.
-const WORKFLOW_BUDGET: usize = 300;
+const WORKFLOW_BUDGET: usize = 450;
 
 fn any(_: &Value, _: usize) -> bool {
     true
