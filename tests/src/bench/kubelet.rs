@@ -36,7 +36,10 @@ const AT_ONCE: usize = 320;
 
 /// Starts the kubelet, and registers its Node.
 pub(super) async fn play(wec: &Client) -> Result<Served> {
-    let router = Router::new().route("/containerLogs/{namespace}/{pod}/{container}", get(log));
+    let router = Router::new().route(
+        "/containerLogs/{namespace}/{pod}/{container}",
+        get(|request: Request| async move { log(request.uri().query().unwrap_or_default()) }),
+    );
     let served = Served::direct(router).await?;
     let address = served.address();
     let nodes: Api<Node> = Api::all(wec.clone());
@@ -52,8 +55,7 @@ pub(super) async fn play(wec: &Client) -> Result<Served> {
     Ok(served)
 }
 
-async fn log(request: Request) -> Body {
-    let query = request.uri().query().unwrap_or_default();
+fn log(query: &str) -> Body {
     let mut options = query.split('&').filter_map(|pair| pair.split_once('='));
     if query.split('&').any(|pair| pair == "follow=true") {
         let line = stream::iter([Ok::<_, Infallible>(Bytes::from_static(LINE))]);

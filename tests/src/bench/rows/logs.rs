@@ -4,7 +4,7 @@
 //! Logs come from a played kubelet ([`kubelet`]); everything else is on its real way: the API server
 //! of the control cluster, the controller, the tunnel, an agent, and the API server of the cluster.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use argosy::runtime::tunnel::{
@@ -273,7 +273,7 @@ impl Lab {
     }
 
     /// The usage of the controller while nothing is asked.
-    async fn idle(&self, what: impl Display) -> Usage {
+    async fn idle(&self, what: &str) -> Usage {
         tell(&format!("{} s {what}", IDLE.as_secs()));
         let pids = [self.signing.env.controller.pid()];
         let begin = Usage::of(&pids);
