@@ -26,7 +26,7 @@ use rustls::pki_types::{
 use tower::{BoxError, Service};
 
 use self::narrow::Narrow;
-pub use self::narrow::{SMALL_PAGE, is_too_long};
+pub use self::narrow::{LARGE_PAGE, SMALL_PAGE, is_too_long};
 use crate::runtime::{leader::gate::Gate, metrics::Counted};
 
 /// Reason that there is no client.

@@ -25,7 +25,7 @@ use kube::{
 use tokio::sync::mpsc;
 
 use crate::runtime::{
-    client::{SMALL_PAGE, is_too_long},
+    client::{LARGE_PAGE, SMALL_PAGE, is_too_long},
     lenient::{Lenient, Readable, Unfailing},
     metrics::WatchCount,
     requests::with_sources,
@@ -39,10 +39,6 @@ const WATCH_SECONDS: u32 = 30;
 /// The same for an agent in its mailbox: a thousand agents share one API server, whose own limit is
 /// 295 s or more.
 const MAILBOX_WATCH_SECONDS: u32 = 290;
-
-/// Page size of a list. Each page costs an API server some milliseconds, so that ten thousand objects
-/// by [`SMALL_PAGE`] take it many seconds.
-const PAGE: u32 = 250;
 
 /// Maximum number of objects whose version is remembered. A restore shows in every object that has
 /// changed since the backup.
@@ -200,7 +196,7 @@ where
         watcher(api.clone(), config).backoff(reconnect_policy()).boxed()
     };
     stream::unfold(
-        (watched(PAGE), PAGE, watched),
+        (watched(LARGE_PAGE), LARGE_PAGE, watched),
         |(mut events, mut page, watched)| async move {
             let event = loop {
                 match events.next().await? {

@@ -18,7 +18,7 @@ use crate::{
     api_server::{ApiServer, Kind, text},
     script::Space,
     servers::Servers,
-    watch::{Watch, apply, found, json_of, typed},
+    watch::{Watch, any, apply, found, json_of, typed},
 };
 
 /// The controller's process number. Agents have the numbers of their clusters.
@@ -30,10 +30,6 @@ const REPORT_BUDGET: usize = 450;
 
 /// Budget in bytes for all Workflows. Two fit, so one of three must be read again.
 const WORKFLOW_BUDGET: usize = 450;
-
-fn any(_: &Value, _: usize) -> bool {
-    true
-}
 
 impl Process for WorkflowIndex {
     fn start(_: usize, servers: &Servers) -> Self {

@@ -30,7 +30,7 @@ use crate::{
     script::{Space, Step, UserStep},
     servers::{CLUSTERS, Servers, annotation, label},
     users::PLAIN,
-    watch::{Watch, apply, found, json_of, typed},
+    watch::{Watch, any, apply, found, json_of, typed},
     world::World,
 };
 
@@ -39,10 +39,6 @@ pub(crate) const POLICIES: [(&str, &str); 2] = [("cluster1", "all"), ("cluster2"
 
 /// Time that a step must run before it is shown without being asked for.
 const LONG: SignedDuration = SignedDuration::from_secs(10);
-
-fn any(_: &Value, _: usize) -> bool {
-    true
-}
 
 /// True if the Workflow has the labels that the watch selects.
 fn is_watched(object: &Value) -> bool {

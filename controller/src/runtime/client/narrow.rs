@@ -21,14 +21,21 @@ use kube::client::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{BoxError, Layer, Service};
 
+use crate::runtime::requests::sources;
+
 /// Number of bytes of a body that are read without waiting. Ordinary responses have fewer.
 const SHORT: usize = 1 << 20;
 
 /// Maximum number of bytes of a body.
 const LONGEST: usize = 128 << 20;
 
-/// The same of a page of more than [`SMALL_PAGE`] objects: as many bytes as a small page may have.
+/// The same of a [`LARGE_PAGE`]: as many bytes as a [`SMALL_PAGE`] may have.
 const LONGEST_PAGE: usize = 24 << 20;
+
+/// Number of objects in a page of a long list. A reader of such pages goes on with small ones if one
+/// is too long ([`is_too_long`]). Each page costs an API server some milliseconds, so that ten
+/// thousand objects by small pages take it many seconds.
+pub const LARGE_PAGE: u32 = 250;
 
 /// Number of objects in a page for which there is memory if every object is as large as an API server
 /// stores them, which is 1.5 MiB.
@@ -40,15 +47,8 @@ pub const SMALL_PAGE: u32 = 16;
 struct TooLong(usize);
 
 /// Returns true if a request failed because its response was too long. A smaller page may not be.
-pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<TooLong>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+pub fn is_too_long(error: &dyn std::error::Error) -> bool {
+    sources(error).any(<dyn std::error::Error>::is::<TooLong>)
 }
 
 /// Layer that makes long responses wait for each other. Clones share it.
@@ -110,16 +110,18 @@ where
     }
 }
 
+fn parameters(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().into_iter().flat_map(|query| query.split('&'))
+}
+
 fn is_watch(uri: &Uri) -> bool {
-    let mut pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
-    pairs.any(|pair| pair == "watch=true" || pair == "watch=1")
+    parameters(uri).any(|pair| pair == "watch=true" || pair == "watch=1")
 }
 
 /// Maximum number of bytes of the response to a request.
 fn longest(uri: &Uri) -> usize {
-    let pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
-    let mut limits = pairs.filter_map(|pair| pair.strip_prefix("limit=")?.parse::<u32>().ok());
-    if limits.any(|limit| limit > SMALL_PAGE) {
+    let mut limits = parameters(uri).filter_map(|pair| pair.strip_prefix("limit=")?.parse::<u32>().ok());
+    if limits.any(|limit| limit == LARGE_PAGE) {
         LONGEST_PAGE
     } else {
         LONGEST
@@ -214,8 +216,9 @@ mod tests {
             ("", LONGEST),
             ("?limit=16&labelSelector=a", LONGEST),
             ("?limit=a", LONGEST),
-            ("?labelSelector=a&limit=17", LONGEST_PAGE),
-            ("?limit=500", LONGEST_PAGE),
+            ("?labelSelector=a&limit=250", LONGEST_PAGE),
+            // Its reader does not go on with small pages.
+            ("?limit=500", LONGEST),
         ] {
             let uri = format!("https://10.0.0.1/api/v1/pods{query}").parse().unwrap();
             assert_eq!(longest(&uri), bytes, "{query}");
