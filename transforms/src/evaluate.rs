@@ -25,16 +25,28 @@ pub(crate) struct OutOfWork;
 
 /// The rest of the allowed work.
 #[derive(Debug)]
-pub(crate) struct Work(usize);
+pub(crate) struct Work {
+    left: usize,
+    /// The patterns that were used.
+    patterns: HashSet<String>,
+}
 
 impl Work {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(limit)
+        Self {
+            left: limit,
+            patterns: HashSet::new(),
+        }
     }
 
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), OutOfWork> {
-        self.0 = self.0.checked_sub(steps).ok_or(OutOfWork)?;
+        self.left = self.left.checked_sub(steps).ok_or(OutOfWork)?;
         Ok(())
+    }
+
+    /// Returns true if the pattern was not used before.
+    pub(crate) fn meets(&mut self, pattern: &str) -> bool {
+        !self.patterns.contains(pattern) && self.patterns.insert(pattern.to_owned())
     }
 }
 

@@ -7,8 +7,8 @@
 //! The crate has no Kubernetes client, no I/O and no clock.
 //!
 //! Paths are RFC 9535 `JSONPath`, which includes KubeStellar's own dialect (`$`, `.name`,
-//! `["name"]`); indexes, slices, wildcards, descendants and filters are an extension. The functions
-//! `match` and `search` are rejected.
+//! `["name"]`); indexes, slices, wildcards, descendants and filters with the functions of the
+//! standard are an extension.
 //!
 //! Every path of a transform selects from the object before the transform. The order of the paths
 //! therefore does not matter, and `$.spec.args[0]` selects the same element at any position in
@@ -17,11 +17,13 @@
 mod edit;
 mod evaluate;
 mod filter;
+mod iregexp;
 pub mod kinds;
 mod lexical;
 mod location;
 pub mod object;
 mod path;
+mod pattern;
 pub mod template;
 mod typing;
 pub mod workflow;
