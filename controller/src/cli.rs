@@ -82,11 +82,12 @@ pub enum Command {
     /// there. Exits with 0 if the log of every ended step was printed, with 1 if one is missing,
     /// and with 2 if the Workflow or the bucket cannot be read.
     Logs(logs::LogsArgs),
-    /// Print the objects that would be sent to a cluster, without any cluster
+    /// Print objects in files as they would be sent to a cluster
     ///
-    /// Templates are expanded if the annotation control.kubestellar.io/expand-templates is set and
-    /// the properties of the cluster are given. Warnings go to standard error. Exits with 0, or
-    /// with 1 if a part of the input is invalid.
+    /// Without --cluster, no cluster is asked. Transforms that depend on the cluster, and templates
+    /// of objects with the annotation control.kubestellar.io/expand-templates, need a cluster or
+    /// its properties. Warnings go to standard error. Exits with 0, or with 1 if a part of the
+    /// input is invalid or an object would not be sent.
     Render(render::RenderArgs),
     /// Remove Argosy's finalizer from every Workflow of the control cluster, after the controller
     /// was stopped
@@ -189,7 +190,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Events(args) => events::run(&args).await.map(|()| ExitCode::SUCCESS),
         Command::Get(args) => get::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => Ok(logs::run(&args).await),
-        Command::Render(args) => render::run(&args),
+        Command::Render(args) => render::run(&args).await,
         Command::Release {
             kubeconfig,
             namespace,

@@ -66,17 +66,17 @@ struct Node<'a> {
 
 /// All nodes reached so far. A node refers to its parent, so that no path is copied during the
 /// evaluation.
-struct Arena<'a> {
+struct Arena<'a, 'w> {
     root: &'a Value,
     nodes: Vec<Node<'a>>,
-    work: Work,
+    work: &'w mut Work,
 }
 
 /// The locations that `segments` select in `root`.
 pub(crate) fn locate(
     segments: &[Segment],
     root: &Value,
-    work: Work,
+    work: &mut Work,
 ) -> Result<BTreeSet<Location>, OutOfWork> {
     let mut arena = Arena {
         root,
@@ -93,7 +93,7 @@ pub(crate) fn locate(
     selected.into_iter().map(|node| arena.location(node)).collect()
 }
 
-impl Arena<'_> {
+impl Arena<'_, '_> {
     fn step(&mut self, from: &[usize], segment: &Segment) -> Result<Vec<usize>, OutOfWork> {
         let (scope, selectors) = match segment {
             Segment::Descendant(inner) => (self.with_descendants(from)?, selectors(inner)),

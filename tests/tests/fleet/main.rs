@@ -44,6 +44,7 @@ mod quiet {
     mod named;
     mod objects;
     mod once;
+    mod overrides;
     pub(crate) mod retry;
     pub(crate) mod samples;
     mod sessions;

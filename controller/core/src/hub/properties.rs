@@ -1,5 +1,5 @@
-//! The properties of clusters that templates may use, from the ITS: labels and annotations of
-//! ManagedClusters, and ConfigMaps.
+//! The properties of clusters that templates and transforms may use, from the ITS: labels and
+//! annotations of ManagedClusters, and ConfigMaps.
 //!
 //! Not here: the syntax of templates, and the keys that count as properties (crate
 //! `argosy-transforms`).
@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::inventory::Cluster;
 use crate::{Change, ClusterName};
 
 /// ConfigMaps with properties, by cluster.
@@ -40,34 +41,35 @@ impl Properties {
         }
     }
 
-    /// Expands the templates in an object of this group with the properties of a cluster.
-    ///
-    /// # Errors
-    ///
-    /// One sentence for each template that cannot be expanded.
-    pub(crate) fn expand(
-        &self,
-        object: &mut Value,
-        group: &str,
-        cluster: &ClusterName,
-        labels: &BTreeMap<String, String>,
-        annotations: &BTreeMap<String, String>,
-    ) -> Result<(), Vec<String>> {
-        let map = self.0.get(cluster);
+    /// The properties of a cluster whose ManagedCluster has these labels and annotations.
+    pub(crate) fn of(&self, name: &ClusterName, cluster: &Cluster) -> BTreeMap<String, String> {
+        let map = self.0.get(name);
         let binary = map.and_then(|map| map.binary_data.as_ref()).into_iter().flatten();
-        let properties = template::properties(
-            cluster.as_str(),
-            Some(labels),
-            Some(annotations),
+        template::properties(
+            name.as_str(),
+            Some(&cluster.labels),
+            Some(&cluster.annotations),
             map.and_then(|map| map.data.as_ref()),
             binary.map(|(key, value)| (key, value.0.as_slice())),
-        );
-        let errors = template::expand(object, &properties, Dialect::of_group(group));
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(errors.iter().map(ToString::to_string).collect())
-        }
+        )
+    }
+}
+
+/// Expands the templates in an object of this group with the properties of a cluster.
+///
+/// # Errors
+///
+/// One sentence for each template that cannot be expanded.
+pub(crate) fn expand(
+    object: &mut Value,
+    group: &str,
+    properties: &BTreeMap<String, String>,
+) -> Result<(), Vec<String>> {
+    let errors = template::expand(object, properties, Dialect::of_group(group));
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors.iter().map(ToString::to_string).collect())
     }
 }
 

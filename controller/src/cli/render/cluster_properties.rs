@@ -1,4 +1,4 @@
-//! Reads the properties of a cluster from files.
+//! Reads the labels and properties of a cluster from documents.
 //!
 //! Owned here: the documents that may contain them. Not here: the meaning of a property, and the
 //! precedence within a document (`argosy-transforms`).
@@ -11,33 +11,50 @@ use serde_json::Value;
 
 use super::{Rendered, items, kind};
 
-/// Collects the properties of all documents; later ones win. Errors go to `rendered`.
-pub(super) fn collect(documents: Vec<Value>, rendered: &mut Rendered) -> BTreeMap<String, String> {
-    let mut properties = BTreeMap::new();
+/// The facts about a cluster on which transforms and templates depend.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Facts {
+    /// The labels of its ManagedCluster, and the entries of plain maps.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Its properties.
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+/// Collects the facts in all documents; later ones win. Errors go to `rendered`.
+pub(super) fn collect(documents: Vec<Value>, rendered: &mut Rendered) -> Facts {
+    let mut facts = Facts::default();
     for document in documents.into_iter().flat_map(items) {
         let found = match kind(&document) {
             // An empty document, such as before the first `---`.
             _ if document.is_null() => continue,
-            Some("ManagedCluster") if document.get("apiVersion").is_some() => managed_cluster(&document),
-            Some("ConfigMap") if document.get("apiVersion").is_some() => config_map(document, &properties),
+            Some("ManagedCluster") if document.get("apiVersion").is_some() => {
+                managed_cluster(&document, &mut facts.labels)
+            }
+            Some("ConfigMap") if document.get("apiVersion").is_some() => {
+                config_map(document, &facts.properties)
+            }
             Some(other) if document.get("apiVersion").is_some() => {
                 Err(format!("a {other} does not contain properties of a cluster"))
             }
-            _ => plain(document, rendered),
+            _ => plain(document, rendered).inspect(|found| facts.labels.extend(found.clone())),
         };
         match found {
-            Ok(found) => properties.extend(found),
+            Ok(found) => facts.properties.extend(found),
             Err(error) => rendered.errors.push(format!("cluster properties: {error}")),
         }
     }
-    properties
+    facts
 }
 
-fn managed_cluster(document: &Value) -> Result<BTreeMap<String, String>, String> {
+fn managed_cluster(
+    document: &Value,
+    known: &mut BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
     let metadata = document.get("metadata").cloned().unwrap_or_default();
     let metadata: ObjectMeta = serde_json::from_value(metadata).map_err(|error| error.to_string())?;
     let name = metadata.name.as_deref().ok_or("a ManagedCluster has no name")?;
     let (labels, annotations) = (metadata.labels.as_ref(), metadata.annotations.as_ref());
+    known.extend(labels.cloned().unwrap_or_default());
     Ok(template::properties(name, labels, annotations, None, []))
 }
 

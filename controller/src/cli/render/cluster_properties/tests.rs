@@ -7,7 +7,7 @@ use super::*;
 #[track_caller]
 fn check(documents: Vec<Value>, expected: &[(&str, &str)]) -> Rendered {
     let mut rendered = Rendered::default();
-    let properties = collect(documents, &mut rendered);
+    let properties = collect(documents, &mut rendered).properties;
     let properties: Vec<(&str, &str)> = properties
         .iter()
         .map(|(key, text)| (key.as_str(), text.as_str()))
