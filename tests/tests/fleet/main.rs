@@ -30,6 +30,7 @@ mod long {
     mod hostile;
     mod live_logs;
     mod removal;
+    mod schedules;
     mod time;
     mod uninstall;
     mod upgrade;

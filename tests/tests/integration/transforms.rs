@@ -1,10 +1,13 @@
 //! CustomTransforms on the way to a cluster. They affect every Workflow, so the tests use a
 //! separate environment.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use argosy_api::{CustomTransform, CustomTransformSpec, Workflow};
 use argosy_tests::testenv::{
     Fixture, TestEnv,
+    binaries::argosy,
     objects::{self, create},
     waiting::until,
 };
@@ -135,6 +138,29 @@ async fn a_workflow_gets_the_values_of_its_cluster_and_waits_while_they_cannot_b
     )
     .await?;
     assert!(west.workflows().get_opt(&west.cluster).await?.is_none());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overrides.json");
+    std::fs::write(
+        &file,
+        serde_json::to_vec(&fixture.workflows().get(&west.cluster).await?)?,
+    )?;
+    let file = file.to_str().context("a path")?;
+    let rendered = async |cluster: &str| {
+        let arguments = ["render", "-f", file, "--cluster", cluster];
+        argosy(fixture.env.control.kubeconfig(), &arguments).await
+    };
+    let shown = rendered(&east.cluster).await?;
+    assert!(
+        shown.code == Some(0) && shown.output.contains("image: eu.example/"),
+        "{shown:?}"
+    );
+    let shown = rendered(&west.cluster).await?;
+    assert!(
+        shown.code == Some(1)
+            && shown
+                .errors
+                .contains("is not sent: CustomTransform mirror: spec.set[0]"),
+        "{shown:?}"
+    );
     label(&fixture, &west.cluster, "us").await?;
     let object = until(&west.workflows(), &west.cluster, "it was sent", |_| true).await?;
     assert_eq!(image(&object), format!("us.example/{original}"));

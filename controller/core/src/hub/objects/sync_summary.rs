@@ -166,7 +166,7 @@ impl ObjectIndex {
                 Some(format!(
                     "{kind} are never sent, because they describe one cluster"
                 ))
-            } else if is_cron(&kind.group, &kind.resource) && !policy.sends_crons {
+            } else if is_cron(&kind.group, &kind.resource) && !policy.rules.sends_crons {
                 Some(format!("{kind}: {}", cron::stays()))
             } else {
                 let catalog = self.catalog.as_ref()?;

@@ -43,6 +43,7 @@ impl WorkflowIndex {
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
                     || known.rules.shown != policy.rules.shown
+                    || known.rules.sends_crons != policy.rules.sends_crons
             };
             if known.is_none_or(differs) {
                 changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));
