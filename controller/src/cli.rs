@@ -167,13 +167,17 @@ pub enum S3Command {
     ///
     /// Exits with 0 if every cluster shares one bucket that can be written and read, else with 1.
     Check {
-        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,
-        /// or the pod's account
+        /// Kubeconfig of the control cluster, or with --namespace of any cluster; by default
+        /// KUBECONFIG, the one in the home directory, or the pod's account
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
+        /// Check instead the repository of the Workflows in this namespace of one cluster: that of
+        /// its ConfigMap artifact-repositories, else Argo's, with the Secrets of the namespace
+        #[arg(long, short)]
+        namespace: Option<String>,
         /// Namespace of Argo
         #[arg(long, default_value = "argo")]
-        namespace: String,
+        argo_namespace: String,
     },
 }
 
@@ -204,11 +208,21 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Version(args) => version::run(&args).await,
         Command::Why(args) => Ok(why::run(&args).await),
         Command::S3 {
-            command: S3Command::Check {
-                kubeconfig,
-                namespace,
-            },
-        } => s3::check(kubeconfig, &namespace).await,
+            command:
+                S3Command::Check {
+                    kubeconfig,
+                    namespace: Some(namespace),
+                    argo_namespace,
+                },
+        } => s3::check_namespace(kubeconfig, &namespace, &argo_namespace).await,
+        Command::S3 {
+            command:
+                S3Command::Check {
+                    kubeconfig,
+                    namespace: None,
+                    argo_namespace,
+                },
+        } => s3::check(kubeconfig, &argo_namespace).await,
     }
 }
 

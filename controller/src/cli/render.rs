@@ -40,7 +40,7 @@ pub struct RenderArgs {
     #[command(flatten)]
     spaces: Spaces,
     /// File with the properties of a cluster, for templates and for transforms that depend on the
-    /// cluster: a map of strings, a ManagedCluster, the ConfigMap of that name in
+    /// cluster: a map of strings, a ManagedCluster, the ConfigMap or the Secret of that name in
     /// customization-properties, or several of them; later ones win. Can be repeated
     #[arg(long)]
     cluster_properties: Vec<PathBuf>,
@@ -199,7 +199,13 @@ fn expand(object: &mut Value, kind: &ApiResource, cluster: Option<&Facts>, rende
         ));
         return;
     };
-    let errors = template::expand(object, &cluster.properties, Dialect::of_group(&kind.group));
+    let errors = if kind.group.is_empty() && kind.kind == "Secret" {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        let properties = cluster.for_secret(namespace.unwrap_or_default());
+        template::expand_secret(object, &properties)
+    } else {
+        template::expand(object, &cluster.properties, Dialect::of_group(&kind.group))
+    };
     let sentences = errors.iter().map(|error| format!("{subject} {error}"));
     rendered.errors.extend(sentences);
 }

@@ -36,7 +36,7 @@ use argosy_api::{
     WorkStatus,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::core::DynamicObject;
 
 use crate::{
@@ -93,6 +93,8 @@ pub enum DownsyncInput {
     Cluster(Change<ManagedCluster>),
     /// ConfigMaps of the ITS with properties of clusters.
     Properties(Change<ConfigMap>),
+    /// Secrets of the ITS with properties of clusters, for the templates in Secrets.
+    SecretProperties(Change<Secret>),
     /// ManifestWorks of this WDS in the ITS.
     Work(Change<SeenWork>),
     /// A ManifestWork after the controller's own write of content with this digest.
@@ -179,6 +181,7 @@ kinds! {
         Bindings = "bindings",
         Clusters = "managedclusters",
         Properties = "configmaps",
+        SecretProperties = "secrets",
         Works = "manifestworks",
         Reports = "workstatuses",
         Collectors = "statuscollectors",

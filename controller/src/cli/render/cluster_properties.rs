@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use argosy_transforms::template;
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use serde_json::Value;
 
 use super::{Rendered, items, kind};
@@ -18,6 +21,21 @@ pub(super) struct Facts {
     pub(super) labels: BTreeMap<String, String>,
     /// Its properties.
     pub(super) properties: BTreeMap<String, String>,
+    /// The properties that only the templates in Secrets of a namespace may use, by namespace; those
+    /// of all namespaces have an empty one.
+    pub(super) secrets: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Facts {
+    /// The properties for a Secret of this namespace.
+    pub(super) fn for_secret(&self, namespace: &str) -> BTreeMap<String, String> {
+        let secrets = ["", namespace]
+            .into_iter()
+            .filter_map(|name| self.secrets.get(name));
+        let mut properties = self.properties.clone();
+        properties.extend(secrets.flatten().map(|(key, text)| (key.clone(), text.clone())));
+        properties
+    }
 }
 
 /// Collects the facts in all documents; later ones win. Errors go to `rendered`.
@@ -33,6 +51,13 @@ pub(super) fn collect(documents: Vec<Value>, rendered: &mut Rendered) -> Facts {
             Some("ConfigMap") if document.get("apiVersion").is_some() => {
                 config_map(document, &facts.properties)
             }
+            Some("Secret") if document.get("apiVersion").is_some() => match secret(document) {
+                Ok((namespace, found)) => {
+                    facts.secrets.entry(namespace).or_default().extend(found);
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
             Some(other) if document.get("apiVersion").is_some() => {
                 Err(format!("a {other} does not contain properties of a cluster"))
             }
@@ -69,6 +94,18 @@ fn config_map(document: Value, known: &BTreeMap<String, String>) -> Result<BTree
     let binary = binary.map(|(key, bytes)| (key, bytes.0.as_slice()));
     let data = config_map.data.as_ref();
     Ok(template::properties(name, None, None, data, binary))
+}
+
+/// Reads a Secret, whose name is `CLUSTER` or `CLUSTER.NAMESPACE`. Returns the namespace, too.
+fn secret(document: Value) -> Result<(String, BTreeMap<String, String>), String> {
+    let secret: Secret = serde_json::from_value(document).map_err(|error| error.to_string())?;
+    let name = secret.metadata.name.unwrap_or_default();
+    let namespace = name.split_once('.').map(|(_, namespace)| namespace);
+    let data = secret.data.into_iter().flatten();
+    let data = data.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned()));
+    let all = data.chain(secret.string_data.into_iter().flatten());
+    let known = all.filter(|(key, _)| template::is_property_name(key));
+    Ok((namespace.unwrap_or_default().to_owned(), known.collect()))
 }
 
 fn plain(document: Value, rendered: &mut Rendered) -> Result<BTreeMap<String, String>, String> {

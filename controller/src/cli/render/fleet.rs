@@ -4,8 +4,9 @@
 
 use anyhow::anyhow;
 use argosy_api::{CustomTransform, ManagedCluster, names};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Resource, api::ListParams};
+use argosy_core::Failure;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ pub(super) async fn read_fleet(spaces: &Spaces, name: &str) -> anyhow::Result<Fl
         .map_err(|failure| anyhow!("cannot read ManagedCluster {name} of the ITS: {failure}"))?;
     let cluster = cluster
         .ok_or_else(|| anyhow!("there is no ManagedCluster {name}; list them: argosy get clusters"))?;
-    let properties = Api::<Lenient<ConfigMap>>::namespaced(its, names::PROPERTIES_NAMESPACE);
+    let properties = Api::<Lenient<ConfigMap>>::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
     let properties = found(read(properties.get(name)).await).map_err(|failure| {
         anyhow!(
             "cannot read ConfigMap {name} in {}: {failure}",
@@ -46,10 +47,31 @@ pub(super) async fn read_fleet(spaces: &Spaces, name: &str) -> anyhow::Result<Fl
     })?;
     let mut documents = vec![document(&cluster)?];
     documents.extend(properties.as_ref().map(document).transpose()?);
+    documents.extend(secret_properties(its, name).await?);
     Ok(Fleet {
         transforms: transforms.iter().map(document).collect::<Result<_, _>>()?,
         cluster: documents,
     })
+}
+
+/// The Secrets with properties of a cluster, as far as the user may read them. Only Secrets are
+/// rendered differently without them.
+async fn secret_properties(its: Client, cluster: &str) -> anyhow::Result<Vec<Value>> {
+    let secrets = Api::<Lenient<Secret>>::namespaced(its, names::PROPERTIES_NAMESPACE);
+    match list(secrets.list(&ListParams::default())).await {
+        Ok(secrets) => {
+            let of_cluster = |secret: &&Secret| {
+                let name = secret.name_any();
+                name.split('.').next() == Some(cluster)
+            };
+            secrets.iter().filter(of_cluster).map(document).collect()
+        }
+        Err(Failure::Refused(_)) => Ok(Vec::new()),
+        Err(failure) => Err(anyhow!(
+            "cannot list the Secrets in {}: {failure}",
+            names::PROPERTIES_NAMESPACE
+        )),
+    }
 }
 
 /// An object with its kind, which objects of a list lack.

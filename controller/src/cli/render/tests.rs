@@ -1,5 +1,6 @@
 //! Tests of the rendered objects, with transforms and templates, and of the messages.
 
+use k8s_openapi::ByteString;
 use serde_json::json;
 
 use super::*;
@@ -91,10 +92,32 @@ fn rendered_for(cluster: &str, documents: Vec<Value>) -> Rendered {
     let facts = Facts {
         labels: [("zone".to_owned(), cluster.to_owned())].into(),
         properties: [("clusterName".to_owned(), cluster.to_owned())].into(),
+        secrets: [("n".to_owned(), [("key".to_owned(), "of n".to_owned())].into())].into(),
     };
     let mut rendered = Rendered::default();
     render(documents, Some(&facts), &mut rendered);
     rendered
+}
+
+#[test]
+fn only_secrets_of_a_namespace_get_its_secret_properties() {
+    let secret = |namespace: &str| {
+        let data = ByteString(b"{{.key}} at {{.clusterName}}".to_vec());
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "data": { "a": data },
+            "metadata": {
+                "name": "c", "namespace": namespace,
+                "annotations": { "control.kubestellar.io/expand-templates": "true" },
+            },
+        })
+    };
+    let documents = vec![secret("n"), secret("other"), config_map("true", "{{.key}}")];
+    let rendered = rendered_for("edge-1", documents);
+    assert_eq!(
+        rendered.objects[0]["data"]["a"],
+        json!(ByteString(b"of n at edge-1".to_vec()))
+    );
+    assert_eq!(rendered.errors.len(), 2, "{:?}", rendered.errors);
 }
 
 #[test]

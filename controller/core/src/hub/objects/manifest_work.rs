@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use super::{ObjectIndex, ObjectView};
 use crate::{
     ClusterName, OriginUid,
-    hub::{properties::expand, transforms::Target},
+    hub::{
+        properties::{expand, expand_secret},
+        transforms::Target,
+    },
 };
 
 impl ObjectIndex {
@@ -102,10 +105,17 @@ impl ObjectIndex {
             return Some(Err(obstacles));
         }
         if object.is_templated
-            && let Some(properties) = &properties
-            && let Err(errors) = expand(&mut manifest, group, properties)
+            && let Some(mut properties) = properties
         {
-            return Some(Err(errors));
+            let expanded = if object.kind.is_secret() {
+                properties.extend(self.properties.secret(cluster, &object.namespace));
+                expand_secret(&mut manifest, &properties)
+            } else {
+                expand(&mut manifest, group, &properties)
+            };
+            if let Err(errors) = expanded {
+                return Some(Err(errors));
+            }
         }
         if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
             let labels = metadata.entry("labels").or_insert_with(|| json!({}));

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 
 use super::Dirty;
@@ -240,6 +240,13 @@ impl ObjectIndex {
             dirty.extend(self.transformed_on(name, &kinds));
         }
         dirty
+    }
+
+    /// No transform reads these properties.
+    pub(super) fn on_secret_properties(&mut self, change: Change<Secret>) -> Dirty {
+        self.synced.mark(Awaited::SecretProperties, change.is_list());
+        let touched = self.properties.learn_secrets(change);
+        touched.iter().flat_map(|name| self.templated_on(name)).collect()
     }
 
     /// The keys of the copies of objects of these kinds for a cluster.
