@@ -211,7 +211,14 @@ impl Printer<'_> {
             }
             let bucket = match self.bucket.take() {
                 Some(bucket) => bucket,
-                None => artifacts::open(&self.client, &self.args.argo_namespace).await?,
+                None => {
+                    let LogsArgs {
+                        namespace,
+                        argo_namespace,
+                        ..
+                    } = self.args;
+                    artifacts::open_for(&self.client, namespace, argo_namespace).await?
+                }
             };
             let read = bucket.read(place.bucket.as_deref(), &place.key).await;
             let shown = bucket.repository().to_string();
