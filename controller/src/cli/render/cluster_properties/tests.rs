@@ -107,13 +107,13 @@ fn what_holds_no_properties_is_an_error_and_the_rest_counts() {
         json!({ "zone": "a" }),
         json!({ "replicas": 3 }),
         json!(["zone"]),
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" } }),
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" } }),
         json!({ "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {} }),
     ];
     let rendered = check(documents, &[("zone", "a")]);
     assert_eq!(rendered.errors.len(), 4, "{rendered:?}");
     assert!(
-        rendered.errors[2].contains("a Secret does not contain properties"),
+        rendered.errors[2].contains("a Service does not contain properties"),
         "{rendered:?}"
     );
 }
