@@ -25,16 +25,28 @@ pub(crate) struct OutOfWork;
 
 /// The rest of the allowed work.
 #[derive(Debug)]
-pub(crate) struct Work(usize);
+pub(crate) struct Work {
+    left: usize,
+    /// The patterns that were used.
+    patterns: HashSet<String>,
+}
 
 impl Work {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(limit)
+        Self {
+            left: limit,
+            patterns: HashSet::new(),
+        }
     }
 
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), OutOfWork> {
-        self.0 = self.0.checked_sub(steps).ok_or(OutOfWork)?;
+        self.left = self.left.checked_sub(steps).ok_or(OutOfWork)?;
         Ok(())
+    }
+
+    /// Returns true if the pattern was not used before.
+    pub(crate) fn meets(&mut self, pattern: &str) -> bool {
+        !self.patterns.contains(pattern) && self.patterns.insert(pattern.to_owned())
     }
 }
 
@@ -54,17 +66,17 @@ struct Node<'a> {
 
 /// All nodes reached so far. A node refers to its parent, so that no path is copied during the
 /// evaluation.
-struct Arena<'a> {
+struct Arena<'a, 'w> {
     root: &'a Value,
     nodes: Vec<Node<'a>>,
-    work: Work,
+    work: &'w mut Work,
 }
 
 /// The locations that `segments` select in `root`.
 pub(crate) fn locate(
     segments: &[Segment],
     root: &Value,
-    work: Work,
+    work: &mut Work,
 ) -> Result<BTreeSet<Location>, OutOfWork> {
     let mut arena = Arena {
         root,
@@ -81,7 +93,7 @@ pub(crate) fn locate(
     selected.into_iter().map(|node| arena.location(node)).collect()
 }
 
-impl Arena<'_> {
+impl Arena<'_, '_> {
     fn step(&mut self, from: &[usize], segment: &Segment) -> Result<Vec<usize>, OutOfWork> {
         let (scope, selectors) = match segment {
             Segment::Descendant(inner) => (self.with_descendants(from)?, selectors(inner)),

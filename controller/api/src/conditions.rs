@@ -183,6 +183,8 @@ pub mod reason {
     pub const TEMPLATE_MISSING: &str = "TemplateMissing";
     /// A template in the object cannot be expanded for its cluster.
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
+    /// A CustomTransform cannot be applied to the object for its cluster.
+    pub const TRANSFORM_INVALID: &str = "TransformInvalid";
     /// An object with the same name exists that is not ours.
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.

@@ -351,7 +351,8 @@ pub const EXPAND_TEMPLATES_ANNOTATION: &str = "control.kubestellar.io/expand-tem
 /// Label on a WDS object whose status is an aggregate of the statuses of several clusters.
 pub const MULTI_STATUS_LABEL: &str = "managed-by.kubestellar.io/multiwecstatus";
 
-/// Namespace of the ITS with one ConfigMap per cluster: the properties that templates may use.
+/// Namespace of the ITS with one ConfigMap per cluster: the properties that templates may use. Its
+/// Secrets (`CLUSTER` and `CLUSTER.NAMESPACE`) have properties for templates in Secrets.
 pub const PROPERTIES_NAMESPACE: &str = "customization-properties";
 
 /// Namespace of the WDS for the CombinedStatuses of cluster-scoped objects.

@@ -30,6 +30,7 @@ mod long {
     mod hostile;
     mod live_logs;
     mod removal;
+    mod schedules;
     mod time;
     mod uninstall;
     mod upgrade;
@@ -45,6 +46,7 @@ mod quiet {
     mod named;
     mod objects;
     mod once;
+    mod overrides;
     pub(crate) mod retry;
     pub(crate) mod samples;
     mod sessions;

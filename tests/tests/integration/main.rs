@@ -65,6 +65,7 @@ mod siege;
 mod status;
 mod stopping;
 mod templates;
+mod tenants;
 mod transforms;
 mod tunnel;
 mod tunnel_url;

@@ -7,6 +7,7 @@
 
 mod create;
 pub(crate) mod initial_metadata;
+mod schedule;
 mod update;
 mod verbs;
 
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use crate::policy::{Rules, Selection, Table};
 
+pub use schedule::Schedule;
 pub(crate) use update::is_asked_to_suspend;
 
 /// A snapshot of the policies and clusters, as far as a review needs them.

@@ -128,7 +128,8 @@ impl Table {
         self.index.get_or_init(|| Index::new(self.rules()))
     }
 
-    fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
+    /// The rules of all policies, by name.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
         let policies = self.policies.iter();
         policies.map(|(name, policy)| (name, policy.rules.as_ref()))
     }
@@ -185,16 +186,26 @@ impl Table {
         };
     }
 
-    /// The placement of a Workflow with these labels.
-    pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
-        let subject = ObjectAttributes {
+    /// An object of a kind of Argo, as policies select it.
+    pub(crate) fn subject<'a>(
+        &'a self,
+        resource: &'a str,
+        key: &'a WorkflowKey,
+        labels: &'a Labels,
+    ) -> ObjectAttributes<'a> {
+        ObjectAttributes {
             group: workflow::GROUP,
-            resource: workflow::PLURAL,
+            resource,
             namespace: &key.namespace,
             name: &key.name,
             labels,
             namespace_labels: self.namespaces.get(&*key.namespace).map(Arc::as_ref),
-        };
+        }
+    }
+
+    /// The placement of a Workflow with these labels.
+    pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
+        let subject = self.subject(workflow::PLURAL, key, labels);
         let (mut by, mut wants_status) = (Vec::new(), false);
         let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let candidates = self.index().candidates(pairs);

@@ -205,6 +205,7 @@ pub(crate) fn downsync(workflows: usize) -> ObjectIndex {
         DownsyncInput::Binding(list([])),
         DownsyncInput::Cluster(list([cluster()])),
         DownsyncInput::Properties(list([])),
+        DownsyncInput::SecretProperties(list([])),
         DownsyncInput::work(list([])),
         DownsyncInput::report(list([])),
         DownsyncInput::Collector(list([])),

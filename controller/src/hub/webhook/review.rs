@@ -23,6 +23,8 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
+use super::schedule::{self, Resource};
+
 /// Maximum weight of the trees of one review. The largest status that etcd accepts weighs some 25
 /// MiB, and two that Argo has compressed weigh 100.
 pub(super) const HEAVIEST: usize = 128 << 20;
@@ -44,6 +46,8 @@ pub(super) struct Review<'a> {
 #[serde(rename_all = "camelCase")]
 struct Asked<'a> {
     uid: String,
+    /// The resource for which the webhook is registered.
+    resource: Option<Resource>,
     #[serde(default)]
     namespace: String,
     /// Empty if the API server has not generated the name yet.
@@ -104,6 +108,11 @@ impl<'a> Review<'a> {
     /// Maximum bytes of memory that [`Review::answer`] takes. A review beyond [`HEAVIEST`] is not
     /// parsed, and takes none.
     pub(super) fn weight(&self) -> usize {
+        if let Some(object) = self.schedule() {
+            return Some(schedule::weight_of(object))
+                .filter(|weight| *weight <= HEAVIEST)
+                .unwrap_or_default();
+        }
         let pair = self.pair().ok().flatten();
         pair.map(|pair| pair.weight())
             .filter(|weight| *weight <= HEAVIEST)
@@ -115,11 +124,20 @@ impl<'a> Review<'a> {
     /// A Workflow that cannot be parsed is allowed: refusing it is up to the API server and the
     /// admission policies, and other errors in it do not concern Argosy.
     pub(super) fn answer(self, admission: &Admission) -> Result<Vec<u8>, String> {
+        if let Some(object) = self.schedule() {
+            let Asked { namespace, name, .. } = &self.request;
+            let is_light = schedule::weight_of(object) <= HEAVIEST;
+            let schedule = is_light
+                .then(|| schedule::read(object, namespace, name))
+                .flatten();
+            let answer = schedule.map(|schedule| admission.review_schedule(&schedule));
+            return self.respond(answer.unwrap_or_default());
+        }
         let answer = match self.workflows() {
             Ok(None) => Answer::default(),
             Ok(Some((new, old, is_edited))) => admission.review(&Request {
-                namespace: self.request.namespace,
-                name: self.request.name,
+                namespace: self.request.namespace.clone(),
+                name: self.request.name.clone(),
                 old,
                 new,
                 is_edited,
@@ -140,12 +158,22 @@ impl<'a> Review<'a> {
                 }
             }
         };
+        self.respond(answer)
+    }
+
+    fn respond(self, answer: Answer) -> Result<Vec<u8>, String> {
         let reviewed = Reviewed {
             api_version: self.api_version,
             kind: self.kind,
             response: response(self.request.uid, answer),
         };
         serde_json::to_vec(&reviewed).map_err(|error| error.to_string())
+    }
+
+    /// The CronWorkflow, if the review is about one.
+    fn schedule(&self) -> Option<&'a RawValue> {
+        let resource = self.request.resource.as_ref()?;
+        self.request.object.filter(|_| resource.is_schedule())
     }
 
     /// Returns the new and the old Workflow, and true if the unparsed fields of their

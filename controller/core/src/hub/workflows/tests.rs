@@ -29,6 +29,7 @@ mod removing;
 mod reporting;
 mod sending;
 mod templates;
+mod transforms;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

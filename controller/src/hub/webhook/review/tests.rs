@@ -153,3 +153,24 @@ fn what_would_take_too_much_memory_is_let_through_unread() {
         format!(r#"{{"apiVersion":"v1","kind":"A","request":{{"uid":"u1","object":{{"status":{deep}}}}}}}"#);
     assert!(Review::read(body.as_bytes()).unwrap().workflows().is_err());
 }
+
+#[test]
+fn a_cron_workflow_is_answered_without_a_patch_however_odd_it_is() {
+    let resource = json!({ "group": "argoproj.io", "version": "v1alpha1", "resource": "cronworkflows" });
+    for object in [
+        json!({ "metadata": { "name": "c" }, "spec": { "workflowMetadata": { "labels": { "a": "b" } } } }),
+        json!({ "metadata": { "labels": ["a"] }, "spec": {} }),
+        json!({ "spec": { "workflowMetadata": "x" } }),
+        json!([1]),
+    ] {
+        let request = json!({ "uid": "u1", "resource": resource, "object": object, "oldObject": null });
+        let answered = asked(&request).unwrap();
+        assert_eq!(
+            answered["response"],
+            json!({ "uid": "u1", "allowed": true }),
+            "{object}"
+        );
+    }
+    let deletion = json!({ "uid": "u1", "resource": resource, "object": null });
+    assert_eq!(asked(&deletion).unwrap()["response"]["allowed"], true);
+}

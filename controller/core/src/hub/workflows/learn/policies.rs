@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use argosy_api::{BindingPolicy, CustomTransform};
+use argosy_api::{BindingPolicy, CustomTransform, workflow};
 use kube::ResourceExt;
 
 use super::Dirty;
 use crate::{
-    Change,
-    hub::workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
+    Change, ClusterName, WorkflowKey,
+    hub::{
+        transforms::Touched,
+        workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
+    },
     index::store::Delta,
     policy::PolicyChanges,
 };
@@ -40,6 +43,7 @@ impl WorkflowIndex {
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
                     || known.rules.shown != policy.rules.shown
+                    || known.rules.sends_crons != policy.rules.sends_crons
             };
             if known.is_none_or(differs) {
                 changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));
@@ -71,13 +75,33 @@ impl WorkflowIndex {
         );
         self.synced.mark(Awaited::Transforms, delta.is_list);
         let transforms = &mut self.transforms;
-        let mut touched: Vec<String> = Vec::new();
+        let mut touched = Touched::default();
         for name in &delta.gone {
-            touched.extend(transforms.delete(name).names);
+            touched.add(transforms.delete(name));
         }
         for (_, transform) in delta.live {
-            touched.extend(transforms.apply(transform).names);
+            touched.add(transforms.apply(transform));
         }
-        touched.into_iter().map(HubKey::Transform).collect()
+        let mut dirty: Dirty = touched.names.into_iter().map(HubKey::Transform).collect();
+        let concerns_workflows = |(group, resource): &(String, String)| {
+            (group.as_str(), resource.as_str()) == (workflow::GROUP, workflow::PLURAL)
+        };
+        if touched.resources.iter().any(concerns_workflows) {
+            dirty.extend(self.unsent());
+        }
+        dirty
+    }
+
+    /// Claimed Workflows without a ManifestWork on their cluster. An error of a transform may have
+    /// kept them from being sent.
+    fn unsent(&self) -> Dirty {
+        let claimed = self.claimed.iter();
+        let claimed = claimed.flat_map(|(cluster, keys)| keys.iter().map(move |key| (cluster, key)));
+        let is_unsent = |(cluster, key): &(&ClusterName, &WorkflowKey)| {
+            let view = self.workflows.get(*key);
+            view.is_some_and(|view| self.work(view, cluster).is_none())
+        };
+        let unsent = claimed.filter(is_unsent);
+        unsent.map(|(_, key)| HubKey::Workflow(key.clone())).collect()
     }
 }
