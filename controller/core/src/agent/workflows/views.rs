@@ -11,7 +11,7 @@ use crate::{
     model::{
         claim::attempt_of,
         control::{Applied, Control},
-        rerun,
+        hold, rerun,
     },
 };
 
@@ -68,6 +68,8 @@ pub(super) struct ObjectView {
     pub(super) status_digest: Option<Fingerprint>,
     /// True if the run has ended according to Argo's phase. Argo's own TTL uses the phase, too.
     pub(super) is_final: bool,
+    /// True if Argo has given the run a phase other than `Pending`.
+    pub(super) has_begun: bool,
     /// The user's requests that were carried out.
     pub(super) applied: Applied,
     /// `spec.suspend`, regardless of who set it.
@@ -194,6 +196,7 @@ impl ObjectView {
         let applied = Applied::of(&object.metadata);
         let is_born_here = is_born_here(&object.metadata);
         let metadata = object.metadata;
+        let phase = workflow::phase(object.status.as_ref());
         Self {
             key: key_of(&metadata),
             is_born_here,
@@ -206,7 +209,8 @@ impl ObjectView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
-            is_final: workflow::is_final(workflow::phase(object.status.as_ref())),
+            is_final: workflow::is_final(phase),
+            has_begun: !["", hold::PENDING].contains(&phase),
             status_digest: object.status.as_ref().map(Fingerprint::of),
             status: object.status.as_ref().map(CompactJson::new),
         }
