@@ -13,7 +13,7 @@ use axum::{
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
     Config,
@@ -28,6 +28,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 const BETWEEN: Duration = Duration::from_secs(5);
 /// Number of unanswered probes after which the connection is closed.
 const QUESTIONS: u32 = 3;
+/// Time after which an unused connection is closed. A burst opens hundreds, with about 40 KiB of buffers
+/// each. The last used one is used first, so the renewals of Leases keep one open.
+const UNUSED: Duration = Duration::from_secs(10);
 
 /// Returns true if this module can build the connections of `config`.
 pub(super) fn serves(config: &Config) -> bool {
@@ -59,12 +62,16 @@ pub(super) fn builder(
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(UNUSED)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().gzip(!config.disable_compression))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(Client::builder(TokioExecutor::new()).build(connector));
+        .service(client);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()))
 }
