@@ -38,9 +38,26 @@ pub(super) fn serves(config: &Config) -> bool {
 }
 
 /// Builds the client that kube's `ClientBuilder::try_from` builds, without kube's retries and
-/// traces.
+/// traces, and with an end of unused connections.
 pub(super) fn builder(
     config: &Config,
+) -> kube::Result<
+    ClientBuilder<
+        impl Service<
+            Request<Body>,
+            Response = Response<impl HttpBody<Data = Bytes, Error = impl Into<BoxError>> + Send + 'static>,
+            Error = BoxError,
+            Future: Send + 'static,
+        > + Send
+        + 'static,
+    >,
+> {
+    builder_with(config, UNUSED)
+}
+
+fn builder_with(
+    config: &Config,
+    unused: Duration,
 ) -> kube::Result<
     ClientBuilder<
         impl Service<
@@ -64,7 +81,7 @@ pub(super) fn builder(
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let client = Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(UNUSED)
+        .pool_idle_timeout(unused)
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -74,4 +91,58 @@ pub(super) fn builder(
         .map_err(BoxError::from)
         .service(client);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::join_all;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+        sync::{Barrier, watch},
+        time::timeout,
+    };
+
+    use super::*;
+
+    const AT_ONCE: usize = 8;
+
+    /// Answers requests, the first one when every connection has one, and counts open connections.
+    async fn serve(mut connection: TcpStream, all: Arc<Barrier>, open: Arc<watch::Sender<usize>>) {
+        open.send_modify(|open| *open += 1);
+        let mut request = vec![0; 4096];
+        while let Ok(1..) = connection.read(&mut request).await {
+            all.wait().await;
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            connection.write_all(answer).await.unwrap();
+        }
+        open.send_modify(|open| *open -= 1);
+    }
+
+    #[tokio::test]
+    async fn connections_of_a_burst_are_closed_when_they_are_unused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (all, open) = (Arc::new(Barrier::new(AT_ONCE)), Arc::new(watch::Sender::new(0)));
+        let mut seen = open.subscribe();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(serve(connection, all.clone(), open.clone()));
+            }
+        });
+        let config = Config::new(url.parse().unwrap());
+        let client = builder_with(&config, Duration::from_millis(100)).unwrap().build();
+        let requests = (0..AT_ONCE).map(|_| {
+            let request = Request::get("/").body(Vec::new()).unwrap();
+            client.request_text(request)
+        });
+        for answer in join_all(requests).await {
+            assert_eq!(answer.unwrap(), "");
+        }
+        assert_eq!(*seen.borrow(), AT_ONCE);
+        let closed = timeout(Duration::from_secs(10), seen.wait_for(|open| *open == 0)).await;
+        closed.expect("they stay open").unwrap();
+    }
 }
