@@ -227,7 +227,7 @@ impl Unfinished {
         ClusterLoad {
             runs: load.runs,
             percent: load.percent(),
-            reserved: load.reserved.to_string(),
+            reserved: load.all_taken().to_string(),
             room: load.room.size.to_string(),
         }
     }

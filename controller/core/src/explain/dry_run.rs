@@ -16,7 +16,10 @@ pub use crate::model::demand::Demand;
 use crate::{
     ClusterName,
     hub::workflows::will_be_claimed,
-    model::{amounts::Amounts, claim::Claim},
+    model::{
+        amounts::Amounts,
+        claim::{Claim, needs},
+    },
     policy::{Candidate, Loads, ObjectAttributes, best_cluster::best},
 };
 
@@ -129,6 +132,16 @@ impl Choice {
         let asked = Claim::asked_by(demand);
         let load = self.names.get(cluster).and_then(|name| self.loads.get_mut(name));
         Claimed(load.map_or_else(Arc::default, |load| load.reserve(&asked)))
+    }
+
+    /// The pods of a run request so much, as its cluster reports it: `cpu=2,memory=4Gi`.
+    pub fn run(&mut self, cluster: usize, claimed: &mut Claimed, requests: &str) {
+        let name = self.names.get(cluster);
+        let load = name.and_then(|name| self.loads.get_mut(name));
+        if let Some((load, requests)) = load.zip(needs(Some(requests))) {
+            load.release(&claimed.0);
+            claimed.0 = load.reserve(&requests);
+        }
     }
 
     /// Ends a run.

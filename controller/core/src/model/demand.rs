@@ -2,17 +2,20 @@
 //!
 //! It is an estimate for the choice of a cluster: conditions count as true, items that are computed
 //! during the run count as one. The rules for a pod are those of the kube-scheduler (`requests`, or
-//! else `limits`; the sum of the containers, or an init container that asks for more). Not here: the
-//! choice (`policy::best_cluster`), and pods that exist.
+//! else `limits`; the sum of the containers, or an init container that asks for more). Once a run has
+//! pods, its status tells the templates that they are of. Not here: the choice
+//! (`policy::best_cluster`).
 
 mod graph;
 mod pod;
+mod running;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use self::{graph::levels, pod::Pod};
+pub(crate) use self::{pod::pod_requests, running::running};
 use super::amounts::Amounts;
 
 /// Maximum number of steps, tasks and templates that are visited. Each counts once for each use.

@@ -2,10 +2,12 @@
 //! reserved, once the Workflow is there.
 //!
 //! A run reserves what it asks for from its claim on, not only when its pods exist, so that many
-//! Workflows that are created at the same time spread. It reserves at most what its cluster has. A
-//! choice is made once: a claim is not moved because the loads change. One function,
-//! [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
-//! ([`super::Placement`]), and the runs that count (`hub::workflows::load`).
+//! Workflows that are created at the same time spread, and once its pods run, what they request. It
+//! reserves at most what its cluster has. If a cluster says that pods of runs request more than is
+//! reserved, that counts: the larger one of both, never the sum, so no run counts twice. A choice is
+//! made once: a claim is not moved because the loads change. One function, [`best`], serves the
+//! decision and `argosy why`. Not here: the clusters that may be chosen ([`super::Placement`]), and the
+//! runs that count (`hub::workflows::load`).
 
 use std::{
     cmp::Ordering,
@@ -28,7 +30,7 @@ use crate::{
 pub(crate) struct Load {
     /// Number of unfinished runs that are claimed for it.
     pub(crate) runs: u64,
-    /// The sum of what they ask for.
+    /// The sum of what they ask for, or request with their pods.
     pub(crate) reserved: Amounts,
     /// Its room.
     pub(crate) room: Room,
@@ -124,6 +126,20 @@ impl Load {
         }
     }
 
+    /// The amount of a resource that runs take besides one that has reserved `own`: what is reserved,
+    /// or what the cluster says that their pods request, if that is more.
+    fn taken(&self, name: &str, own: u64) -> u64 {
+        let reserved = self.reserved.get(name).unwrap_or_default().saturating_sub(own);
+        reserved.max(self.room.used.get(name).unwrap_or_default())
+    }
+
+    /// The amounts that runs take.
+    pub(crate) fn all_taken(&self) -> Amounts {
+        let mut taken = self.reserved.clone();
+        taken.raise(&self.room.used.within(&self.room.size));
+        taken
+    }
+
     /// Gives back what was reserved.
     pub(crate) fn release(&mut self, amounts: &Amounts) {
         self.runs = self.runs.saturating_sub(1);
@@ -135,9 +151,9 @@ impl Load {
     pub(crate) fn percent(&self) -> Option<u64> {
         // Every node has resources of which it has none, such as huge pages.
         let shares = self.room.size.iter().filter(|(_, size)| *size > 0);
-        let shares = shares.map(|(name, size)| (self.reserved.get(name).unwrap_or_default(), size));
-        let (reserved, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
-        let percent = u128::from(reserved) * 100 / u128::from(size);
+        let shares = shares.map(|(name, size)| (self.taken(name, 0), size));
+        let (taken, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
+        let percent = u128::from(taken) * 100 / u128::from(size);
         Some(u64::try_from(percent).unwrap_or(u64::MAX))
     }
 
@@ -204,14 +220,13 @@ impl fmt::Display for Load {
         if self.room.is_unknown() {
             return f.write_str(", size unknown");
         }
-        let is_shown = |name: &str| name == CPU || name == MEMORY || self.reserved.get(name).is_some();
+        let is_shown = |name: &str| name == CPU || name == MEMORY || self.taken(name, 0) > 0;
         let sizes = self.room.size.iter().filter(|(name, _)| is_shown(name));
         for (name, size) in sizes.take(MOST_SHOWN) {
-            let reserved = self.reserved.get(name).unwrap_or_default();
             write!(
                 f,
                 ", {name} {} of {}",
-                quantity(name, reserved),
+                quantity(name, self.taken(name, 0)),
                 quantity(name, size)
             )?;
         }
@@ -242,8 +257,7 @@ impl Rank {
         let room = unknown.filter(|_| load.room.is_unknown()).unwrap_or(&load.room);
         let shares = candidate.demand.typical.iter().filter_map(|(name, asked)| {
             let own = own.and_then(|own| own.amounts.get(name)).unwrap_or_default();
-            let reserved = load.reserved.get(name).unwrap_or_default().saturating_sub(own);
-            Some((reserved.saturating_add(asked), room.size.get(name)?))
+            Some((load.taken(name, own).saturating_add(asked), room.size.get(name)?))
         });
         let share = shares.max_by(|one, other| compare_shares(*one, *other));
         // Without any known size, the runs decide.

@@ -1,7 +1,8 @@
 //! The loads of the clusters, by which one of several is chosen for a Workflow.
 //!
 //! Everything that is claimed for a cluster and has not ended counts, and so does a claim that is
-//! being written. So a thousand decisions in a row see each other. A Workflow stores its own
+//! being written. So a thousand decisions in a row see each other. The claim says what a run asks for,
+//! and with the first status that shows pods, what these request (`mirror`). A Workflow stores its own
 //! reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
 //! size of a cluster (`model::room`).
 
@@ -119,7 +120,8 @@ impl WorkflowIndex {
     }
 
     /// Stores the room of a cluster, and returns the Workflows that may have waited for more. The
-    /// runs that are claimed for it reserve at most what it has, so they are counted anew.
+    /// runs that are claimed for it reserve at most what it has, so they are counted anew if its size
+    /// has changed.
     pub(super) fn on_room(&mut self, cluster: &ClusterName, room: Option<Room>) -> Dirty {
         let known = self.loads.get(cluster).map(|load| &load.room);
         if known == room.as_ref() {
@@ -129,7 +131,9 @@ impl WorkflowIndex {
         let is_larger = room
             .as_ref()
             .is_some_and(|room| known.is_none_or(|known| room.exceeds(known)));
-        let keys: Vec<WorkflowKey> = self.claimed.get(cluster).into_iter().flatten().cloned().collect();
+        let is_resized = known.map(|known| &known.size) != room.as_ref().map(|room| &room.size);
+        let claimed = self.claimed.get(cluster).filter(|_| is_resized);
+        let keys: Vec<WorkflowKey> = claimed.into_iter().flatten().cloned().collect();
         for key in &keys {
             let known = self.workflows.get_mut(key);
             let reservation =

@@ -62,6 +62,10 @@ fn a_pod_asks_for_its_containers_together_or_for_an_init_container_that_asks_for
             4000,
         ),
         (
+            json!({ "container": asks("1"), "initContainers": [with(asks("2"), "restartPolicy", json!("Always")), asks("2")] }),
+            4000,
+        ),
+        (
             json!({ "containerSet": { "containers": [asks("1"), asks("2")] } }),
             3000,
         ),
@@ -225,4 +229,62 @@ fn templates_that_use_themselves_and_graphs_without_end_are_bounded() {
         Some(100),
         "too many steps count as one pod"
     );
+}
+
+#[test]
+fn a_pod_that_exists_asks_for_what_the_kube_scheduler_counts() {
+    let asks = |cpu: &str| json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } });
+    let sidecar = |cpu: &str| with(asks(cpu), "restartPolicy", json!("Always"));
+    let none = json!({ "name": "c" });
+    for (pod, expected) in [
+        (json!({ "containers": [none] }), ""),
+        (
+            json!({ "containers": [asks("1"), asks("500m"), none] }),
+            "cpu=1500m",
+        ),
+        // The API server takes limits for requests, so limits alone mean an older pod without any.
+        (
+            json!({ "containers": [{ "name": "c", "resources": { "limits": { "cpu": "1" } } }] }),
+            "",
+        ),
+        (
+            json!({ "containers": [asks("1")], "initContainers": [asks("3"), asks("2")] }),
+            "cpu=3",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [asks("1"), asks("1")] }),
+            "cpu=2",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [sidecar("1")] }),
+            "cpu=3",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [sidecar("1"), asks("4"), sidecar("1")] }),
+            "cpu=5",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [asks("4"), sidecar("1")] }),
+            "cpu=4",
+        ),
+        (
+            json!({ "containers": [asks("2")], "overhead": { "cpu": "250m", "memory": "1Gi" } }),
+            "cpu=2250m,memory=1Gi",
+        ),
+        (
+            json!({
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2", "nvidia.com/gpu": "1" } } }],
+                "resources": { "requests": { "cpu": "3", "memory": "1Gi", "nvidia.com/gpu": "7" } },
+                "overhead": { "cpu": "1" },
+            }),
+            "cpu=4,memory=1Gi,nvidia.com/gpu=1",
+        ),
+        (
+            json!({ "containers": [asks("much"), asks("-1"), asks("1")] }),
+            "cpu=1",
+        ),
+    ] {
+        let spec: k8s_openapi::api::core::v1::PodSpec = crate::testing::read(pod.clone());
+        assert_eq!(pod_requests(&spec).to_string(), expected, "{pod}");
+    }
 }

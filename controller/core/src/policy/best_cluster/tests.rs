@@ -191,6 +191,42 @@ fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_
 }
 
 #[test]
+fn pods_of_runs_count_once_as_what_is_reserved_or_as_what_their_cluster_says_if_that_is_more() {
+    // Each of the runs has reserved 100m.
+    for (runs, used, expected) in [
+        (4, "", "4 runs, cpu 400m of 4"),
+        (4, "cpu=300m", "4 runs, cpu 400m of 4"),
+        // All of them were claimed since the cluster has said this.
+        (4, "cpu=0", "4 runs, cpu 400m of 4"),
+        (4, "cpu=2,nvidia.com/gpu=1", "4 runs, cpu 2 of 4"),
+        (0, "cpu=2", "0 runs, cpu 2 of 4"),
+    ] {
+        let (mut one, other) = (load(runs, "cpu=4", None), load(5, "cpu=4", None));
+        one.room.used = amounts(used);
+        assert_eq!(one.to_string(), expected, "{used}");
+        let percent = if used.starts_with("cpu=2") { 50 } else { 10 };
+        assert_eq!(one.percent(), Some(percent), "{used}");
+        assert_eq!(
+            chosen(&[one, other]),
+            usize::from(used.starts_with("cpu=2")),
+            "{used}"
+        );
+    }
+    // One that is chosen anew does not stand in its own way, and takes nothing from others.
+    let mut load = load(0, "cpu=4", None);
+    let asked = Arc::new(amounts("cpu=2"));
+    let own = Reservation {
+        cluster: name(0),
+        amounts: load.reserve(&asked),
+        asked,
+    };
+    for (used, expected) in [("", 0), ("cpu=1", 1000), ("cpu=3", 3000)] {
+        load.room.used = amounts(used);
+        assert_eq!(load.taken(CPU, 2000), expected, "{used} {own:?}");
+    }
+}
+
+#[test]
 fn a_load_is_told_with_its_runs_and_its_room() {
     for (load, expected) in [
         (load(1, "cpu=8,nvidia.com/gpu=1", None), "1 run, cpu 100m of 8"),
