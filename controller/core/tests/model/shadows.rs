@@ -128,7 +128,7 @@ pub(crate) fn node(cluster: &str) -> Value {
 impl World {
     /// Does to the loop of shadow pods what `step` does to the controller.
     pub(crate) fn step_shadows(&mut self, step: &Step) {
-        let is_controller = |who: usize| who % (2 * CLUSTERS.len() + 1) == 0;
+        let is_controller = |who: usize| who.is_multiple_of(2 * CLUSTERS.len() + 1);
         let Self { shadows, servers, .. } = self;
         match *step {
             Step::Deliver(who, watch) if is_controller(who) => {

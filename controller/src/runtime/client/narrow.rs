@@ -41,8 +41,14 @@ struct TooLong(usize);
 
 /// Returns true if a request failed because its response was too long. A smaller page may not be.
 pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.into_iter().any(|error| error.is::<TooLong>())
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TooLong>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Layer that makes long responses wait for each other. Clones share it.
