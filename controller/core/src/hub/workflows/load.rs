@@ -39,6 +39,7 @@ impl WorkflowIndex {
         };
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
+            self.queue.is_due |= view.queued.is_some();
         }
         self.reserve(key);
     }

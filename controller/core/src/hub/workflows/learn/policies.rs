@@ -39,6 +39,7 @@ impl WorkflowIndex {
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
+                    || known.rules.waits != policy.rules.waits
                     || known.rules.shown != policy.rules.shown
             };
             if known.is_none_or(differs) {
