@@ -150,7 +150,7 @@ impl Load {
         let size = &self.room.size;
         // Every node has CPU and memory, even if nobody says how much.
         let is_lacking =
-            |name: &str| size.get(name).unwrap_or_default() == 0 && name != CPU && name != MEMORY;
+            |name: &str| name != CPU && name != MEMORY && size.get(name).unwrap_or_default() == 0;
         let asked = demand.largest.iter().chain(demand.typical.iter());
         let mut asked = asked.filter(|(_, amount)| *amount > 0);
         if let Some((name, _)) = asked.find(|(name, _)| is_lacking(name)) {
@@ -286,7 +286,8 @@ impl<'a> Lookup<'a> {
 
     fn get(&mut self, cluster: &ClusterName) -> Option<&'a Load> {
         if let Some((name, load)) = self.rest.next()
-            && name == cluster
+            // The text is often the very same one.
+            && (std::ptr::eq(name.as_str(), cluster.as_str()) || name == cluster)
         {
             return Some(load);
         }

@@ -323,7 +323,7 @@ proptest! {
         let mut ordered = fit;
         ordered.sort_by(|one, other| rank(one).compare(rank(other)));
         let expected = ordered.first().map(|best| Best {
-            cluster: *best,
+            cluster: best,
             next: ordered.get(1).copied(),
             has_room: rank(best).has_room(unknown.is_some()),
         });
