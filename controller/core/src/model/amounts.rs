@@ -53,7 +53,9 @@ impl Amounts {
 
     /// The amount of a resource, if there is one.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        let (_, amount) = self.0.iter().find(|(known, _)| **known == *name)?;
+        // The usual names are the very same text.
+        let is_it = |known: &str| std::ptr::eq(known, name) || *known == *name;
+        let (_, amount) = self.0.iter().find(|(known, _)| is_it(known))?;
         Some(*amount)
     }
 

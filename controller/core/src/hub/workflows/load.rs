@@ -19,18 +19,25 @@ use crate::{
 
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.
-    pub(super) fn choose(&self, view: &WorkflowView) -> Result<Chosen, Unplaced> {
+    pub(super) fn choose(&self, key: &WorkflowKey, view: &WorkflowView) -> Result<Chosen, Unplaced> {
         let placement = &view.placement;
         let chosen = placement.choose(self.fleet());
         if chosen != Err(Unplaced::ByLoad) {
             return chosen.map(Chosen::only);
         }
-        let demand = Demand::of(&view.spec());
+        let demand = self.demand(key, view);
         let candidate = Candidate {
             demand: &demand,
             own: view.reservation.as_deref(),
         };
-        placement.choose_by_load(self.fleet(), &self.loads, candidate)
+        let mut chosen = placement.choose_by_load(self.fleet(), &self.loads, candidate)?;
+        chosen.demand = Some(demand);
+        Ok(chosen)
+    }
+
+    /// The resources that a Workflow asks for.
+    pub(super) fn demand(&self, key: &WorkflowKey, view: &WorkflowView) -> Demand {
+        self.admission.templates().demand(&key.namespace, &view.spec())
     }
 
     /// Notes a request for a Workflow.
@@ -40,6 +47,7 @@ impl WorkflowIndex {
         };
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
+            self.queue.is_due |= view.queued.is_some();
         }
         self.reserve(key);
     }

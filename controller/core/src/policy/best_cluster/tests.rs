@@ -327,4 +327,42 @@ proptest! {
         turned.push(load(0, "cpu=100", None));
         prop_assert_eq!(runs(&turned), runs(&fitting));
     }
+
+    /// The choice looks at the fitness of few clusters, and at the loads in their order. It is the
+    /// choice of whoever looks at everything.
+    #[test]
+    fn the_choice_is_that_of_a_full_comparison(
+        loads in loads(), gpus in prop::collection::vec(0_u64..3, 8), skipped in prop::collection::vec(any::<bool>(), 8), turn in 0_usize..8
+    ) {
+        let demand = pod("cpu=1m,gpu=1");
+        let candidate = Candidate { demand: &demand, own: None };
+        let sized = loads.into_iter().zip(gpus).map(|(mut load, gpus)| {
+            if !load.room.is_unknown() {
+                load.room.size.set("gpu", gpus);
+            }
+            load
+        });
+        let loads: Loads = sized.enumerate().map(|(number, load)| (name(number), load)).collect();
+        let mut names: Vec<ClusterName> = (0..9).map(name).collect();
+        let mut skipped = skipped.into_iter();
+        names.retain(|_| !skipped.next().unwrap_or(false));
+        let middle = turn % names.len().max(1);
+        names.rotate_left(middle);
+        let nothing = Load::default();
+        let load = |cluster: &ClusterName| loads.get(cluster).unwrap_or(&nothing);
+        let fit: Vec<&ClusterName> = names.iter().filter(|name| load(name).unfit(&demand).is_none()).collect();
+        let rooms = fit.iter().map(|name| &load(name).room).filter(|room| !room.is_unknown());
+        let unknown = rooms.filter(|room| room.size.get(CPU) != Some(0)).min_by_key(|room| room.size.get(CPU).unwrap_or(u64::MAX));
+        let rank = |name: &ClusterName| {
+            Rank::of(load(name), name, candidate, unknown.filter(|_| load(name).room.is_unknown()))
+        };
+        let mut ordered = fit;
+        ordered.sort_by(|one, other| rank(one).compare(rank(other)));
+        let expected = ordered.first().map(|best| Best {
+            cluster: best,
+            next: ordered.get(1).copied(),
+            has_room: rank(best).has_room(unknown.is_some()),
+        });
+        prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
+    }
 }
