@@ -6,17 +6,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names};
-use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CompiledPolicy, Unfinished, cluster_answers, loads, place, present};
+use super::{CompiledPolicy, Referred, Unfinished, cluster_answers, loads, place, present};
 pub use crate::model::demand::Demand;
 use crate::{
     ClusterName,
     hub::workflows::will_be_claimed,
-    model::{amounts::Amounts, claim::Claim},
+    model::{
+        amounts::Amounts,
+        claim::{Claim, needs},
+    },
     policy::{Candidate, Loads, ObjectAttributes, best_cluster::best},
 };
 
@@ -44,10 +46,12 @@ pub fn held(mut run: Workflow) -> Workflow {
     run
 }
 
-/// Places `count` Workflows such as `run`, one after the other.
+/// Places `count` Workflows such as `run`, one after the other. `referred` has the templates that they
+/// refer to.
 pub fn distribute(
     subject: ObjectAttributes<'_>,
     run: &Workflow,
+    referred: &Referred,
     policies: &[BindingPolicy],
     clusters: &[ManagedCluster],
     unfinished: Option<&Unfinished>,
@@ -62,7 +66,7 @@ pub fn distribute(
         &present,
         &cluster_answers(&present, &selecting),
     );
-    let demand = Demand::of(&run.spec);
+    let demand = Demand::of(&run.spec, referred);
     let asked = Claim::asked_by(&demand);
     let mut loads = loads(&present, unfinished);
     let mut distribution = Distribution {
@@ -103,18 +107,16 @@ impl Choice {
     /// The choice among clusters without runs. They must be in the order of their names.
     pub fn new(clusters: &[ManagedCluster]) -> Self {
         let present: Vec<&ManagedCluster> = clusters.iter().collect();
+        let loads = loads(&present, None);
         Self {
-            names: clusters
-                .iter()
-                .map(|cluster| cluster.name_any().as_str().into())
-                .collect(),
-            loads: loads(&present, None),
+            names: loads.keys().cloned().collect(),
+            loads,
         }
     }
 
     /// The resources that a Workflow of this specification asks for.
     pub fn demand(spec: &Value) -> Demand {
-        Demand::of(spec)
+        Demand::of(spec, &Referred::default())
     }
 
     /// The best cluster; `None` if none can run the Workflow.
@@ -129,6 +131,16 @@ impl Choice {
         let asked = Claim::asked_by(demand);
         let load = self.names.get(cluster).and_then(|name| self.loads.get_mut(name));
         Claimed(load.map_or_else(Arc::default, |load| load.reserve(&asked)))
+    }
+
+    /// The pods of a run request so much, as its cluster reports it: `cpu=2,memory=4Gi`.
+    pub fn run(&mut self, cluster: usize, claimed: &mut Claimed, requests: &str) {
+        let name = self.names.get(cluster);
+        let load = name.and_then(|name| self.loads.get_mut(name));
+        if let Some((load, requests)) = load.zip(needs(Some(requests))) {
+            load.release(&claimed.0);
+            claimed.0 = load.reserve(&requests);
+        }
     }
 
     /// Ends a run.

@@ -61,8 +61,9 @@ pub struct Claim {
     pub is_given_up: bool,
     /// The reason why this cluster was chosen, if its load has decided.
     pub chosen: Option<Box<str>>,
-    /// The resources that the run asks for, if more is known than that it has a pod. Stored, so that
-    /// a later version of the estimate changes no reservation.
+    /// The resources that the run asks for, and once it has pods, what these request; if more is known
+    /// than that it has a pod. Stored, so that a later version of the estimate changes no reservation,
+    /// and that every reader knows the same.
     pub needs: Option<Arc<Amounts>>,
 }
 
@@ -123,8 +124,8 @@ fn is_false(value: &bool) -> bool {
 /// The resources of a run of which nothing is known. Most runs share them.
 static UNKNOWN: LazyLock<Arc<Amounts>> = LazyLock::new(|| Arc::new(Demand::unknown().typical));
 
-/// Reads [`Claim::needs`].
-fn needs(text: Option<&str>) -> Option<Arc<Amounts>> {
+/// Reads [`Claim::needs`], also from the report of a cluster.
+pub(crate) fn needs(text: Option<&str>) -> Option<Arc<Amounts>> {
     let text = text.filter(|text| text.len() <= LONGEST_NEEDS)?;
     Amounts::parse(text).ok().map(Arc::new)
 }
@@ -222,8 +223,21 @@ impl Claim {
 
     /// The resources to store for a run of this demand.
     pub(crate) fn needs(demand: &Demand) -> Option<Arc<Amounts>> {
-        let is_more = demand.typical != **UNKNOWN && demand.typical.to_string().len() <= LONGEST_NEEDS;
-        is_more.then(|| Arc::new(demand.typical.clone()))
+        Self::is_stored(&demand.typical).then(|| Arc::new(demand.typical.clone()))
+    }
+
+    /// True if these amounts are stored: they are not those of a run of which nothing is known.
+    fn is_stored(amounts: &Amounts) -> bool {
+        *amounts != **UNKNOWN && amounts.to_string().len() <= LONGEST_NEEDS
+    }
+
+    /// The resources to store once a cluster has reported what the pods of the run request. Without
+    /// pods, as between two steps, the known ones stay.
+    pub(crate) fn needs_of(&self, reported: Option<&str>) -> Option<Arc<Amounts>> {
+        match needs(reported) {
+            Some(reported) => Some(reported).filter(|reported| Self::is_stored(reported)),
+            None => self.needs.clone(),
+        }
     }
 
     /// Cluster and resources of a claim that is about to be written.

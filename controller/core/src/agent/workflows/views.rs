@@ -11,6 +11,7 @@ use crate::{
     model::{
         claim::attempt_of,
         control::{Applied, Control},
+        demand::running,
         rerun,
     },
 };
@@ -72,6 +73,8 @@ pub(super) struct ObjectView {
     pub(super) applied: Applied,
     /// `spec.suspend`, regardless of who set it.
     pub(super) is_suspended: bool,
+    /// The requests of its pods, if it has any.
+    pub(super) requests: Option<Box<str>>,
 }
 
 /// The record that an attempt was started, and of its end.
@@ -193,6 +196,9 @@ impl ObjectView {
         let attempt = attempt_of(&object.metadata);
         let applied = Applied::of(&object.metadata);
         let is_born_here = is_born_here(&object.metadata);
+        let is_final = workflow::is_final(workflow::phase(object.status.as_ref()));
+        let status = object.status.as_ref().filter(|_| !is_final);
+        let requests = status.and_then(|status| running(&object.spec, status));
         let metadata = object.metadata;
         Self {
             key: key_of(&metadata),
@@ -206,7 +212,8 @@ impl ObjectView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
-            is_final: workflow::is_final(workflow::phase(object.status.as_ref())),
+            is_final,
+            requests: requests.map(|requests| requests.to_string().into()),
             status_digest: object.status.as_ref().map(Fingerprint::of),
             status: object.status.as_ref().map(CompactJson::new),
         }

@@ -15,7 +15,6 @@ use crate::{
     index::decode_error,
     model::{
         claim::Claim,
-        demand::Demand,
         hold::{initial_status, named_cluster, no_policy},
     },
 };
@@ -42,7 +41,7 @@ impl Admission {
             .choice(self.table.fleet())
             .filter(|_| !is_too_deep)
             .map(|cluster| {
-                let needs = Claim::needs(&Demand::of(&object.spec));
+                let needs = Claim::needs(&self.templates.demand(&request.namespace, &object.spec));
                 first_claim(&request.name, &cluster, &placement, needs)
             });
         Answer {

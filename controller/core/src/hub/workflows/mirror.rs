@@ -123,6 +123,7 @@ impl WorkflowIndex {
         let noted = Claim {
             has_started: is_noted,
             born_as: claim.born_as.clone().filter(|_| !is_noted),
+            needs: claim.needs_of(shown.and_then(|report| report.requests.as_deref())),
             ..claim.clone()
         };
         let mut annotations = claimed_annotations(view, &noted, shown);

@@ -24,7 +24,7 @@ use crate::{
         text::{LONGEST_MESSAGE, shortened},
     },
     model::{
-        claim::attempt_of,
+        claim::{attempt_of, needs},
         control::{PACKED_NODES, packed},
         mailbox::{self, REMEMBERED},
         rerun,
@@ -91,6 +91,8 @@ pub(super) struct WorkStatusView {
     pub(super) is_remembered: bool,
     /// Somebody has suspended the run on its cluster.
     pub(super) is_suspended: bool,
+    /// The requests of the run's pods, if it has any and they can be read.
+    pub(super) requests: Option<Box<str>>,
     /// The reason why the last verb had no effect.
     pub(super) overtaken: Option<String>,
     /// The reason why the report cannot be shown, if it cannot. Its content is then dropped.
@@ -271,6 +273,7 @@ impl WorkStatusView {
                 verb: reported.verb.unwrap_or_default(),
                 is_remembered: false,
                 is_suspended: false,
+                requests: None,
                 overtaken: None,
                 flaw: Some(flaw.into()),
                 elsewhere: None,
@@ -297,6 +300,7 @@ impl WorkStatusView {
             verb: reported.verb.unwrap_or_default(),
             is_remembered: reported.is_remembered,
             is_suspended: reported.is_suspended,
+            requests: reported.requests.filter(|text| is_amount(text)).map(Into::into),
             overtaken: reported.overtaken.map(|text| shortened(&text, LONGEST_MESSAGE)),
         }
     }
@@ -306,7 +310,8 @@ impl WorkStatusView {
         let status = self.status.as_ref().map_or(0, CompactJson::size);
         let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.size());
         let overtaken = self.overtaken.as_ref().map_or(0, String::len);
-        status + elsewhere + overtaken + self.labels.size() + self.annotations.size()
+        let requests = self.requests.as_ref().map_or(0, |requests| requests.len());
+        status + elsewhere + overtaken + requests + self.labels.size() + self.annotations.size()
     }
 
     /// Drops its content. The address, the version, the phase and the outcome stay.
@@ -316,6 +321,7 @@ impl WorkStatusView {
             self.status = None;
             self.elsewhere = None;
             self.overtaken = None;
+            self.requests = None;
             self.labels = CompactMap::default();
             self.annotations = CompactMap::default();
         }
@@ -353,6 +359,11 @@ fn mend(
 /// may.
 fn returning(reported: &BTreeMap<String, String>) -> CompactMap {
     reported.iter().filter(|(key, _)| may_return(key)).collect()
+}
+
+/// True if a claim can store these amounts.
+fn is_amount(text: &str) -> bool {
+    needs(Some(text)).is_some_and(|amounts| !amounts.is_empty())
 }
 
 fn is_offloaded(status: Option<&Value>) -> bool {
