@@ -118,10 +118,10 @@ impl PodTally {
         let mut usage = Usage::default();
         for pod in self.pods.values() {
             let is_ours = pod.owner.is_some_and(|owner| runs.0.contains(&owner));
-            let takes_room = |node: &&Arc<String>| !cordoned.contains(node.as_str());
+            let takes_room = |node: &Arc<String>| !cordoned.contains(node.as_str());
             if is_ours {
                 usage.own.add(&pod.requests);
-            } else if pod.node.as_ref().filter(takes_room).is_some() {
+            } else if pod.node.as_ref().is_some_and(takes_room) {
                 usage.foreign.add(&pod.requests);
             }
         }
