@@ -36,6 +36,10 @@ use crate::runtime::watch::{Seen, follow_kind, refusal, selecting};
 /// heartbeat, so that one every ten seconds is not too early for it.
 const CHANGE_EVERY: Duration = Duration::from_millis(9_500);
 
+/// Time after the last refusal at which the watch counts as allowed. It is tried again every twenty
+/// seconds at the latest, and a watch without events says nothing.
+const REFUSED_FOR: Duration = Duration::from_secs(25);
+
 /// Page size of the list of pods, each of which is reduced while it is decoded.
 const PAGE: u32 = 100;
 
@@ -71,8 +75,8 @@ pub(super) struct Room {
     inputs: Option<mpsc::Receiver<Input>>,
     runs: KnownRuns,
     pods: PodTally,
-    /// The API server's answer, if it refuses the watch.
-    refused: Option<String>,
+    /// The API server's last answer, if it refuses the watch, and its time.
+    refused: Option<(String, Instant)>,
     /// The reported requests, and the time of their last change.
     told: Option<(Usage, Instant)>,
 }
@@ -134,7 +138,7 @@ impl Room {
                 value capacity: pods grants the right"
             );
         }
-        self.refused = Some(why);
+        self.refused = Some((why, Instant::now()));
         self.told = None;
     }
 
@@ -144,6 +148,7 @@ impl Room {
             Capacity::None => return Some(String::new()),
             Capacity::Nodes | Capacity::Pods => nodes?,
         };
+        self.refused.take_if(|(_, at)| at.elapsed() > REFUSED_FOR);
         if self.source == Capacity::Pods && self.refused.is_none() {
             let runs = self.runs.0.lock().unwrap_or_else(PoisonError::into_inner);
             let usage = self.pods.usage(&runs, &nodes.cordoned)?;
@@ -165,7 +170,7 @@ impl Room {
                 conditions.retain(|known| known.type_ != types::PODS_COUNTED);
                 return;
             }
-            (_, Some(why), _) => condition(
+            (_, Some((why, _)), _) => condition(
                 types::PODS_COUNTED,
                 false,
                 reason::REFUSED,
