@@ -352,19 +352,17 @@ impl Placement {
     }
 
     /// All parts in which placements may differ.
-    fn parts(&self) -> (impl Iterator<Item = *const Matched>, Option<&ClusterName>, bool) {
-        (
-            self.matched().map(Arc::as_ptr),
-            self.only.as_ref(),
-            self.wants_status,
-        )
+    fn parts(&self) -> (impl Iterator<Item = (*const Matched, bool)>, Option<&ClusterName>) {
+        let by = self.by.iter();
+        let by = by.map(|selecting| (Arc::as_ptr(&selecting.policy), selecting.wants_status));
+        (by, self.only.as_ref())
     }
 }
 
 impl PartialEq for Placement {
     fn eq(&self, other: &Self) -> bool {
-        let ((by, only, wants_status), (others, ..)) = (self.parts(), other.parts());
-        (only, wants_status) == (other.only.as_ref(), other.wants_status) && by.eq(others)
+        let ((by, only), (others, other_only)) = (self.parts(), other.parts());
+        only == other_only && by.eq(others)
     }
 }
 
@@ -372,9 +370,9 @@ impl Eq for Placement {}
 
 impl Hash for Placement {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let (by, only, wants_status) = self.parts();
-        by.for_each(|policy| policy.hash(state));
-        (only, wants_status).hash(state);
+        let (by, only) = self.parts();
+        by.for_each(|selecting| selecting.hash(state));
+        only.hash(state);
     }
 }
 
