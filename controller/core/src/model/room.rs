@@ -329,7 +329,7 @@ mod tests {
             r#"{"cpu":7}"#,
             r#"{"cpu":{"node":"much","foreign":"-5","own":"1e99"}}"#,
             r#"{"c\"pu":{"foreign":"8","own":"8"}}"#,
-            r#"{"cpu":{"foreign":"8"},"own":{"cpu":"1"}}"#,
+            r#"{"cpu":{"foreign":"8"},"own":"1"}"#,
             &" ".repeat(2000),
             &deep,
             &huge,
@@ -344,6 +344,16 @@ mod tests {
             let shown: String = claim.chars().take(60).collect();
             assert_eq!(told, ("cpu=8,memory=16Gi".to_owned(), true, true), "{shown}");
         }
+    }
+
+    #[test]
+    fn fields_that_a_later_agent_adds_to_a_claim_are_passed_over() {
+        let claim = r#"{"cpu":{"foreign":"3","later":7},"own":{"cpu":"1"}}"#;
+        let room = Room::of(&cluster(None, &json!({ "cpu": "8" }), claim));
+        assert_eq!(
+            (room.size.to_string(), room.used.is_empty()),
+            ("cpu=5".to_owned(), true)
+        );
     }
 
     #[test]
