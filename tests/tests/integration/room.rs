@@ -159,7 +159,8 @@ async fn an_agent_that_counts_pods_tells_those_of_others_and_of_runs_and_goes_on
     let owner = object.uid().unwrap_or_default();
     assert_counted(&fixture, &member, &server.client().await?, &owner).await?;
 
-    // Once the run has pods, it reserves what they request, on every kind of cluster.
+    // Its pods request more than its specification tells, so it reserves what they request, on every
+    // kind of cluster.
     let node = |phase: &str| json!({ "id": "w", "name": "w", "type": "Pod", "templateName": "main", "phase": phase });
     let three = json!({ "phase": "Running", "nodes": { "w-1": node("Running"), "w-2": node("Pending"), "w-3": node("Succeeded") } });
     member.argo().report("w", three).await?;

@@ -15,10 +15,7 @@ pub use crate::model::demand::Demand;
 use crate::{
     ClusterName,
     hub::workflows::will_be_claimed,
-    model::{
-        amounts::Amounts,
-        claim::{Claim, needs},
-    },
+    model::{amounts::Amounts, claim::Needs},
     policy::{Candidate, Loads, ObjectAttributes, best_cluster::best},
 };
 
@@ -67,7 +64,7 @@ pub fn distribute(
         &cluster_answers(&present, &selecting),
     );
     let demand = Demand::of(&run.spec, referred);
-    let asked = Claim::asked_by(&demand);
+    let asked = Needs::reserved(Needs::of(&demand).as_ref());
     let mut loads = loads(&present, unfinished);
     let mut distribution = Distribution {
         asks: asked.to_string(),
@@ -101,7 +98,11 @@ pub struct Choice {
 
 /// A Workflow that was claimed in a [`Choice`].
 #[derive(Debug)]
-pub struct Claimed(Arc<Amounts>);
+pub struct Claimed {
+    needs: Option<Arc<Needs>>,
+    /// The amounts that it has reserved.
+    reserved: Arc<Amounts>,
+}
 
 impl Choice {
     /// The choice among clusters without runs. They must be in the order of their names.
@@ -128,26 +129,28 @@ impl Choice {
 
     /// Claims a cluster.
     pub fn claim(&mut self, cluster: usize, demand: &Demand) -> Claimed {
-        let asked = Claim::asked_by(demand);
+        let needs = Needs::of(demand);
+        let asked = Needs::reserved(needs.as_ref());
         let load = self.names.get(cluster).and_then(|name| self.loads.get_mut(name));
-        Claimed(load.map_or_else(Arc::default, |load| load.reserve(&asked)))
+        let reserved = load.map_or_else(Arc::default, |load| load.reserve(&asked));
+        Claimed { needs, reserved }
     }
 
     /// The pods of a run request so much, as its cluster reports it: `cpu=2,memory=4Gi`.
     pub fn run(&mut self, cluster: usize, claimed: &mut Claimed, requests: &str) {
         let name = self.names.get(cluster);
         let load = name.and_then(|name| self.loads.get_mut(name));
-        if let Some((load, requests)) = load.zip(needs(Some(requests))) {
-            load.release(&claimed.0);
-            claimed.0 = load.reserve(&requests);
-        }
+        let Some(load) = load else { return };
+        claimed.needs = Needs::once_told(claimed.needs.as_ref(), Some(requests));
+        load.release(&claimed.reserved);
+        claimed.reserved = load.reserve(&Needs::reserved(claimed.needs.as_ref()));
     }
 
     /// Ends a run.
     pub fn end(&mut self, cluster: usize, claimed: &Claimed) {
         let name = self.names.get(cluster);
         if let Some(load) = name.and_then(|name| self.loads.get_mut(name)) {
-            load.release(&claimed.0);
+            load.release(&claimed.reserved);
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Demand {
     /// amounts that the kube-scheduler assumes where a container requests none. Reserving the maximum
     /// instead leaves clusters idle.
     pub(crate) typical: Amounts,
+    /// The amounts that the pods of its widest level ask for, without regard to `parallelism`.
+    pub(crate) widest: Amounts,
 }
 
 impl Demand {
@@ -68,8 +70,8 @@ impl Demand {
     /// The demand of a Workflow of which only the typical amounts are known.
     pub(crate) fn typical(typical: Amounts) -> Self {
         Self {
-            largest: Amounts::default(),
             typical,
+            ..Self::default()
         }
     }
 }
@@ -79,6 +81,7 @@ impl From<Shape> for Demand {
         Self {
             typical: shape.work.scaled(1, shape.levels).rounded(),
             largest: shape.largest,
+            widest: shape.most.rounded(),
         }
     }
 }
@@ -88,6 +91,8 @@ impl From<Shape> for Demand {
 struct Shape {
     /// The sum over all pods.
     work: Amounts,
+    /// For each resource the most that all pods of a level ask for.
+    most: Amounts,
     /// Number of levels.
     levels: u64,
     /// Number of pods.
@@ -101,6 +106,7 @@ struct Shape {
 impl Shape {
     fn of_pod(pod: Pod) -> Self {
         Self {
+            most: pod.assumed.clone(),
             work: pod.assumed,
             levels: 1,
             pods: 1,
@@ -118,6 +124,7 @@ impl Shape {
     /// Both at the same time.
     fn beside(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.add(&other.most);
         self.levels = self.levels.max(other.levels);
         self.width = self.width.saturating_add(other.width);
         self
@@ -126,6 +133,7 @@ impl Shape {
     /// One after the other.
     fn before(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.raise(&other.most);
         self.levels = self.levels.saturating_add(other.levels);
         self.width = self.width.max(other.width);
         self
@@ -135,6 +143,7 @@ impl Shape {
     fn times(self, count: u64) -> Self {
         Self {
             work: self.work.scaled(count, 1),
+            most: self.most.scaled(count, 1),
             pods: self.pods.saturating_mul(count),
             width: self.width.saturating_mul(count),
             ..self

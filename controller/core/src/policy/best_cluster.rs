@@ -2,12 +2,12 @@
 //! reserved, once the Workflow is there.
 //!
 //! A run reserves what it asks for from its claim on, not only when its pods exist, so that many
-//! Workflows that are created at the same time spread, and once its pods run, what they request. It
-//! reserves at most what its cluster has. If a cluster says that pods of runs request more than is
-//! reserved, that counts: the larger one of both, never the sum, so no run counts twice. A choice is
-//! made once: a claim is not moved because the loads change. One function, [`best`], serves the
-//! decision and `argosy why`. Not here: the clusters that may be chosen ([`super::Placement`]), and the
-//! runs that count (`hub::workflows::load`).
+//! Workflows that are created at the same time spread, and once its pods request more than its
+//! specification tells, what they request. It reserves at most what its cluster has. If a cluster says
+//! that pods of runs request more than is reserved, that counts: the larger one of both, never the sum,
+//! so no run counts twice. A choice is made once: a claim is not moved because the loads change. One
+//! function, [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
+//! ([`super::Placement`]), and the runs that count (`hub::workflows::load`).
 
 use std::{
     cmp::Ordering,
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Load {
     /// Number of unfinished runs that are claimed for it.
     pub(crate) runs: u64,
-    /// The sum of what they ask for, or request with their pods.
+    /// The sum of what they reserve.
     pub(crate) reserved: Amounts,
     /// Its room.
     pub(crate) room: Room,

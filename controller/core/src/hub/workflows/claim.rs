@@ -15,7 +15,7 @@ use super::{
 use crate::{
     WorkflowKey,
     model::{
-        claim::Claim,
+        claim::{Claim, Needs},
         hold::{PENDING, dispatched, hold, unreported_status},
         json_patch::{JsonPatch, annotation_path},
     },
@@ -62,7 +62,7 @@ impl WorkflowIndex {
             // Something may be left on the lost cluster.
             lost: rerun.and_then(|claim| claim.lost.clone()),
             chosen: reason,
-            needs: Claim::needs(&demand),
+            needs: Needs::of(&demand),
             ..Claim::new(&cluster, view.last_attempt + 1)
         };
         let patch = self.claim_patch(view, &claim);

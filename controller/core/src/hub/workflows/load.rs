@@ -2,8 +2,8 @@
 //!
 //! Everything that is claimed for a cluster and has not ended counts, and so does a claim that is
 //! being written. So a thousand decisions in a row see each other. The claim says what a run asks for,
-//! and with the first status that shows pods, what these request (`mirror`). A Workflow stores its own
-//! reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
+//! and once its pods request more than that explains, what they request (`mirror`). A Workflow stores
+//! its own reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
 //! size of a cluster (`model::room`).
 
 use std::sync::Arc;

@@ -28,6 +28,7 @@ fn pod(asked: &str) -> Demand {
     Demand {
         largest: amounts(asked),
         typical: amounts(asked),
+        ..Demand::default()
     }
 }
 
@@ -131,6 +132,7 @@ fn a_cluster_without_a_resource_or_with_too_small_nodes_is_never_chosen() {
             Demand {
                 largest: amounts("cpu=1"),
                 typical: amounts("cpu=50"),
+                ..Demand::default()
             },
             vec![load(0, "cpu=8", None)],
             Some(0),

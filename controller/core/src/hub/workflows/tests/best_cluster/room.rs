@@ -19,7 +19,7 @@ fn mirrored(fleet: &mut Fleet, report: Value) -> (Value, String) {
 }
 
 #[test]
-fn a_run_reserves_what_its_pods_request_once_it_has_some() {
+fn a_run_of_which_nothing_is_known_reserves_what_its_pods_request_once_it_has_some() {
     let mut fleet = Fleet::new();
     fleet.cluster_is(
         "cluster1",
