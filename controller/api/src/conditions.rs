@@ -91,6 +91,9 @@ pub mod managed_cluster {
     pub const ARTIFACT_REPOSITORY_SHARED: &str = "ArtifactRepositoryShared";
     /// The cluster serves Argo's Workflow API.
     pub const ARGO_READY: &str = "ArgoReady";
+    /// The agent counts the requests of the cluster's pods; absent if its chart has another
+    /// `capacity` than `pods`.
+    pub const PODS_COUNTED: &str = "PodsCounted";
 }
 
 /// Condition types on a CertificateSigningRequest, as Kubernetes names them.

@@ -170,9 +170,9 @@ pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
 pub const ARGO_VERSION_CLAIM: &str = "argoversion.argosy.dev";
 
 /// Name of the cluster claim by which an agent reports the room of its cluster, as JSON: for each
-/// resource the most that one node has for pods (`node`), and the requests of pods that do not belong
-/// to runs of Argosy (`foreign`, which the agents of this version do not report). The sum of all nodes
-/// is in `status.allocatable`.
+/// resource the most that one node has for pods (`node`), and if the agent counts pods, the requests of
+/// scheduled pods that do not belong to its runs (`foreign`), and of pods that do (`own`). The sum of all
+/// nodes is in `status.allocatable`.
 pub const ROOM_CLAIM: &str = "room.argosy.dev";
 
 /// Name of the cluster claim by which an agent reports its own version.

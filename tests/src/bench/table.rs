@@ -39,7 +39,7 @@ const PERCENTILES: &str = " p50     p99   (ratio)";
 
 /// A measurement in one line, with its factors relative to `baseline`.
 pub(super) fn line(found: &Measurement, baseline: Option<&Measurement>) -> String {
-    let mut what = format!("({}) {}", found.row, found.mode);
+    let mut what = format!("({}) {}{}", found.row, found.mode, chosen(found));
     if !found.case.is_empty() {
         let _ = write!(what, ", {}", found.case);
     }
@@ -75,13 +75,23 @@ fn figures(found: &Measurement) -> String {
     figures.join(", ")
 }
 
+fn chosen(found: &Measurement) -> &'static str {
+    if found.best_cluster { ", best-cluster" } else { "" }
+}
+
 fn factor_of(factor: Option<f64>) -> String {
     factor.map_or(String::new(), |factor| format!("({factor:.2})"))
 }
 
 /// A measurement in several lines.
 pub(super) fn lines(found: &Measurement) -> String {
-    let mut text = format!("({}) {}: {}", found.row, title(found.row), found.mode);
+    let mut text = format!(
+        "({}) {}: {}{}",
+        found.row,
+        title(found.row),
+        found.mode,
+        chosen(found)
+    );
     if !found.case.is_empty() {
         let _ = write!(text, ", {}", found.case);
     }

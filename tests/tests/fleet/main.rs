@@ -28,6 +28,7 @@ mod long {
     mod cordon;
     mod fan_out;
     mod hostile;
+    mod hostile_room;
     mod live_logs;
     mod removal;
     mod schedules;

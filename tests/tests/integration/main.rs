@@ -61,6 +61,7 @@ mod registration;
 mod release;
 mod restarts;
 mod restore;
+mod room;
 mod siege;
 mod status;
 mod stopping;

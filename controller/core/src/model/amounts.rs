@@ -46,20 +46,22 @@ impl Amounts {
     pub(crate) fn of(resources: &BTreeMap<String, Quantity>) -> Self {
         let known = resources
             .iter()
-            .filter(|(name, _)| name.len() <= LONGEST_NAME)
+            .filter(|(name, _)| is_name(name))
             .filter_map(|(name, amount)| Some((named(name), read(name, amount)?)));
         Self(known.take(MOST).collect())
     }
 
     /// The amount of a resource, if there is one.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        let (_, amount) = self.0.iter().find(|(known, _)| **known == *name)?;
+        // The usual names are the very same text.
+        let is_it = |known: &str| std::ptr::eq(known, name) || *known == *name;
+        let (_, amount) = self.0.iter().find(|(known, _)| is_it(known))?;
         Some(*amount)
     }
 
-    /// Sets an amount. Returns false if there are too many already, or if the name is too long.
+    /// Sets an amount. Returns false if there are too many already, or if it is no name of a resource.
     pub(crate) fn set(&mut self, name: &str, amount: u64) -> bool {
-        if name.len() > LONGEST_NAME {
+        if !is_name(name) {
             return false;
         }
         match self.0.binary_search_by(|(known, _)| (**known).cmp(name)) {
@@ -169,13 +171,20 @@ impl Amounts {
                 let amount = read(name.trim(), &Quantity(value.trim().to_owned()))?;
                 Some((name.trim(), amount))
             });
-            let is_set = read.is_some_and(|(name, amount)| !name.is_empty() && amounts.set(name, amount));
+            let is_set = read.is_some_and(|(name, amount)| amounts.set(name, amount));
             if !is_set {
                 return Err(format!("{part:?} is not RESOURCE=QUANTITY"));
             }
         }
         Ok(amounts)
     }
+}
+
+/// True if a resource of Kubernetes can have this name. Members and users write names, which become a
+/// part of texts.
+fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_inner)
 }
 
 /// Compares the quotients of two amounts and sizes without a division. A quotient with the size zero
@@ -242,7 +251,9 @@ mod tests {
         ] {
             assert_eq!(amounts(text).to_string(), expected, "{text}");
         }
-        for text in ["cpu", "cpu=", "=4", "cpu=much", "cpu=-1", "cpu:4"] {
+        for text in [
+            "cpu", "cpu=", "=4", "cpu=much", "cpu=-1", "cpu:4", "a\"b=1", "a b=1", "\u{e9}=1",
+        ] {
             assert!(Amounts::parse(text).is_err(), "{text}");
         }
     }
@@ -251,7 +262,8 @@ mod tests {
     fn the_number_of_resources_and_the_length_of_their_names_are_limited() {
         let many: Vec<String> = (0..100).map(|number| format!("r{number:03}=1")).collect();
         assert!(Amounts::parse(&many.join(",")).is_err());
-        let many = many.iter().map(|one| (one.clone(), Quantity("1".to_owned())));
+        let name = |one: &String| one.trim_end_matches("=1").to_owned();
+        let many = many.iter().map(|one| (name(one), Quantity("1".to_owned())));
         assert_eq!(Amounts::of(&many.collect()).iter().count(), MOST);
         assert!(Amounts::parse(&format!("{}=1", "r".repeat(LONGEST_NAME + 1))).is_err());
     }

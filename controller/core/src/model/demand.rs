@@ -2,18 +2,26 @@
 //!
 //! It is an estimate for the choice of a cluster: conditions count as true, items that are computed
 //! during the run count as one. The rules for a pod are those of the kube-scheduler (`requests`, or
-//! else `limits`; the sum of the containers, or an init container that asks for more). Not here: the
-//! choice (`policy::best_cluster`), and pods that exist.
+//! else `limits`; the sum of the containers, or an init container that asks for more). Once a run has
+//! pods, its status tells the templates that they are of. Not here: the choice
+//! (`policy::best_cluster`).
 
 mod graph;
 mod pod;
+mod running;
+mod templates;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use self::templates::{Reduced, Referred};
 use self::{graph::levels, pod::Pod};
-use super::amounts::Amounts;
+pub(crate) use self::{pod::pod_requests, running::running};
+use super::{
+    amounts::Amounts,
+    template_refs::{TemplateKey, key, whole},
+};
 
 /// Maximum number of steps, tasks and templates that are visited. Each counts once for each use.
 const MOST_VISITS: usize = 10_000;
@@ -30,21 +38,28 @@ pub struct Demand {
     /// amounts that the kube-scheduler assumes where a container requests none. Reserving the maximum
     /// instead leaves clusters idle.
     pub(crate) typical: Amounts,
+    /// The amounts that the pods of its widest level ask for, without regard to `parallelism`.
+    pub(crate) widest: Amounts,
 }
 
 impl Demand {
-    /// The demand of a Workflow with this specification.
-    pub(crate) fn of(spec: &Value) -> Self {
-        let templates = spec.get("templates").and_then(Value::as_array);
-        let named = templates.into_iter().flatten();
-        let named = named.filter_map(|template| Some((template.get("name")?.as_str()?, template)));
+    /// The demand of a Workflow with this specification, which refers to these templates.
+    pub(crate) fn of(spec: &Value, referred: &Referred) -> Self {
+        let whole = whole(spec).and_then(|key| referred.get(&key));
+        let whole = whole.map(|(_, spec)| spec);
+        // The fields of the Workflow replace those of its template.
+        let field = |name: &str| spec.get(name).or_else(|| whole?.get(name));
+        let entrypoint = field("entrypoint").and_then(Value::as_str);
+        let own = [whole, Some(spec)].into_iter().flatten().flat_map(named);
+        let found = referred.found();
+        let found = found.map(|(key, spec)| (Some(key), named(spec).collect()));
         let mut estimate = Estimate {
-            templates: named.collect(),
+            referred,
+            scopes: found.chain([(None, own.collect())]).collect(),
             visits: 0,
         };
-        let entrypoint = spec.get("entrypoint").and_then(Value::as_str);
-        let shape = estimate.named(entrypoint.unwrap_or_default(), 0);
-        shape.limited(spec.get("parallelism")).into()
+        let shape = estimate.named(None, entrypoint.unwrap_or_default(), 0);
+        shape.limited(field("parallelism")).into()
     }
 
     /// The demand of a Workflow of which nothing is known: one pod that asks for nothing.
@@ -55,8 +70,8 @@ impl Demand {
     /// The demand of a Workflow of which only the typical amounts are known.
     pub(crate) fn typical(typical: Amounts) -> Self {
         Self {
-            largest: Amounts::default(),
             typical,
+            ..Self::default()
         }
     }
 }
@@ -66,6 +81,7 @@ impl From<Shape> for Demand {
         Self {
             typical: shape.work.scaled(1, shape.levels).rounded(),
             largest: shape.largest,
+            widest: shape.most.rounded(),
         }
     }
 }
@@ -75,6 +91,8 @@ impl From<Shape> for Demand {
 struct Shape {
     /// The sum over all pods.
     work: Amounts,
+    /// For each resource the most that all pods of a level ask for.
+    most: Amounts,
     /// Number of levels.
     levels: u64,
     /// Number of pods.
@@ -88,6 +106,7 @@ struct Shape {
 impl Shape {
     fn of_pod(pod: Pod) -> Self {
         Self {
+            most: pod.assumed.clone(),
             work: pod.assumed,
             levels: 1,
             pods: 1,
@@ -105,6 +124,7 @@ impl Shape {
     /// Both at the same time.
     fn beside(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.add(&other.most);
         self.levels = self.levels.max(other.levels);
         self.width = self.width.saturating_add(other.width);
         self
@@ -113,6 +133,7 @@ impl Shape {
     /// One after the other.
     fn before(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.raise(&other.most);
         self.levels = self.levels.saturating_add(other.levels);
         self.width = self.width.max(other.width);
         self
@@ -122,6 +143,7 @@ impl Shape {
     fn times(self, count: u64) -> Self {
         Self {
             work: self.work.scaled(count, 1),
+            most: self.most.scaled(count, 1),
             pods: self.pods.saturating_mul(count),
             width: self.width.saturating_mul(count),
             ..self
@@ -139,23 +161,35 @@ impl Shape {
     }
 }
 
-/// The templates of a specification.
+/// The templates of a specification, by name.
+fn named(spec: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let templates = spec.get("templates").and_then(Value::as_array);
+    let named = templates.into_iter().flatten();
+    named.filter_map(|template| Some((template.get("name")?.as_str()?, template)))
+}
+
+/// The object in which a name of a template is looked up: a template of the cluster, or `None` for the
+/// Workflow itself.
+type Scope<'a> = Option<&'a TemplateKey>;
+
+/// The templates of a Workflow, and of the templates that it refers to.
 struct Estimate<'a> {
-    templates: BTreeMap<&'a str, &'a Value>,
+    referred: &'a Referred,
+    scopes: BTreeMap<Scope<'a>, BTreeMap<&'a str, &'a Value>>,
     visits: usize,
 }
 
 impl<'a> Estimate<'a> {
-    /// The template of a name. One that is not in the Workflow counts as a pod of which nothing is
-    /// known.
-    fn named(&mut self, name: &str, depth: usize) -> Shape {
-        match self.templates.get(name).copied() {
-            Some(template) => self.template(template, depth),
+    /// The template of a name. One that is missing counts as a pod of which nothing is known.
+    fn named(&mut self, scope: Scope<'a>, name: &str, depth: usize) -> Shape {
+        let there = self.scopes.get(&scope);
+        match there.and_then(|templates| templates.get(name).copied()) {
+            Some(template) => self.template(scope, template, depth),
             None => Shape::of_pod(Pod::unknown()),
         }
     }
 
-    fn template(&mut self, template: &'a Value, depth: usize) -> Shape {
+    fn template(&mut self, scope: Scope<'a>, template: &'a Value, depth: usize) -> Shape {
         let groups = template.get("steps").and_then(Value::as_array);
         let dag = template.get("dag");
         let tasks = dag.and_then(|dag| dag.get("tasks")?.as_array());
@@ -169,19 +203,24 @@ impl<'a> Estimate<'a> {
             return Shape::of_pod(Pod::unknown());
         }
         let shape = match (groups, dag) {
-            (Some(groups), _) => self.levels(groups.iter().map(group), depth),
-            (None, Some(dag)) => self.levels(levels(dag).into_iter(), depth),
+            (Some(groups), _) => self.levels(scope, groups.iter().map(group), depth),
+            (None, Some(dag)) => self.levels(scope, levels(dag).into_iter(), depth),
             (None, None) => Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod),
         };
         shape.limited(template.get("parallelism"))
     }
 
-    fn levels(&mut self, levels: impl Iterator<Item = Vec<&'a Value>>, depth: usize) -> Shape {
+    fn levels(
+        &mut self,
+        scope: Scope<'a>,
+        levels: impl Iterator<Item = Vec<&'a Value>>,
+        depth: usize,
+    ) -> Shape {
         let mut whole = Shape::default();
         for level in levels {
             let mut shape = Shape::default();
             for step in level {
-                shape = shape.beside(&self.step(step, depth));
+                shape = shape.beside(&self.step(scope, step, depth));
             }
             whole = whole.before(&shape);
         }
@@ -189,11 +228,19 @@ impl<'a> Estimate<'a> {
     }
 
     /// A step or a task.
-    fn step(&mut self, step: &'a Value, depth: usize) -> Shape {
-        let shape = match (step.get("inline"), step.get("template").and_then(Value::as_str)) {
-            (Some(inline), _) => self.template(inline, depth + 1),
-            (None, Some(name)) => self.named(name, depth + 1),
-            (None, None) => Shape::of_pod(Pod::unknown()),
+    fn step(&mut self, scope: Scope<'a>, step: &'a Value, depth: usize) -> Shape {
+        let reference = step.get("templateRef").filter(|reference| reference.is_object());
+        let name = reference.unwrap_or(step).get("template").and_then(Value::as_str);
+        let scope = match reference {
+            None => Some(scope),
+            Some(reference) => key(reference)
+                .and_then(|key| self.referred.get(&key))
+                .map(|(key, _)| Some(key)),
+        };
+        let shape = match (step.get("inline"), scope, name) {
+            (Some(inline), Some(scope), _) => self.template(scope, inline, depth + 1),
+            (None, Some(scope), Some(name)) => self.named(scope, name, depth + 1),
+            _ => Shape::of_pod(Pod::unknown()),
         };
         shape.times(graph::items(step))
     }

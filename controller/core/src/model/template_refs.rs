@@ -56,7 +56,8 @@ fn walk(value: &Value, found: &mut BTreeSet<TemplateKey>) {
     }
 }
 
-fn key(reference: &Value) -> Option<TemplateKey> {
+/// The template that a reference names.
+pub(crate) fn key(reference: &Value) -> Option<TemplateKey> {
     let name = reference.get("name")?.as_str()?;
     (!name.is_empty() && !name.contains("{{")).then(|| TemplateKey {
         is_cluster_scoped: reference.get("clusterScope").and_then(Value::as_bool) == Some(true),

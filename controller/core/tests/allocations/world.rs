@@ -162,6 +162,8 @@ pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> WorkflowIndex {
     for input in [
         HubInput::Transform(list([])),
         HubInput::Namespace(list([namespace])),
+        HubInput::Template(Change::Reset(Vec::new())),
+        HubInput::ClusterTemplate(Change::Reset(Vec::new())),
         HubInput::Cluster(list([cluster()])),
         HubInput::Lease(list([lease])),
         HubInput::Policy(list([policy()])),

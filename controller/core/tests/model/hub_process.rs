@@ -42,6 +42,9 @@ impl Process for WorkflowIndex {
         });
         // No policy of the model reads the labels of namespaces.
         hub.apply(HubInput::Namespace(Change::Reset(Vec::new())), servers.now);
+        // No Workflow of the model refers to a template.
+        hub.apply(HubInput::Template(Change::Reset(Vec::new())), servers.now);
+        hub.apply(HubInput::ClusterTemplate(Change::Reset(Vec::new())), servers.now);
         hub
     }
 

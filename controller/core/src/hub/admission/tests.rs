@@ -55,7 +55,10 @@ fn admission() -> Admission {
         (name.into(), std::sync::Arc::new(labels.into()))
     });
     let table = Table::of(rules.into_iter(), clusters.into_iter());
-    Admission { table }
+    Admission {
+        table,
+        ..Admission::default()
+    }
 }
 
 fn workflow(labels: &Value) -> Value {

@@ -3,8 +3,9 @@
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
 //! turns. When room is freed, a few of them are decided again, never all, so the work for one event
-//! does not grow with their number. A smaller one may pass a larger one that does not fit. Not here:
-//! the room (`load`), and the condition that says that a Workflow waits (`blocked`).
+//! does not grow with their number. One that is claimed shows that there was room, and has the next
+//! few decided. A smaller one may pass a larger one that does not fit. Not here: the room (`load`),
+//! and the condition that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,
@@ -20,11 +21,11 @@ use serde_json::Value;
 use crate::WorkflowKey;
 
 /// The number of Workflows from the head of the queue that are decided again.
-const FROM_HEAD: usize = 16;
+const FROM_HEAD: usize = 4;
 
 /// The number of further ones. They change each time, so that Workflows at the head that fit nowhere
 /// do not stop the others.
-const FROM_REST: usize = 16;
+const FROM_REST: usize = 4;
 
 /// The place of a Workflow among those of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +62,7 @@ pub(super) struct Queue {
     last: Option<Arc<str>>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<(Arc<str>, Place)>,
-    /// Room was freed since the last call of [`Queue::due`].
+    /// There may be room that nobody was woken for since the last call of [`Queue::due`].
     pub(super) is_due: bool,
 }
 
@@ -85,13 +86,20 @@ impl Queue {
         self.len
     }
 
-    /// The Workflows to decide again, if room was freed.
+    /// The Workflows to decide again, if there may be room.
     pub(super) fn due(&mut self) -> BTreeSet<WorkflowKey> {
         if !std::mem::take(&mut self.is_due) {
             return BTreeSet::new();
         }
         let mut due = self.heads();
-        due.extend(self.rest());
+        let most = (FROM_HEAD + FROM_REST).min(self.len);
+        // The next ones may be those at the head.
+        for _ in 0..FROM_HEAD + FROM_REST {
+            if due.len() >= most {
+                break;
+            }
+            due.extend(self.next_of_rest());
+        }
         due
     }
 
@@ -122,19 +130,16 @@ impl Queue {
         heads
     }
 
-    /// The next ones after those of the last time, and from the beginning after the last one.
-    fn rest(&mut self) -> Vec<WorkflowKey> {
-        let mut rest = Vec::new();
-        while rest.len() < FROM_REST.min(self.len) {
-            let next = self.after_cursor().or_else(|| {
-                self.cursor = None;
-                self.after_cursor()
-            });
-            let Some((namespace, place)) = next else { break };
-            rest.push(WorkflowKey::new(&namespace, &place.1));
-            self.cursor = Some((namespace, place));
-        }
-        rest
+    /// The one after that of the last time, and the first one after the last one.
+    fn next_of_rest(&mut self) -> Option<WorkflowKey> {
+        let next = self.after_cursor().or_else(|| {
+            self.cursor = None;
+            self.after_cursor()
+        });
+        let (namespace, place) = next?;
+        let key = WorkflowKey::new(&namespace, &place.1);
+        self.cursor = Some((namespace, place));
+        Some(key)
     }
 
     fn after_cursor(&self) -> Option<(Arc<str>, Place)> {

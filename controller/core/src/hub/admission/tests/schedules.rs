@@ -45,6 +45,7 @@ fn schedules() -> Admission {
     let none = std::iter::empty();
     Admission {
         table: Table::of(policies.into_iter(), none),
+        ..Admission::default()
     }
 }
 
@@ -114,17 +115,16 @@ fn a_policy_for_argos_own_label_of_a_cron_workflow_selects_its_workflows() {
     ] } });
     let policy: BindingPolicy = serde_json::from_value(policy).unwrap();
     let rules = Rules::compile(&policy, &mut Vec::new()).into();
-    let table = Table::of([("p".to_owned(), rules)].into_iter(), std::iter::empty());
+    let admission = Admission {
+        table: Table::of([("p".to_owned(), rules)].into_iter(), std::iter::empty()),
+        ..Admission::default()
+    };
     let schedule = |name: &str| Schedule {
         namespace: "argo".to_owned(),
         name: name.to_owned(),
         ..Schedule::default()
     };
-    let warnings = |name: &str| {
-        Admission { table: table.clone() }
-            .review_schedule(&schedule(name))
-            .warnings
-    };
+    let warnings = |name: &str| admission.review_schedule(&schedule(name)).warnings;
     assert_eq!(warnings("nightly"), Vec::<String>::new());
 }
 

@@ -1,5 +1,5 @@
-//! Updates of the index from BindingPolicies, CustomTransforms and the configuration of the WDS's
-//! own Argo.
+//! Updates of the index from BindingPolicies, CustomTransforms, Argo's templates and the
+//! configuration of the WDS's own Argo.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, WorkflowKey,
     hub::{
+        template_demand::SeenTemplate,
         transforms::Touched,
         workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
     },
@@ -42,6 +43,7 @@ impl WorkflowIndex {
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
+                    || known.rules.waits != policy.rules.waits
                     || known.rules.shown != policy.rules.shown
                     || known.rules.sends_crons != policy.rules.sends_crons
             };
@@ -54,6 +56,29 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.on_rules(&changes)
+    }
+
+    /// Stores templates. The Workflows that may have waited because of what they ask for are decided
+    /// again. No claim changes.
+    pub(super) fn on_templates(&mut self, is_cluster_scoped: bool, change: Change<SeenTemplate>) -> Dirty {
+        let kind = if is_cluster_scoped {
+            Awaited::ClusterTemplates
+        } else {
+            Awaited::Templates
+        };
+        self.synced.mark(kind, change.is_list());
+        let templates = Arc::make_mut(&mut self.admission).templates_mut();
+        let touched = templates.learn(is_cluster_scoped, change, &mut self.in_flight);
+        if touched.is_empty() {
+            return Dirty::new();
+        }
+        self.queue.is_due = true;
+        let concerned = self.workflows.iter().filter(|(key, view)| {
+            // Those in the queue take turns.
+            let may_wait = view.claim.is_none() && view.queued.is_none() && view.hold().is_some();
+            may_wait && view.placement.is_by_load() && (is_cluster_scoped || touched.contains(&key.namespace))
+        });
+        concerned.map(|(key, _)| HubKey::Workflow(key.clone())).collect()
     }
 
     pub(super) fn on_local_argo(&mut self, config: LocalArgo) -> Dirty {
