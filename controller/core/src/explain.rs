@@ -234,7 +234,7 @@ impl Unfinished {
             runs: load.runs,
             percent: load.percent(),
             reserved: load.all_taken().to_string(),
-            room: load.room.size.to_string(),
+            room: load.room.for_runs().to_string(),
         }
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity::{from_thousandths, thousandths};
 
-/// Maximum number of resources. Further ones, in the order of their names, are ignored.
+/// Maximum number of resources. Further ones are ignored.
 const MOST: usize = 16;
 
 /// Maximum length of the name of a resource in bytes, as Kubernetes allows it: prefix and name.
@@ -42,13 +42,21 @@ fn named(name: &str) -> Name {
 }
 
 impl Amounts {
-    /// The amounts in the fields of a Kubernetes object. Those that cannot be read are absent.
+    /// The amounts in the fields of a Kubernetes object. Those that cannot be read are absent. CPU and
+    /// memory come before others, in the order of the names, if there are too many. Nodes list what
+    /// they have nothing of, and volumes that no container requests.
     pub(crate) fn of(resources: &BTreeMap<String, Quantity>) -> Self {
-        let known = resources
-            .iter()
-            .filter(|(name, _)| is_name(name))
-            .filter_map(|(name, amount)| Some((named(name), read(name, amount)?)));
-        Self(known.take(MOST).collect())
+        let mut amounts = Self::default();
+        let others = resources.iter().filter(|(name, _)| {
+            ![CPU, MEMORY].contains(&name.as_str()) && !name.starts_with("attachable-volumes-")
+        });
+        let others = others.filter_map(|(name, amount)| Some((name.as_str(), read(name, amount)?)));
+        let first = [CPU, MEMORY].into_iter();
+        let first = first.filter_map(|name| Some((name, read(name, resources.get(name)?)?)));
+        for (name, amount) in first.chain(others.filter(|(_, amount)| *amount > 0)) {
+            amounts.set(name, amount);
+        }
+        amounts
     }
 
     /// The amount of a resource, if there is one.
@@ -103,6 +111,13 @@ impl Amounts {
     pub(crate) fn lower(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = amount.saturating_sub(other.get(name).unwrap_or_default());
+        }
+    }
+
+    /// Lowers each amount to `most`, if it is larger.
+    pub(crate) fn limit(&mut self, most: u64) {
+        for (_, amount) in &mut self.0 {
+            *amount = most.min(*amount);
         }
     }
 
@@ -266,6 +281,26 @@ mod tests {
         let many = many.iter().map(|one| (name(one), Quantity("1".to_owned())));
         assert_eq!(Amounts::of(&many.collect()).iter().count(), MOST);
         assert!(Amounts::parse(&format!("{}=1", "r".repeat(LONGEST_NAME + 1))).is_err());
+    }
+
+    #[test]
+    fn resources_that_no_pod_can_get_push_out_no_other() {
+        let none = (0..20).map(|number| (format!("a.example/r{number:02}"), "0"));
+        let volumes = (0..20).map(|number| (format!("attachable-volumes-{number}"), "39"));
+        let more = (0..20).map(|number| (format!("b.example/r{number:02}"), "1"));
+        let known = [("cpu", "4"), ("memory", "1Gi"), ("nvidia.com/gpu", "2")];
+        let known = known.map(|(name, amount)| (name.to_owned(), amount));
+        let of = |all: &mut dyn Iterator<Item = (String, &str)>| {
+            let all = all.map(|(name, amount)| (name, Quantity(amount.to_owned())));
+            Amounts::of(&all.collect())
+        };
+        let without = of(&mut none.chain(volumes).chain(known.clone()));
+        assert_eq!(without.to_string(), "cpu=4,memory=1Gi,nvidia.com/gpu=2");
+        let limited = of(&mut more.chain(known));
+        assert_eq!(
+            (limited.get(CPU), limited.get(MEMORY)),
+            (Some(4000), Some(1 << 30))
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod pod;
 mod running;
 mod templates;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ptr, rc::Rc};
 
 use serde_json::Value;
 
@@ -23,7 +23,8 @@ use super::{
     template_refs::{TemplateKey, key, whole},
 };
 
-/// Maximum number of steps, tasks and templates that are visited. Each counts once for each use.
+/// Maximum number of steps, tasks and templates that are visited. Each counts once for each use; the
+/// containers of a template and the order of its tasks are read once.
 const MOST_VISITS: usize = 10_000;
 
 /// Maximum depth of templates that use each other.
@@ -38,7 +39,9 @@ pub struct Demand {
     /// amounts that the kube-scheduler assumes where a container requests none. Reserving the maximum
     /// instead leaves clusters idle.
     pub(crate) typical: Amounts,
-    /// The amounts that the pods of its widest level ask for, without regard to `parallelism`.
+    /// An upper bound of the amounts that its pods ask for at a time, without regard to `parallelism`:
+    /// those of its widest group of steps, or of all tasks of a `dag`, because those of different
+    /// levels may run at the same time.
     pub(crate) widest: Amounts,
 }
 
@@ -56,6 +59,8 @@ impl Demand {
         let mut estimate = Estimate {
             referred,
             scopes: found.chain([(None, own.collect())]).collect(),
+            leaves: BTreeMap::new(),
+            graphs: BTreeMap::new(),
             visits: 0,
         };
         let shape = estimate.named(None, entrypoint.unwrap_or_default(), 0);
@@ -91,7 +96,7 @@ impl From<Shape> for Demand {
 struct Shape {
     /// The sum over all pods.
     work: Amounts,
-    /// For each resource the most that all pods of a level ask for.
+    /// For each resource an upper bound of what all pods at a time ask for.
     most: Amounts,
     /// Number of levels.
     levels: u64,
@@ -139,6 +144,16 @@ impl Shape {
         self
     }
 
+    /// One level after the other, of which parts may run at the same time.
+    fn before_or_beside(self, other: &Self) -> Self {
+        let mut most = self.most.clone();
+        most.add(&other.most);
+        Self {
+            most,
+            ..self.before(other)
+        }
+    }
+
     /// `count` of it at the same time.
     fn times(self, count: u64) -> Self {
         Self {
@@ -176,8 +191,15 @@ type Scope<'a> = Option<&'a TemplateKey>;
 struct Estimate<'a> {
     referred: &'a Referred,
     scopes: BTreeMap<Scope<'a>, BTreeMap<&'a str, &'a Value>>,
+    /// The shapes of templates that have a pod, by the place of the template in memory.
+    leaves: BTreeMap<*const Value, Shape>,
+    /// The tasks of each `dag` by level, in the same way.
+    graphs: BTreeMap<*const Value, Rc<Graph<'a>>>,
     visits: usize,
 }
+
+/// The tasks of a `dag` by level.
+type Graph<'a> = Vec<Vec<&'a Value>>;
 
 impl<'a> Estimate<'a> {
     /// The template of a name. One that is missing counts as a pod of which nothing is known.
@@ -193,38 +215,50 @@ impl<'a> Estimate<'a> {
         let groups = template.get("steps").and_then(Value::as_array);
         let dag = template.get("dag");
         let tasks = dag.and_then(|dag| dag.get("tasks")?.as_array());
+        // Counted before they are looked at, so that a long list is not read again for each use.
+        self.visits += 1 + groups.map_or(0, Vec::len) + tasks.map_or(0, Vec::len);
+        if self.visits > MOST_VISITS {
+            return Shape::of_pod(Pod::unknown());
+        }
         let steps = groups
             .into_iter()
             .flatten()
-            .map(|group| group.as_array().map_or(1, Vec::len));
-        // Counted before they are looked at, so that a long list is not read again for each use.
-        self.visits += 1 + steps.sum::<usize>() + tasks.map_or(0, Vec::len);
+            .map(|group| group.as_array().map_or(0, Vec::len));
+        self.visits += steps.sum::<usize>();
         if self.visits > MOST_VISITS || depth > DEEPEST {
             return Shape::of_pod(Pod::unknown());
         }
         let shape = match (groups, dag) {
-            (Some(groups), _) => self.levels(scope, groups.iter().map(group), depth),
-            (None, Some(dag)) => self.levels(scope, levels(dag).into_iter(), depth),
-            (None, None) => Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod),
+            (Some(groups), _) => {
+                let levels = groups
+                    .iter()
+                    .map(|group| self.level(scope, self::group(group), depth));
+                levels.fold(Shape::default(), |whole, level| whole.before(&level))
+            }
+            (None, Some(dag)) => {
+                let graph = self.graphs.entry(ptr::from_ref(dag));
+                let graph = Rc::clone(graph.or_insert_with(|| Rc::new(levels(dag))));
+                let levels = graph
+                    .iter()
+                    .map(|tasks| self.level(scope, tasks.iter().copied(), depth));
+                levels.fold(Shape::default(), |whole, level| whole.before_or_beside(&level))
+            }
+            (None, None) => self.leaf(template),
         };
         shape.limited(template.get("parallelism"))
     }
 
-    fn levels(
-        &mut self,
-        scope: Scope<'a>,
-        levels: impl Iterator<Item = Vec<&'a Value>>,
-        depth: usize,
-    ) -> Shape {
-        let mut whole = Shape::default();
-        for level in levels {
-            let mut shape = Shape::default();
-            for step in level {
-                shape = shape.beside(&self.step(scope, step, depth));
-            }
-            whole = whole.before(&shape);
-        }
-        whole
+    /// A template without steps and tasks.
+    fn leaf(&mut self, template: &Value) -> Shape {
+        let known = self.leaves.entry(ptr::from_ref(template));
+        let shape = || Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod);
+        known.or_insert_with(shape).clone()
+    }
+
+    /// Steps or tasks that run at the same time.
+    fn level(&mut self, scope: Scope<'a>, steps: impl IntoIterator<Item = &'a Value>, depth: usize) -> Shape {
+        let steps = steps.into_iter().map(|step| self.step(scope, step, depth));
+        steps.fold(Shape::default(), |level, step| level.beside(&step))
     }
 
     /// A step or a task.

@@ -1,8 +1,8 @@
 //! The room that a cluster has for runs: its size, and the number of runs that it may have.
 //!
-//! The size is the sum of what the nodes have for pods, as the agent reports it, without what pods of
-//! others ask for, if the agent counts pods. The administrator's annotation
-//! [`names::ROOM_ANNOTATION`] replaces it, resource by resource. A member reports its nodes itself, so
+//! The size is the sum of what the nodes have for pods, as the agent reports it. Pods of others take a
+//! part of it, if the agent counts pods. The administrator's annotation [`names::ROOM_ANNOTATION`]
+//! replaces both, resource by resource. A member reports its nodes itself, so
 //! without the annotation it can draw Workflows to itself, within the policies that match it. Not
 //! here: the pods (`agent::pod_tally`), and the number of runs that it has (`policy::best_cluster`).
 
@@ -23,8 +23,10 @@ const NOT_ASKED_FOR: [&str; 3] = ["pods", "hugepages-1Gi", "hugepages-2Mi"];
 /// Room of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// What it has for runs. A resource that is absent is not known.
+    /// What it has for pods. A resource that is absent is not known.
     pub(crate) size: Amounts,
+    /// The part of it that pods of others request.
+    pub(crate) foreign: Amounts,
     /// For each resource the most that one pod can get, if that is known. It is absent for resources
     /// in the annotation, because nodes of that size may be added when they are needed.
     pub(crate) largest: Amounts,
@@ -144,26 +146,36 @@ impl Room {
         let claim = claim
             .map(|claim| RoomClaim::read(&claim.value))
             .unwrap_or_default();
-        let foreign = claim.amounts(|resource| resource.foreign.as_ref());
-        size.lower(&foreign);
+        let mut foreign = claim.amounts(|resource| resource.foreign.as_ref());
+        foreign.retain(|name| told.get(name).is_none());
         size.replace(&told);
         let mut largest = claim.amounts(|resource| resource.node.as_ref());
         largest.retain(|name| told.get(name).is_none());
         Self {
             size,
+            foreign,
             largest,
             used: claim.amounts(|resource| resource.own.as_ref()),
             runs,
         }
     }
 
-    /// True if there may be room for a run for which `other` has none.
+    /// What it has for runs.
+    pub(crate) fn for_runs(&self) -> Amounts {
+        let mut amounts = self.size.clone();
+        amounts.lower(&self.foreign);
+        amounts
+    }
+
+    /// What it has of a resource for runs, if that is known.
+    pub(crate) fn amount_for_runs(&self, name: &str) -> Option<u64> {
+        let size = self.size.get(name)?;
+        Some(size.saturating_sub(self.foreign.get(name).unwrap_or_default()))
+    }
+
+    /// True if a Workflow may fit that `other` can never run. Runs that end and pods of others do not
+    /// matter.
     pub(crate) fn exceeds(&self, other: &Self) -> bool {
-        let has_more_runs = match (self.runs, other.runs) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(runs), Some(others)) => runs > others,
-        };
         let is_larger = |one: &Amounts, other: &Amounts| {
             one.iter()
                 .any(|(name, amount)| other.get(name).is_none_or(|other| amount > other))
@@ -172,10 +184,7 @@ impl Room {
             .largest
             .iter()
             .any(|(name, _)| self.largest.get(name).is_none());
-        let is_less_used = is_larger(&other.used, &self.used);
-        has_more_runs
-            || is_freed
-            || is_less_used
+        is_freed
             || is_larger(&self.size, &other.size)
             || is_larger(&self.largest, &other.largest)
             || (self.is_unknown() && !other.is_unknown())
@@ -303,7 +312,10 @@ mod tests {
         ] {
             let room = Room::of(&cluster(annotation, &allocatable, &claim));
             assert_eq!(
-                (room.size.to_string().as_str(), room.largest.to_string().as_str()),
+                (
+                    room.for_runs().to_string().as_str(),
+                    room.largest.to_string().as_str()
+                ),
                 (size, largest)
             );
             assert_eq!(room.used.to_string(), "cpu=2");
@@ -337,7 +349,7 @@ mod tests {
         ] {
             let room = Room::of(&cluster(None, &allocatable, claim));
             let told = (
-                room.size.to_string(),
+                room.for_runs().to_string(),
                 room.largest.is_empty(),
                 room.used.is_empty(),
             );
@@ -351,7 +363,7 @@ mod tests {
         let claim = r#"{"cpu":{"foreign":"3","later":7},"own":{"cpu":"1"}}"#;
         let room = Room::of(&cluster(None, &json!({ "cpu": "8" }), claim));
         assert_eq!(
-            (room.size.to_string(), room.used.is_empty()),
+            (room.for_runs().to_string(), room.used.is_empty()),
             ("cpu=5".to_owned(), true)
         );
     }
@@ -361,7 +373,8 @@ mod tests {
         for (foreign, size) in [("8", "cpu=0"), ("9e9", "cpu=0"), ("7999m", "cpu=1m")] {
             let claim = format!(r#"{{"cpu":{{"foreign":"{foreign}"}}}}"#);
             let room = Room::of(&cluster(None, &json!({ "cpu": "8" }), &claim));
-            assert_eq!(room.size.to_string(), size, "{foreign}");
+            assert_eq!(room.for_runs().to_string(), size, "{foreign}");
+            assert_eq!(room.amount_for_runs(CPU), room.for_runs().get(CPU), "{foreign}");
         }
     }
 

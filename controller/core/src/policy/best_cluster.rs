@@ -26,6 +26,10 @@ use crate::{
     },
 };
 
+/// Maximum amount of a resource that one run reserves: 128 TiB of memory. The sum of a hundred thousand
+/// never overflows, so that giving one back leaves the others.
+const MOST_RESERVED: u64 = 1 << 47;
+
 /// The load of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -96,20 +100,24 @@ impl Load {
         }
     }
 
-    /// Reserves what a run asks for, at most what the cluster has, and returns that.
+    /// Reserves what a run asks for, at most what the cluster has, and returns exactly what was added,
+    /// so that the same can be given back.
     pub(crate) fn reserve(&mut self, asked: &Arc<Amounts>) -> Arc<Amounts> {
-        let within = if self.room.is_unknown() {
+        let mut within = if self.room.is_unknown() {
             Amounts::clone(asked)
         } else {
             asked.within(&self.room.size)
         };
+        within.limit(MOST_RESERVED);
+        self.reserved.add(&within);
+        // The sum has a limited number of resources.
+        within.retain(|name| self.reserved.get(name).is_some());
         let amounts = if within == **asked {
             Arc::clone(asked)
         } else {
             Arc::new(within)
         };
         self.runs += 1;
-        self.reserved.add(&amounts);
         amounts
     }
 
@@ -148,11 +156,17 @@ impl Load {
         self.reserved.retain_positive();
     }
 
+    /// The amounts that the cluster has for runs.
+    fn sizes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let names = self.room.size.iter().map(|(name, _)| name);
+        names.filter_map(|name| Some((name, self.room.amount_for_runs(name)?)))
+    }
+
     /// The largest part of a resource that is reserved, in percent; `None` if no size is known.
     pub(crate) fn percent(&self) -> Option<u64> {
         // Every node has resources of which it has none, such as huge pages.
-        let shares = self.room.size.iter().filter(|(_, size)| *size > 0);
-        let shares = shares.map(|(name, size)| (self.taken(name, 0), size));
+        let sizes = self.sizes().filter(|(_, size)| *size > 0);
+        let shares = sizes.map(|(name, size)| (self.taken(name, 0), size));
         let (taken, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
         let percent = u128::from(taken) * 100 / u128::from(size);
         Some(u64::try_from(percent).unwrap_or(u64::MAX))
@@ -202,7 +216,7 @@ impl fmt::Display for Unfit {
                 most,
             } => write!(
                 f,
-                "has at most {resource} {} for a pod that asks for {}",
+                "has at most {} {resource} for a pod, and one asks for {}",
                 quantity(resource, *most),
                 quantity(resource, *asked)
             ),
@@ -222,7 +236,7 @@ impl fmt::Display for Load {
             return f.write_str(", size unknown");
         }
         let is_shown = |name: &str| name == CPU || name == MEMORY || self.taken(name, 0) > 0;
-        let sizes = self.room.size.iter().filter(|(name, _)| is_shown(name));
+        let sizes = self.sizes().filter(|(name, _)| is_shown(name));
         for (name, size) in sizes.take(MOST_SHOWN) {
             write!(
                 f,
@@ -258,7 +272,8 @@ impl Rank {
         let room = unknown.filter(|_| load.room.is_unknown()).unwrap_or(&load.room);
         let shares = candidate.demand.typical.iter().filter_map(|(name, asked)| {
             let own = own.and_then(|own| own.amounts.get(name)).unwrap_or_default();
-            Some((load.taken(name, own).saturating_add(asked), room.size.get(name)?))
+            let taken = load.taken(name, own).saturating_add(asked);
+            Some((taken, room.amount_for_runs(name)?))
         });
         let share = shares.max_by(|one, other| compare_shares(*one, *other));
         // Without any known size, the runs decide.

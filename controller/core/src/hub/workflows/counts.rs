@@ -185,7 +185,7 @@ impl WorkflowIndex {
             [CPU, MEMORY].map(|resource| CensusChange::Room {
                 cluster: cluster.clone(),
                 resource,
-                room: load.room.size.get(resource),
+                room: load.room.amount_for_runs(resource),
                 reserved: taken.get(resource).unwrap_or_default(),
             })
         })

@@ -47,7 +47,9 @@ impl WorkflowIndex {
         };
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
-            self.queue.is_due |= view.queued.is_some();
+            if view.queued.is_some() {
+                self.queue.wake();
+            }
         }
         self.reserve(key);
     }
@@ -94,7 +96,7 @@ impl WorkflowIndex {
         let Some(reservation) = reservation else { return };
         let cluster = &reservation.cluster;
         self.counts.renew_load(cluster);
-        self.queue.is_due = true;
+        self.queue.wake();
         if let Some(load) = self.loads.get_mut(cluster) {
             load.release(&reservation.amounts);
         }
@@ -127,7 +129,8 @@ impl WorkflowIndex {
         counts.then(|| (claim.cluster.clone(), claim.asked()))
     }
 
-    /// Stores the room of a cluster, and returns the Workflows that may have waited for more. The
+    /// Stores the room of a cluster, and returns the Workflows that may fit now. Those that wait for
+    /// room are in the queue. The
     /// runs that are claimed for it reserve at most what it has, so they are counted anew if its size
     /// has changed.
     pub(super) fn on_room(&mut self, cluster: &ClusterName, room: Option<Room>) -> Dirty {
@@ -135,7 +138,7 @@ impl WorkflowIndex {
         if known == room.as_ref() {
             return Dirty::new();
         }
-        self.queue.is_due = true;
+        self.queue.wake();
         let is_larger = room
             .as_ref()
             .is_some_and(|room| known.is_none_or(|known| room.exceeds(known)));

@@ -188,7 +188,7 @@ impl WorkflowIndex {
         self.selected_for(name, is_concerned)
     }
 
-    /// The Workflows that may be waiting for more room on a cluster.
+    /// The Workflows that no cluster may have fitted yet.
     pub(super) fn waiting_for(&self, name: &ClusterName) -> Dirty {
         self.selected_for(name, |view| {
             let placement = &view.placement;

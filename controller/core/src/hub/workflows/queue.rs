@@ -2,9 +2,9 @@
 //! ([`names::WHEN_FULL_ANNOTATION`](argosy_api::names::WHEN_FULL_ANNOTATION)).
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
-//! turns. When room is freed, a few of them are decided again, never all, so the work for one event
-//! does not grow with their number. One that is claimed shows that there was room, and has the next
-//! few decided. A smaller one may pass a larger one that does not fit. Not here: the room (`load`),
+//! turns. When room is freed, a few of them are decided again with each event until all had their
+//! turn, so the work for one event does not grow with their number. A smaller one may pass a larger
+//! one that does not fit. Not here: the room (`load`),
 //! and the condition that says that a Workflow waits (`blocked`).
 
 use std::{
@@ -62,8 +62,8 @@ pub(super) struct Queue {
     last: Option<Arc<str>>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<(Arc<str>, Place)>,
-    /// There may be room that nobody was woken for since the last call of [`Queue::due`].
-    pub(super) is_due: bool,
+    /// The number of those that have yet to be decided again after room was freed.
+    left: usize,
 }
 
 impl Queue {
@@ -86,20 +86,30 @@ impl Queue {
         self.len
     }
 
-    /// The Workflows to decide again, if there may be room.
+    /// There may be more room, so all that wait are decided again.
+    pub(super) fn wake(&mut self) {
+        self.left = self.len;
+    }
+
+    /// The next few Workflows to decide again, if there may be room.
     pub(super) fn due(&mut self) -> BTreeSet<WorkflowKey> {
-        if !std::mem::take(&mut self.is_due) {
+        if self.left == 0 {
             return BTreeSet::new();
         }
         let mut due = self.heads();
         let most = (FROM_HEAD + FROM_REST).min(self.len);
+        let mut had_a_turn = 0;
         // The next ones may be those at the head.
-        for _ in 0..FROM_HEAD + FROM_REST {
-            if due.len() >= most {
-                break;
-            }
+        while due.len() < most && had_a_turn < FROM_HEAD + FROM_REST {
             due.extend(self.next_of_rest());
+            had_a_turn += 1;
         }
+        let is_all = due.len() >= self.len;
+        self.left = if is_all {
+            0
+        } else {
+            self.left.saturating_sub(had_a_turn)
+        };
         due
     }
 
@@ -174,7 +184,7 @@ mod tests {
     }
 
     fn due(queue: &mut Queue) -> Vec<String> {
-        queue.is_due = true;
+        queue.wake();
         queue.due().iter().map(ToString::to_string).collect()
     }
 
@@ -201,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_one_gets_its_turn_and_one_event_never_wakes_more_than_a_few() {
+    fn each_one_gets_its_turn_when_room_is_freed_once_and_one_event_never_wakes_more_than_a_few() {
         let mut queue = Queue::default();
         for number in 0..200 {
             queue.insert(
@@ -211,12 +221,13 @@ mod tests {
         }
         assert_eq!(queue.due(), BTreeSet::new(), "no room was freed");
         let mut seen = BTreeSet::new();
+        queue.wake();
         for _ in 0..=200 / FROM_REST {
-            let due = due(&mut queue);
+            let due = queue.due();
             assert!(due.len() <= FROM_HEAD + FROM_REST);
             seen.extend(due);
         }
-        assert_eq!(seen.len(), 200);
+        assert_eq!((seen.len(), queue.due().len()), (200, 0));
         for number in 0..200 {
             queue.remove(
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),

@@ -25,13 +25,26 @@ pub(crate) fn running(spec: &Value, status: &Value) -> Option<Amounts> {
     for node in nodes.values().filter(|node| has_pod(node)) {
         *counts.entry(Origin::of(node)).or_default() += 1;
     }
+    let own = own_templates(spec, status);
     let mut total = Amounts::default();
     for (origin, count) in &counts {
-        let template = origin.template(spec, status);
+        let template = origin.template(&own, status);
         let pod = template.map_or_else(|| Some(Pod::unknown()), Pod::of_template);
         total.add(&pod.unwrap_or_default().assumed.scaled(*count, 1));
     }
     (!total.is_empty()).then(|| total.rounded())
+}
+
+/// The Workflow's own templates by name. Those in its specification come first.
+fn own_templates<'a>(spec: &'a Value, status: &'a Value) -> BTreeMap<&'a str, &'a Value> {
+    let of_reference = status.get("storedWorkflowTemplateSpec");
+    let specs = [of_reference, Some(spec)].into_iter().flatten();
+    let lists = specs.filter_map(|spec| spec.get("templates")?.as_array());
+    // The first one of a name counts, so it is inserted last.
+    let templates = lists.flat_map(|templates| templates.iter().rev());
+    templates
+        .filter_map(|template| Some((template.get("name")?.as_str()?, template)))
+        .collect()
 }
 
 /// True if a node has a pod that has not ended. One that waits for a lock has none yet.
@@ -61,19 +74,10 @@ impl<'a> Origin<'a> {
         }
     }
 
-    fn template<'v>(&self, spec: &'v Value, status: &'v Value) -> Option<&'v Value> {
+    fn template<'v>(&self, own: &BTreeMap<&str, &'v Value>, status: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Stored(key) => status.get("storedTemplates")?.get(key),
-            Self::Own(name) => {
-                let of_reference = status.get("storedWorkflowTemplateSpec");
-                let mut lists = [Some(spec), of_reference].into_iter().flatten();
-                lists.find_map(|spec| {
-                    let templates = spec.get("templates")?.as_array()?;
-                    templates
-                        .iter()
-                        .find(|template| template.get("name").and_then(Value::as_str) == Some(*name))
-                })
-            }
+            Self::Own(name) => own.get(name).copied(),
         }
     }
 }

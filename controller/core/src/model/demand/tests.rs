@@ -236,6 +236,47 @@ fn templates_that_use_themselves_and_graphs_without_end_are_bounded() {
 }
 
 #[test]
+fn what_is_used_many_times_is_read_once_and_empty_groups_count() {
+    let sidecars: Vec<Value> = (0..40_000).map(|_| asks("1")).collect();
+    let depends = "x || ".repeat(200_000);
+    let task = json!({ "name": "a", "template": "one", "depends": depends });
+    let times = |template: &str| vec![use_of(template); 3_000];
+    let mut whole = spec(&json!({ "steps": [times("wide"), times("long")] }));
+    let templates = whole["templates"].as_array_mut().unwrap();
+    templates.push(json!({ "name": "wide", "container": asks("1"), "sidecars": sidecars }));
+    templates.push(json!({ "name": "long", "dag": { "tasks": [task] } }));
+    // It would take hours to read them for each use.
+    assert_eq!(
+        cpu(&whole),
+        (40_001_000, (3_000 * 40_001_000 + 3_000 * 1_000) / 2)
+    );
+    let asked = demand(&spec(&json!({ "steps": vec![json!([]); 20_000] })));
+    assert_eq!(
+        asked.typical.get(CPU),
+        Some(100),
+        "too many groups count as one pod"
+    );
+}
+
+#[test]
+fn the_widest_demand_is_never_less_than_what_tasks_ask_for_at_a_time() {
+    let task = |name: &str, template: &str, needed: Value| json!({ "name": name, "template": template, "dependencies": needed });
+    // While the first task runs, the others run one after the other.
+    let tasks = [
+        task("a", "one", json!([])),
+        task("b", "one", json!([])),
+        task("c", "two", json!(["b"])),
+    ];
+    let (one, two) = (use_of("one"), use_of("two"));
+    for (entry, widest) in [
+        (json!({ "dag": { "tasks": tasks } }), 4000),
+        (json!({ "steps": [[one, one], [two]] }), 2000),
+    ] {
+        assert_eq!(demand(&spec(&entry)).widest.get(CPU), Some(widest), "{entry}");
+    }
+}
+
+#[test]
 fn a_pod_that_exists_asks_for_what_the_kube_scheduler_counts() {
     let asks = |cpu: &str| json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } });
     let sidecar = |cpu: &str| with(asks(cpu), "restartPolicy", json!("Always"));

@@ -148,7 +148,7 @@ fn a_cluster_without_a_resource_or_with_too_small_nodes_is_never_chosen() {
     );
     assert_eq!(
         reason("cpu=8", &small_nodes()),
-        "has at most cpu 4 for a pod that asks for 8"
+        "has at most 4 cpu for a pod, and one asks for 8"
     );
 }
 
@@ -169,6 +169,54 @@ fn there_is_room_until_the_cluster_is_reserved_or_its_limit_is_reached() {
             "{load:?}"
         );
     }
+}
+
+#[test]
+fn what_is_given_back_is_exactly_what_was_reserved() {
+    let odd: Vec<String> = (0..16)
+        .map(|number| format!("a.example/r{number:02}=1"))
+        .collect();
+    let odd = odd.join(",");
+    for (first, second, third) in [
+        // A sequence may have any length.
+        ("cpu=18446744073709551", "cpu=1", "cpu=2"),
+        // The sum has no place for more resources.
+        (odd.as_str(), "cpu=1", "cpu=2"),
+    ] {
+        let mut load = Load::default();
+        let mut reserve = |load: &mut Load, asked: &str| load.reserve(&Arc::new(amounts(asked)));
+        let (one, two) = (reserve(&mut load, first), reserve(&mut load, second));
+        load.release(&one);
+        assert_eq!(load.reserved, *two, "{first}");
+        let three = reserve(&mut load, third);
+        load.release(&two);
+        assert_eq!(load.reserved, *three, "{first}");
+        load.release(&three);
+        assert_eq!(
+            (load.reserved.to_string(), load.runs),
+            (String::new(), 0),
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn a_cluster_whose_gpus_others_use_is_full_and_not_without_gpus() {
+    let mut full = load(0, "cpu=8,gpu=4", None);
+    full.room.foreign = amounts("cpu=2,gpu=4");
+    let demand = pod("cpu=1,gpu=1");
+    assert_eq!(full.unfit(&demand), None);
+    assert_eq!(chosen_for(&demand, std::slice::from_ref(&full)), Some((0, false)));
+    assert_eq!(
+        chosen_for(&pod("cpu=6"), std::slice::from_ref(&full)),
+        Some((0, true))
+    );
+    assert_eq!(
+        chosen_for(&pod("cpu=7"), std::slice::from_ref(&full)),
+        Some((0, false))
+    );
+    full.room.foreign = amounts("cpu=2,gpu=3");
+    assert_eq!(chosen_for(&demand, &[full]), Some((0, true)));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl WorkflowIndex {
         if touched.is_empty() {
             return Dirty::new();
         }
-        self.queue.is_due = true;
+        self.queue.wake();
         let concerned = self.workflows.iter().filter(|(key, view)| {
             // Those in the queue take turns.
             let may_wait = view.claim.is_none() && view.queued.is_none() && view.hold().is_some();

@@ -68,6 +68,49 @@ fn a_run_of_which_nothing_is_known_reserves_what_its_pods_request_once_it_has_so
 }
 
 #[test]
+fn pods_of_others_that_come_and_go_wake_only_those_that_wait_for_room() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    let with_foreign = |gpus: u64| {
+        let claim = format!(r#"{{"nvidia.com/gpu":{{"foreign":"{gpus}"}}}}"#);
+        json!({ "status": {
+            "allocatable": { "cpu": "8", "nvidia.com/gpu": "4" },
+            "clusterClaims": [{ "name": names::ROOM_CLAIM, "value": claim }],
+        } })
+    };
+    fleet.cluster_is("cluster1", with_foreign(4));
+    fleet.cluster_is("cluster2", unreachable());
+    let said = |fleet: &Fleet, number: usize| match fleet.hub.decide(&subject(number), now()).action {
+        Some(HubAction::PatchWorkflow {
+            purpose: Purpose::Explain,
+            patch,
+            ..
+        }) => patch.to_value().to_string(),
+        other => panic!("expected a condition, not {other:#?}"),
+    };
+    for (number, resource, reason) in [
+        (1, "nvidia.com/gpu", "NoRoom: "),
+        (2, "example.com/fpga", "NoClusterFits: "),
+    ] {
+        let workflow = asks(number, &json!({ resource: 1 }));
+        fleet.workflow(workflow.clone());
+        let text = said(&fleet, number);
+        assert!(text.contains(reason), "{text}");
+        let condition = json!({ "type": "Dispatched", "status": "False", "message": reason });
+        fleet.workflow(with(
+            workflow,
+            json!({ "status": { "phase": "Pending", "conditions": [condition] } }),
+        ));
+    }
+    let change = fleet.change(with(cluster("cluster1"), with_foreign(3)));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(
+        dirty.contains(&subject(1)) && !dirty.contains(&subject(2)),
+        "{dirty:?}"
+    );
+}
+
+#[test]
 fn a_member_that_claims_enormous_room_draws_workflows_only_within_its_policies_and_its_room() {
     let enormous = json!({ "cpu": "1e9", "memory": "1e18", "nvidia.com/gpu": "1e6" });
     let lie = |claim: &str| {
