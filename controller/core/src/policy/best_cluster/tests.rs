@@ -184,7 +184,7 @@ fn what_is_given_back_is_exactly_what_was_reserved() {
         (odd.as_str(), "cpu=1", "cpu=2"),
     ] {
         let mut load = Load::default();
-        let mut reserve = |load: &mut Load, asked: &str| load.reserve(&Arc::new(amounts(asked)));
+        let reserve = |load: &mut Load, asked: &str| load.reserve(&Arc::new(amounts(asked)));
         let (one, two) = (reserve(&mut load, first), reserve(&mut load, second));
         load.release(&one);
         assert_eq!(load.reserved, *two, "{first}");
