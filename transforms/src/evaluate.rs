@@ -7,13 +7,15 @@
 //! limit on the multiplication of nodes by `$..*..*`. Here each node is kept only once, because a
 //! value can be removed only once, so each segment costs at most the size of the document.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jsonpath_rust::parser::model::{Segment, Selector};
+use regex::Regex;
 use serde_json::Value;
 
 use crate::filter;
 use crate::location::{Location, Step};
+use crate::pattern::Part;
 
 /// Maximum number of steps for evaluating one path on one object: values visited, compared or
 /// reported. The largest object that Kubernetes stores has a few hundred thousand values.
@@ -27,26 +29,22 @@ pub(crate) struct OutOfWork;
 #[derive(Debug)]
 pub(crate) struct Work {
     left: usize,
-    /// The patterns that were used.
-    patterns: HashSet<String>,
+    /// The patterns that were used, compiled; `None` for an invalid one. They are kept until the end,
+    /// so that each is compiled once. Their number is limited by the steps that compiling costs.
+    pub(crate) patterns: HashMap<(Part, String), Option<Regex>>,
 }
 
 impl Work {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             left: limit,
-            patterns: HashSet::new(),
+            patterns: HashMap::new(),
         }
     }
 
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), OutOfWork> {
         self.left = self.left.checked_sub(steps).ok_or(OutOfWork)?;
         Ok(())
-    }
-
-    /// Returns true if the pattern was not used before.
-    pub(crate) fn meets(&mut self, pattern: &str) -> bool {
-        !self.patterns.contains(pattern) && self.patterns.insert(pattern.to_owned())
     }
 }
 
