@@ -48,6 +48,12 @@ impl Work {
     }
 }
 
+/// Steps for a copy of a key in a location. Locations are kept and compared, so a long key costs
+/// more: one step per 16 bytes, which is less than the size of a step in memory.
+pub(crate) fn to_copy(key: &str) -> usize {
+    1 + key.len() / 16
+}
+
 /// A step that borrows its key from the document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StepRef<'a> {
@@ -150,10 +156,15 @@ impl Arena<'_, '_> {
     fn location(&mut self, mut index: usize) -> Result<Location, OutOfWork> {
         let mut steps = Vec::new();
         while let Some((parent, step)) = self.nodes.get(index).and_then(|node| node.from) {
-            self.work.spend(1)?;
             steps.push(match step {
-                StepRef::Key(key) => Step::Key(key.to_owned()),
-                StepRef::Index(index) => Step::Index(index),
+                StepRef::Key(key) => {
+                    self.work.spend(to_copy(key))?;
+                    Step::Key(key.to_owned())
+                }
+                StepRef::Index(index) => {
+                    self.work.spend(1)?;
+                    Step::Index(index)
+                }
             });
             index = parent;
         }

@@ -81,7 +81,7 @@ impl SetPath {
         let mut located = evaluate::locate(segments, document, work)?;
         if let Some((Segment::Selector(Selector::Name(name)), rest)) = segments.split_last() {
             for mut parent in evaluate::locate(rest, document, work)? {
-                work.spend(parent.0.len())?;
+                work.spend(parent.0.len() + evaluate::to_copy(name))?;
                 let members = parent.of(document).and_then(Value::as_object);
                 if members.is_some_and(|members| !members.contains_key(name)) {
                     parent.0.push(Step::Key(name.clone()));

@@ -164,3 +164,15 @@ fn all_paths_of_an_object_share_one_limit_of_work() {
     }
     assert!((1..10).contains(&rounds), "{rounds}");
 }
+
+#[test]
+fn a_long_name_that_is_added_to_many_objects_is_refused() {
+    let path = parse(&format!("$.spec[*].{}", "n".repeat(1000)));
+    let document = json!({ "spec": vec![json!({}); 50_000] });
+    assert_eq!(path.locate(&document, &mut Steps::default()), None);
+    assert!(
+        parse("$.spec[*].name")
+            .locate(&document, &mut Steps::default())
+            .is_some()
+    );
+}
