@@ -195,8 +195,14 @@ impl Setter {
                 value
             }
         };
-        if self.path.is_refused(location, &value) {
-            return Err("only Argosy or the API server sets this field; narrow the path".to_owned());
+        if let Some(field) = self.path.owned(location, &value) {
+            return Err(if field == *location {
+                "only Argosy or the API server sets this field; narrow the path".to_owned()
+            } else {
+                format!(
+                    "the new value contains {field}, which only Argosy or the API server sets; leave it out"
+                )
+            });
         }
         match decode_error::too_deep("the object", &value, location.0.len()) {
             Some(error) => Err(error),
