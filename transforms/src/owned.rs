@@ -69,38 +69,46 @@ static OF_CRON_WORKFLOWS: [&[Keys]; 3] = [
     ],
 ];
 
-/// Returns true if `value` at `location` of an object of this resource would set an owned field: if
-/// the location is an owned place or inside one, or if the value has a member that is one.
-pub(crate) fn is_touched(group: &str, resource: &str, location: &Location, value: &Value) -> bool {
+/// The owned field that `value` at `location` of an object of this resource would set: the location,
+/// if it is an owned place or inside one, or else a member of the value that is one.
+pub(crate) fn touched(group: &str, resource: &str, location: &Location, value: &Value) -> Option<Location> {
+    if location.is_protected() {
+        return Some(location.clone());
+    }
     let of_kind: &[&[Keys]] = match (group, resource) {
         ("argoproj.io", "workflows") => &OF_WORKFLOWS,
         ("argoproj.io", "cronworkflows") => &OF_CRON_WORKFLOWS,
         _ => &[],
     };
     let mut places = OF_EVERY_KIND.iter().chain(of_kind);
-    location.is_protected() || places.any(|place| touches(&location.0, value, place))
+    let inside = places.find_map(|place| touches(&location.0, value, place))?;
+    Some(Location([location.0.as_slice(), &inside].concat()))
 }
 
-fn touches(location: &[Step], value: &Value, place: &[Keys]) -> bool {
+/// The steps from `location` to the owned field; none if the location is owned itself.
+fn touches(location: &[Step], value: &Value, place: &[Keys]) -> Option<Vec<Step>> {
     match (location, place) {
-        (_, []) => true,
-        ([], rest) => has(value, rest),
-        ([Step::Key(key), location @ ..], [keys, place @ ..]) => {
-            keys.have(key) && touches(location, value, place)
+        (_, []) => Some(Vec::new()),
+        ([], rest) => member(value, rest),
+        ([Step::Key(key), location @ ..], [keys, place @ ..]) if keys.have(key) => {
+            touches(location, value, place)
         }
-        ([Step::Index(_), ..], _) => false,
+        _ => None,
     }
 }
 
-fn has(value: &Value, place: &[Keys]) -> bool {
-    match place {
-        [] => true,
-        [keys, rest @ ..] => value.as_object().is_some_and(|members| {
-            members
-                .iter()
-                .any(|(key, member)| keys.have(key) && has(member, rest))
-        }),
-    }
+/// The steps to a member of `value` at `place`.
+fn member(value: &Value, place: &[Keys]) -> Option<Vec<Step>> {
+    let [keys, rest @ ..] = place else {
+        return Some(Vec::new());
+    };
+    let members = value.as_object()?.iter();
+    let mut owned = members.filter(|(key, _)| keys.have(key));
+    owned.find_map(|(key, inner)| {
+        let mut steps = vec![Step::Key(key.clone())];
+        steps.extend(member(inner, rest)?);
+        Some(steps)
+    })
 }
 
 #[cfg(test)]
@@ -118,7 +126,7 @@ mod tests {
         };
         let location = Location(keys.iter().map(|key| Step::Key((*key).to_owned())).collect());
         assert_eq!(
-            is_touched(group, resource, &location, value),
+            touched(group, resource, &location, value).is_some(),
             expected,
             "{resource} {location} {value}"
         );
@@ -195,6 +203,24 @@ mod tests {
             ),
         ] {
             check("workflows", keys, &value, expected);
+        }
+    }
+
+    #[test]
+    fn the_owned_field_is_named_wherever_it_is() {
+        for (keys, value, expected) in [
+            (
+                &["metadata", "labels"][..],
+                json!({ "a": "b", "argosy.dev/x": "1" }),
+                "$['metadata']['labels']['argosy.dev/x']",
+            ),
+            (&["spec"], json!({ "suspend": false }), "$['spec']['suspend']"),
+            (&["metadata"], json!({}), "$['metadata']"),
+            (&["status", "phase"], json!("x"), "$['status']['phase']"),
+        ] {
+            let location = Location(keys.iter().map(|key| Step::Key((*key).to_owned())).collect());
+            let field = touched("argoproj.io", "workflows", &location, &value);
+            assert_eq!(field.unwrap().to_string(), expected);
         }
     }
 

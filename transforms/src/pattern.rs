@@ -22,8 +22,8 @@ const LARGEST: usize = 128 * 1024;
 /// Maximum number of compiled patterns that a thread keeps for the next objects.
 const KEPT: usize = 16;
 
-/// Steps for the first use of a pattern on an object. A pattern that the thread has kept costs the
-/// same, so that the result is the same.
+/// Steps for the first use of a pattern on an object, which compiles it. A pattern that the thread
+/// has kept costs the same, so that the result is the same.
 const TO_COMPILE: usize = 20_000;
 
 /// Steps per byte of the text.
@@ -51,11 +51,20 @@ pub(crate) fn check(pattern: &str) -> Result<(), String> {
 
 /// Returns true if `pattern` matches `text`. An invalid pattern matches nothing.
 pub(crate) fn matches(pattern: &str, text: &str, part: Part, work: &mut Work) -> Result<bool, OutOfWork> {
-    if work.meets(pattern) {
+    // Checked first, because a search among the compiled patterns reads the whole pattern.
+    if pattern.len() > LONGEST {
+        return Ok(false);
+    }
+    let key = (part, pattern.to_owned());
+    if !work.patterns.contains_key(&key) {
         work.spend(TO_COMPILE)?;
     }
     work.spend(PER_BYTE.saturating_mul(text.len()))?;
-    Ok(compiled(pattern, part).is_ok_and(|regex| regex.is_match(text)))
+    let regex = work
+        .patterns
+        .entry(key)
+        .or_insert_with(|| compiled(pattern, part).ok());
+    Ok(regex.as_ref().is_some_and(|regex| regex.is_match(text)))
 }
 
 fn compiled(pattern: &str, part: Part) -> Compiled {

@@ -57,8 +57,8 @@ impl SetPath {
         });
         let set = path.locate(&bare, &mut Steps::default()).unwrap_or_default();
         let value = value.unwrap_or(&Value::Null);
-        match set.into_iter().find(|location| path.is_refused(location, value)) {
-            Some(location) => Err(PathProblem::Owned(location)),
+        match set.iter().find_map(|location| path.owned(location, value)) {
+            Some(field) => Err(PathProblem::Owned(field)),
             None => Ok(path),
         }
     }
@@ -81,7 +81,7 @@ impl SetPath {
         let mut located = evaluate::locate(segments, document, work)?;
         if let Some((Segment::Selector(Selector::Name(name)), rest)) = segments.split_last() {
             for mut parent in evaluate::locate(rest, document, work)? {
-                work.spend(parent.0.len())?;
+                work.spend(parent.0.len() + evaluate::to_copy(name))?;
                 let members = parent.of(document).and_then(Value::as_object);
                 if members.is_some_and(|members| !members.contains_key(name)) {
                     parent.0.push(Step::Key(name.clone()));
@@ -92,9 +92,10 @@ impl SetPath {
         Ok(located)
     }
 
-    /// True if no transform may set `value` at this location.
-    pub fn is_refused(&self, location: &Location, value: &Value) -> bool {
-        owned::is_touched(&self.group, &self.resource, location, value)
+    /// The field that `value` at `location` would set and that no transform may set: the location
+    /// itself, or a member of `value`.
+    pub fn owned(&self, location: &Location, value: &Value) -> Option<Location> {
+        owned::touched(&self.group, &self.resource, location, value)
     }
 }
 

@@ -80,6 +80,49 @@ fn a_pattern_costs_the_same_for_each_object_whatever_the_thread_has_kept() {
 }
 
 #[test]
+fn many_patterns_in_turn_are_compiled_once_each() {
+    let patterns: Vec<String> = (0..2 * KEPT)
+        .map(|number| format!(r"\p{{L}}{{3}}{number}"))
+        .collect();
+    assert!(patterns.iter().all(|pattern| check(pattern).is_ok()));
+    let mut work = Work::new(crate::MAX_WORK);
+    let started = Instant::now();
+    for _ in 0..1000 {
+        for pattern in &patterns {
+            assert_eq!(matches(pattern, "a", Part::Whole, &mut work), Ok(false));
+        }
+    }
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "took {:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn match_and_search_compile_a_pattern_separately_and_both_cost() {
+    let mut work = Work::new(2 * TO_COMPILE);
+    assert_eq!(matches("a", "", Part::Whole, &mut work), Ok(false));
+    assert_eq!(matches("a", "", Part::Any, &mut work), Ok(false));
+    assert_eq!(work.spend(1), Err(OutOfWork));
+}
+
+#[test]
+fn a_pattern_of_a_megabyte_is_not_read_however_often_it_is_used() {
+    let long = "a".repeat(1_000_000);
+    let mut work = Work::new(crate::MAX_WORK);
+    let started = Instant::now();
+    for _ in 0..50_000 {
+        assert_eq!(matches(&long, "a", Part::Any, &mut work), Ok(false));
+    }
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "took {:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
 fn the_costliest_patterns_end_soon() {
     let text = "ab1".repeat(100_000);
     for pattern in [

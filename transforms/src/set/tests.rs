@@ -127,7 +127,7 @@ fn paths_that_set_an_owned_field_of_every_object_are_refused() {
             Ok(path) => {
                 assert_eq!(touched, "", "{path:?}");
                 let location = Location(["status", "phase"].map(|key| Step::Key(key.to_owned())).to_vec());
-                assert!(path.is_refused(&location, &json!(1)));
+                assert_eq!(path.owned(&location, &json!(1)), Some(location));
             }
             Err(other) => panic!("{path}: {other:?}"),
         }
@@ -163,4 +163,16 @@ fn all_paths_of_an_object_share_one_limit_of_work() {
         rounds += 1;
     }
     assert!((1..10).contains(&rounds), "{rounds}");
+}
+
+#[test]
+fn a_long_name_that_is_added_to_many_objects_is_refused() {
+    let path = parse(&format!("$.spec[*].{}", "n".repeat(1000)));
+    let document = json!({ "spec": vec![json!({}); 50_000] });
+    assert_eq!(path.locate(&document, &mut Steps::default()), None);
+    assert!(
+        parse("$.spec[*].name")
+            .locate(&document, &mut Steps::default())
+            .is_some()
+    );
 }

@@ -7,7 +7,10 @@
 mod scope;
 mod set;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use argosy_api::{CustomTransform, CustomTransformStatus};
 use argosy_transforms::{Compiled, Transform, kinds};
@@ -85,19 +88,46 @@ pub struct Effect {
     /// Fields that a path of `remove` selects and that were kept.
     pub refused: Vec<String>,
     /// Errors of `set`. If there are any, no transform has set anything.
-    pub errors: Vec<String>,
+    pub errors: Vec<SetError>,
     /// Transforms that depend on the cluster, and the cluster is unknown. They were not applied.
     pub undecided: Vec<String>,
 }
 
+/// An entry of `set` that could not be applied to an object. Its `Display` is one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetError {
+    /// The transform and the index of the entry.
+    pub entry: String,
+    /// The location, if known, and the reason. Both may quote the object: an earlier entry may have
+    /// made a key of a value.
+    pub reason: String,
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sentence = format!("{}: {}", self.entry, self.reason);
+        f.write_str(&shortened(&sentence, LONGEST_ERROR))
+    }
+}
+
 impl Effect {
+    /// Like [`Self::obstacles`], for a Secret, which the reasons of errors may quote.
+    pub(crate) fn obstacles_of_secret(mut self) -> Vec<String> {
+        for error in &mut self.errors {
+            "the value cannot be set; argosy render prints the reason to those who may read the Secret"
+                .clone_into(&mut error.reason);
+        }
+        self.obstacles()
+    }
+
     /// The reasons why the object must not be sent.
     pub(crate) fn obstacles(self) -> Vec<String> {
         let unknown = self
             .undecided
             .into_iter()
             .map(|name| format!("CustomTransform {name} depends on the cluster, which is not known yet"));
-        self.errors.into_iter().chain(unknown).collect()
+        let errors = self.errors.iter().map(ToString::to_string);
+        errors.chain(unknown).collect()
     }
 }
 
@@ -320,16 +350,14 @@ fn set_all(
     setting: &[(&str, &Setter)],
     object: &Value,
     properties: &BTreeMap<String, String>,
-) -> Result<Value, Vec<String>> {
+) -> Result<Value, Vec<SetError>> {
     let is_computed = setting.iter().any(|(_, setter)| setter.is_computed());
     let work = || {
         let (mut object, mut limits, mut errors) = (object.clone(), Limits::default(), Vec::new());
         for (name, setter) in setting {
-            if let Err(error) = setter.apply(&mut object, properties, &mut limits) {
-                errors.push(shortened(
-                    &format!("CustomTransform {name}: {error}"),
-                    LONGEST_ERROR,
-                ));
+            if let Err(reason) = setter.apply(&mut object, properties, &mut limits) {
+                let entry = format!("CustomTransform {name}: spec.set[{}]", setter.index);
+                errors.push(SetError { entry, reason });
             }
             if errors.len() == MOST_ERRORS {
                 break;
@@ -341,7 +369,10 @@ fn set_all(
             Err(errors)
         }
     };
-    set::run(is_computed, work).unwrap_or_else(|error| Err(vec![error]))
+    set::run(is_computed, work).unwrap_or_else(|reason| {
+        let entry = "spec.set".to_owned();
+        Err(vec![SetError { entry, reason }])
+    })
 }
 
 fn labels(object: &Value) -> Labels {

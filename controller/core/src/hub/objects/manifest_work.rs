@@ -100,7 +100,11 @@ impl ObjectIndex {
         let effect = self
             .transforms
             .apply_to(group, resource, &mut manifest, target.as_ref());
-        let obstacles = effect.obstacles();
+        let obstacles = if object.kind.is_secret() {
+            effect.obstacles_of_secret()
+        } else {
+            effect.obstacles()
+        };
         if !obstacles.is_empty() {
             return Some(Err(obstacles));
         }

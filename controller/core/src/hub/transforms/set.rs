@@ -49,7 +49,8 @@ const DIALECT: Dialect = Dialect {
 /// A valid entry.
 #[derive(Debug)]
 pub(super) struct Setter {
-    index: usize,
+    /// Position in `spec.set`, from 0.
+    pub(super) index: usize,
     path: SetPath,
     to: To,
 }
@@ -146,24 +147,21 @@ impl Setter {
     ///
     /// # Errors
     ///
-    /// The reason why nothing is set, as a sentence.
+    /// The location, if known, and the reason why nothing is set.
     pub(super) fn apply(
         &self,
         object: &mut Value,
         cluster: &BTreeMap<String, String>,
         limits: &mut Limits,
     ) -> Result<(), String> {
-        let refused = |why: String| format!("spec.set[{}]: {why}", self.index);
         let located = self.path.locate(object, &mut limits.steps);
         let located = located.ok_or_else(|| {
-            refused(format!(
-                "the paths of set take more than {MAX_WORK} steps on this object; narrow them"
-            ))
+            format!("the paths of set take more than {MAX_WORK} steps on this object; narrow them")
         })?;
         let mut values = Vec::new();
         for location in located {
             let value = self.value(object, &location, cluster, limits);
-            let value = value.map_err(|why| refused(format!("at {location}: {why}")))?;
+            let value = value.map_err(|why| format!("at {location}: {why}"))?;
             values.push((location, value));
         }
         put(object, values);
@@ -195,8 +193,14 @@ impl Setter {
                 value
             }
         };
-        if self.path.is_refused(location, &value) {
-            return Err("only Argosy or the API server sets this field; narrow the path".to_owned());
+        if let Some(field) = self.path.owned(location, &value) {
+            return Err(if field == *location {
+                "only Argosy or the API server sets this field; narrow the path".to_owned()
+            } else {
+                format!(
+                    "the new value contains {field}, which only Argosy or the API server sets; leave it out"
+                )
+            });
         }
         match decode_error::too_deep("the object", &value, location.0.len()) {
             Some(error) => Err(error),

@@ -195,3 +195,33 @@ fn the_reason_why_a_secret_is_not_expanded_quotes_nothing_of_it() {
     );
     assert!(!said.contains("word"), "{said}");
 }
+
+#[test]
+fn the_reason_why_a_value_of_a_secret_is_not_set_quotes_nothing_of_it() {
+    let mut spaces = Spaces::new();
+    spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
+    spaces.learn(DownsyncInput::object(
+        Arc::new(secrets()),
+        Change::Reset(Vec::new()),
+    ));
+    spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+    let transform = spaces.next(json!({
+        "metadata": { "name": "t", "generation": 1 },
+        "spec": { "apiGroup": "", "resource": "secrets", "set": [
+            { "path": "$.data.key", "expression": "value < 3 ? 'a' : 'b'" },
+            { "path": "$.metadata.labels", "expression": "{'argosy.dev/' + object.data.key: 'x'}" },
+            { "path": "$.stringData", "expression": "{object.data.key: 1}" },
+            { "path": "$.stringData.*", "expression": "value + 'x'" },
+        ] },
+    }));
+    spaces.learn(DownsyncInput::Transform(Change::Apply(read(transform))));
+    spaces.write(&secrets(), templated_secret("team-a", "password"));
+    spaces.pass(2);
+    let said = spaces.status("p")["errors"].to_string();
+    for index in [0, 1, 3] {
+        let sentence =
+            format!("CustomTransform t: spec.set[{index}]: the value cannot be set; argosy render");
+        assert!(said.contains(&sentence), "{said}");
+    }
+    assert!(!said.contains(&STANDARD.encode("password")), "{said}");
+}
