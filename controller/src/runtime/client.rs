@@ -207,7 +207,7 @@ fn build_with(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<C
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();
     let client = if connector::serves(&config) {
-        connector::builder(&config).map(|builder| finish(builder, through))
+        connector::builder(&config, connector::UNUSED).map(|builder| finish(builder, through))
     } else {
         ClientBuilder::try_from(config).map(|builder| finish(builder, through))
     };

@@ -30,7 +30,7 @@ const BETWEEN: Duration = Duration::from_secs(5);
 const QUESTIONS: u32 = 3;
 /// Time after which an unused connection is closed. A burst opens hundreds, with about 40 KiB of buffers
 /// each. The last used one is used first, so the renewals of Leases keep one open.
-const UNUSED: Duration = Duration::from_secs(10);
+pub(super) const UNUSED: Duration = Duration::from_secs(10);
 
 /// Returns true if this module can build the connections of `config`.
 pub(super) fn serves(config: &Config) -> bool {
@@ -38,24 +38,8 @@ pub(super) fn serves(config: &Config) -> bool {
 }
 
 /// Builds the client that kube's `ClientBuilder::try_from` builds, without kube's retries and
-/// traces, and with an end of unused connections.
+/// traces. A connection that is unused for so long is closed.
 pub(super) fn builder(
-    config: &Config,
-) -> kube::Result<
-    ClientBuilder<
-        impl Service<
-            Request<Body>,
-            Response = Response<impl HttpBody<Data = Bytes, Error = impl Into<BoxError>> + Send + 'static>,
-            Error = BoxError,
-            Future: Send + 'static,
-        > + Send
-        + 'static,
-    >,
-> {
-    builder_with(config, UNUSED)
-}
-
-fn builder_with(
     config: &Config,
     unused: Duration,
 ) -> kube::Result<
@@ -133,7 +117,7 @@ mod tests {
             }
         });
         let config = Config::new(url.parse().unwrap());
-        let client = builder_with(&config, Duration::from_millis(100)).unwrap().build();
+        let client = builder(&config, Duration::from_millis(100)).unwrap().build();
         let requests = (0..AT_ONCE).map(|_| {
             let request = Request::get("/").body(Vec::new()).unwrap();
             client.request_text(request)

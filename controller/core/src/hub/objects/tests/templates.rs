@@ -132,6 +132,18 @@ fn decoded(spaces: &Spaces, cluster: &str, namespace: &str) -> String {
 }
 
 impl Spaces {
+    /// Spaces in which a policy sends ConfigMaps and Secrets to the first cluster.
+    fn with_secrets() -> Self {
+        let mut spaces = Self::new();
+        spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
+        spaces.learn(DownsyncInput::object(
+            Arc::new(secrets()),
+            Change::Reset(Vec::new()),
+        ));
+        spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+        spaces
+    }
+
     fn secret_properties(&mut self, name: &str, data: &[(&str, &str)]) {
         let data: BTreeMap<_, _> = data
             .iter()
@@ -144,13 +156,7 @@ impl Spaces {
 
 #[test]
 fn only_secrets_get_secret_properties_and_those_of_a_namespace_only_its_own() {
-    let mut spaces = Spaces::new();
-    spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
-    spaces.learn(DownsyncInput::object(
-        Arc::new(secrets()),
-        Change::Reset(Vec::new()),
-    ));
-    spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+    let mut spaces = Spaces::with_secrets();
     spaces.secret_properties("cluster1", &[("user", "all"), ("key", "shared")]);
     spaces.secret_properties("cluster1.team-a", &[("key", "of team a")]);
     spaces.secret_properties("cluster2.team-b", &[("key", "of another cluster")]);
@@ -179,13 +185,7 @@ fn only_secrets_get_secret_properties_and_those_of_a_namespace_only_its_own() {
 
 #[test]
 fn the_reason_why_a_secret_is_not_expanded_quotes_nothing_of_it() {
-    let mut spaces = Spaces::new();
-    spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
-    spaces.learn(DownsyncInput::object(
-        Arc::new(secrets()),
-        Change::Reset(Vec::new()),
-    ));
-    spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+    let mut spaces = Spaces::with_secrets();
     spaces.write(&secrets(), templated_secret("team-a", "pass{{word"));
     spaces.pass(2);
     let said = spaces.status("p")["errors"].to_string();
@@ -198,13 +198,7 @@ fn the_reason_why_a_secret_is_not_expanded_quotes_nothing_of_it() {
 
 #[test]
 fn the_reason_why_a_value_of_a_secret_is_not_set_quotes_nothing_of_it() {
-    let mut spaces = Spaces::new();
-    spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
-    spaces.learn(DownsyncInput::object(
-        Arc::new(secrets()),
-        Change::Reset(Vec::new()),
-    ));
-    spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+    let mut spaces = Spaces::with_secrets();
     let transform = spaces.next(json!({
         "metadata": { "name": "t", "generation": 1 },
         "spec": { "apiGroup": "", "resource": "secrets", "set": [
