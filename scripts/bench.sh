@@ -28,7 +28,8 @@ load_fleet() {
 }
 
 load_toolchain() {
-  scripts/toolchain.sh ensure etcd kubernetes
+  # helm renders what virtual Nodes need (row i).
+  scripts/toolchain.sh ensure etcd kubernetes helm
   ARGOSY_TOOLCHAIN=$(scripts/toolchain.sh path)
   export ARGOSY_TOOLCHAIN
 }

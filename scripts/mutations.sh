@@ -77,7 +77,8 @@ run() { (cd "$COPY" && timeout 1200 cargo test --quiet --locked --package argosy
 model() {
   local code=0 tests
   compiles "$1" --test model
-  for tests in 'kept:: lies:: rebuilt:: reruns:: runs::' '--skip kept:: --skip lies:: --skip rebuilt:: --skip reruns:: --skip runs::'; do
+  for tests in 'kept:: lies:: rebuilt:: reruns:: runs:: shadows::' \
+    '--skip kept:: --skip lies:: --skip rebuilt:: --skip reruns:: --skip runs:: --skip shadows::'; do
     # shellcheck disable=SC2086 # flags and their values
     run --test model -- $tests || code=$?
     ((code == 0)) || break

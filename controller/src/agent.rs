@@ -7,6 +7,7 @@ pub mod identity;
 mod manifests;
 pub mod pods;
 pub mod process;
+mod room;
 mod template_refs;
 mod tunnel;
 mod uninstall;
@@ -32,6 +33,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
+use self::{
+    args::Capacity,
+    room::{KnownRuns, Room},
+};
 use crate::runtime::{
     admin::Readiness,
     engine,
@@ -58,6 +63,8 @@ pub struct Member {
     /// File with the authorities of a controller that is dialed by its URL, in PEM; without one, those
     /// of the system.
     pub tunnel_authority: Option<PathBuf>,
+    /// Source of the room for runs that it reports.
+    pub capacity: Capacity,
     /// Namespace of the WEC's Argo, where its artifact repository is configured.
     pub artifact_namespace: String,
     /// The `instanceID` of the WEC's Argo, if it has one.
@@ -125,11 +132,12 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     watch_mailbox(&member, &sender, &mut tasks);
-    watch_wec(&member, &sender, &mut tasks);
+    let room = Room::of(&member, &mut tasks);
+    watch_wec(&member, room.runs(), &sender, &mut tasks);
     drop(sender);
     let (renewed, last_renewal) = watch::channel(None);
     let (advert, dialer) = tunnel::prepare(&member);
-    let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed, advert);
+    let heartbeat = heartbeat::run(member.clone(), cluster_id.clone(), renewed, advert, room);
     tasks.spawn(heartbeat.in_current_span());
     if let Some((dialer, offer)) = dialer {
         let stop = stop.clone();
@@ -182,7 +190,13 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut
     tasks.spawn(written.in_current_span());
 }
 
-fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
+/// `runs` are told the Workflows that are seen, if there are any.
+fn watch_wec(
+    member: &Member,
+    runs: Option<KnownRuns>,
+    sender: &mpsc::Sender<AgentInput>,
+    tasks: &mut JoinSet<()>,
+) {
     let own = || {
         selecting(&format!(
             "{},{}={}",
@@ -199,7 +213,12 @@ fn watch_wec(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut Joi
         own(),
         sender.clone(),
         Seen::into_view,
-        AgentInput::Object,
+        move |change| {
+            if let Some(runs) = &runs {
+                runs.learn(&change);
+            }
+            AgentInput::Object(change)
+        },
         missing,
     );
     tasks.spawn(objects.in_current_span());

@@ -14,7 +14,7 @@ use std::fmt;
 use argosy_api::conditions::reason;
 use kube::Client;
 
-pub use bucket::{Bucket, Content, open};
+pub use bucket::{Bucket, Content, open, open_for};
 
 /// The bucket that a cluster's Argo keeps artifacts in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Repository {
     pub endpoint: String,
     /// Name of the bucket.
     pub bucket: String,
+    /// The fixed beginning of all keys, as far as it is known; a tenant's key may reach no other ones.
+    pub prefix: String,
 }
 
 impl fmt::Display for Repository {
@@ -66,5 +68,16 @@ impl Problem {
 pub async fn check(client: &Client, namespace: &str, cluster: &str) -> Result<Repository, Problem> {
     let settings = repository::read(client, namespace).await?;
     probe::probe(&settings, cluster).await?;
+    Ok(settings.repository)
+}
+
+/// The same for the repository that Argo uses for the Workflows in `namespace`.
+pub async fn check_namespace(
+    client: &Client,
+    namespace: &str,
+    argo_namespace: &str,
+) -> Result<Repository, Problem> {
+    let settings = repository::read_for(client, namespace, argo_namespace).await?;
+    probe::probe(&settings, namespace).await?;
     Ok(settings.repository)
 }

@@ -82,11 +82,12 @@ pub enum Command {
     /// there. Exits with 0 if the log of every ended step was printed, with 1 if one is missing,
     /// and with 2 if the Workflow or the bucket cannot be read.
     Logs(logs::LogsArgs),
-    /// Print the objects that would be sent to a cluster, without any cluster
+    /// Print objects in files as they would be sent to a cluster
     ///
-    /// Templates are expanded if the annotation control.kubestellar.io/expand-templates is set and
-    /// the properties of the cluster are given. Warnings go to standard error. Exits with 0, or
-    /// with 1 if a part of the input is invalid.
+    /// Without --cluster, no cluster is asked. Transforms that depend on the cluster, and templates
+    /// of objects with the annotation control.kubestellar.io/expand-templates, need a cluster or
+    /// its properties. Warnings go to standard error. Exits with 0, or with 1 if a part of the
+    /// input is invalid or an object would not be sent.
     Render(render::RenderArgs),
     /// Remove Argosy's finalizer from every Workflow of the control cluster, after the controller
     /// was stopped
@@ -166,13 +167,17 @@ pub enum S3Command {
     ///
     /// Exits with 0 if every cluster shares one bucket that can be written and read, else with 1.
     Check {
-        /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,
-        /// or the pod's account
+        /// Kubeconfig of the control cluster, or with --namespace of any cluster; by default
+        /// KUBECONFIG, the one in the home directory, or the pod's account
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
+        /// Check instead the repository of the Workflows in this namespace of one cluster: that of
+        /// its ConfigMap artifact-repositories, else Argo's, with the Secrets of the namespace
+        #[arg(long, short)]
+        namespace: Option<String>,
         /// Namespace of Argo
         #[arg(long, default_value = "argo")]
-        namespace: String,
+        argo_namespace: String,
     },
 }
 
@@ -189,7 +194,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Events(args) => events::run(&args).await.map(|()| ExitCode::SUCCESS),
         Command::Get(args) => get::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => Ok(logs::run(&args).await),
-        Command::Render(args) => render::run(&args),
+        Command::Render(args) => render::run(&args).await,
         Command::Release {
             kubeconfig,
             namespace,
@@ -203,11 +208,21 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Version(args) => version::run(&args).await,
         Command::Why(args) => Ok(why::run(&args).await),
         Command::S3 {
-            command: S3Command::Check {
-                kubeconfig,
-                namespace,
-            },
-        } => s3::check(kubeconfig, &namespace).await,
+            command:
+                S3Command::Check {
+                    kubeconfig,
+                    namespace: Some(namespace),
+                    argo_namespace,
+                },
+        } => s3::check_namespace(kubeconfig, &namespace, &argo_namespace).await,
+        Command::S3 {
+            command:
+                S3Command::Check {
+                    kubeconfig,
+                    namespace: None,
+                    argo_namespace,
+                },
+        } => s3::check(kubeconfig, &argo_namespace).await,
     }
 }
 

@@ -69,11 +69,8 @@ argosy_install_controller() {
   local clusters
   printf -v clusters '[{"name":"%s","mode":"pull","labels":{"location-group":"edge"}},{"name":"%s","mode":"push","labels":{"location-group":"edge"}}]' \
     "$ARGOSY_PULL" "$ARGOSY_PUSH"
-  argosy_chart control argosy --set-json "clusters=$clusters" --set "nodes.enabled=$(argosy_nodes),nodes.exec=true"
+  argosy_chart control argosy --set-json "clusters=$clusters" --set "nodes.enabled=true,nodes.exec=true"
 }
-
-# Virtual Nodes were not tried beside the network plugin of kind.
-argosy_nodes() { [[ $(<"$(fleet_dir)/provider") == local ]] && echo true || echo false; }
 
 # argosy_chart CLUSTER CHART [VALUES…]: the definitions that the chart needs, then the chart.
 argosy_chart() {

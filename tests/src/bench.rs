@@ -9,11 +9,13 @@
 //! Not here: the cost of the controller's index alone (`cargo bench -p argosy-core`).
 
 mod baseline;
+mod best_cluster;
 mod cost;
 mod environment;
 mod exposition;
 mod fake_argo;
 mod fleet;
+mod kubelet;
 mod load;
 mod machine;
 mod measurement;
@@ -41,7 +43,7 @@ use self::{
     environment::{Environment, Mode},
     fake_argo::Script,
     machine::Machine,
-    rows::{Found, hang, live, many, single, single::Plan},
+    rows::{Found, hang, live, logs, many, single, single::Plan},
     verdict::Verdict,
 };
 
@@ -73,6 +75,11 @@ pub async fn run(options: &Options) -> Result<bool> {
             write(&output, &machine, &found)?;
         }
     }
+    // A hosted agent has no tunnel.
+    if rows.contains(&'i') && modes.contains(&Mode::Pull) {
+        let outcome = logs::measure(options, &mut found).await;
+        found.note(outcome, "row i");
+    }
     let verdicts = write(&output, &machine, &found)?;
     plots::draw(&output, &machine, &found.measurements)?;
     progress::clear();
@@ -100,7 +107,8 @@ async fn on_two(options: &Options, rows: &[char], modes: &[Mode], found: &mut Fo
         .chain(modes)
         .map(|mode| (*mode, 2))
         .collect();
-    let environment = Environment::build(&modes, false).await?;
+    let chooses = rows.iter().any(|row| environment::has_best_cluster(*row));
+    let environment = Environment::build(&modes, false, chooses).await?;
     let outcome = on_ground(options, &environment, &rows, found).await;
     environment.clear().await?;
     outcome
@@ -143,8 +151,8 @@ async fn on_ground(
 async fn on_many(options: &Options, row: char, mode: Mode, found: &mut Found) -> Result<()> {
     let places = if row == 'g' { 50 } else { 10 };
     let environment = match row {
-        'g' => Environment::build(&[(Mode::Baseline, places), (mode, places)], false).await?,
-        _ => Environment::build(&[(mode, places)], row == 'h').await?,
+        'g' => Environment::build(&[(Mode::Baseline, places), (mode, places)], false, true).await?,
+        _ => Environment::build(&[(mode, places)], row == 'h', false).await?,
     };
     let outcome = over_many(options, row, &environment, mode, found).await;
     environment.clear().await?;

@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod chaos;
+pub mod daemon_sets;
 pub mod fleet;
 pub mod testenv;
 pub mod ui;

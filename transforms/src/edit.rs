@@ -1,4 +1,4 @@
-//! Removal of values at known locations from a document.
+//! Removal and replacement of values at known locations of a document.
 //!
 //! Owned here: the order of the edits, so that no removal changes the meaning of another location.
 //! Not here: the choice of the locations.
@@ -29,7 +29,7 @@ pub(crate) fn remove(document: &mut Value, locations: &BTreeSet<Location>) -> us
 
 /// The locations that are not inside another one of the set. An ancestor sorts directly before its
 /// descendants.
-fn topmost(locations: &BTreeSet<Location>) -> Vec<&Location> {
+pub(crate) fn topmost(locations: &BTreeSet<Location>) -> Vec<&Location> {
     let mut kept: Vec<&Location> = Vec::new();
     for location in locations {
         if !kept.last().is_some_and(|above| location.0.starts_with(&above.0)) {
@@ -37,6 +37,28 @@ fn topmost(locations: &BTreeSet<Location>) -> Vec<&Location> {
         }
     }
     kept
+}
+
+/// Puts a value in the place of another one, or adds a member to an object. Returns false if the
+/// parent does not exist.
+pub(crate) fn put(document: &mut Value, location: &Location, value: Value) -> bool {
+    let Some((last, parent)) = location.0.split_last() else {
+        return false;
+    };
+    match (resolve(document, parent), last) {
+        (Some(Value::Object(members)), Step::Key(key)) => {
+            members.insert(key.clone(), value);
+            true
+        }
+        (Some(Value::Array(elements)), Step::Index(index)) => match elements.get_mut(*index) {
+            Some(element) => {
+                *element = value;
+                true
+            }
+            None => false,
+        },
+        _ => false,
+    }
 }
 
 fn resolve<'a>(document: &'a mut Value, steps: &[Step]) -> Option<&'a mut Value> {

@@ -7,13 +7,15 @@
 //! limit on the multiplication of nodes by `$..*..*`. Here each node is kept only once, because a
 //! value can be removed only once, so each segment costs at most the size of the document.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jsonpath_rust::parser::model::{Segment, Selector};
+use regex::Regex;
 use serde_json::Value;
 
 use crate::filter;
 use crate::location::{Location, Step};
+use crate::pattern::Part;
 
 /// Maximum number of steps for evaluating one path on one object: values visited, compared or
 /// reported. The largest object that Kubernetes stores has a few hundred thousand values.
@@ -25,17 +27,31 @@ pub(crate) struct OutOfWork;
 
 /// The rest of the allowed work.
 #[derive(Debug)]
-pub(crate) struct Work(usize);
+pub(crate) struct Work {
+    left: usize,
+    /// The patterns that were used, compiled; `None` for an invalid one. They are kept until the end,
+    /// so that each is compiled once. Their number is limited by the steps that compiling costs.
+    pub(crate) patterns: HashMap<(Part, String), Option<Regex>>,
+}
 
 impl Work {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(limit)
+        Self {
+            left: limit,
+            patterns: HashMap::new(),
+        }
     }
 
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), OutOfWork> {
-        self.0 = self.0.checked_sub(steps).ok_or(OutOfWork)?;
+        self.left = self.left.checked_sub(steps).ok_or(OutOfWork)?;
         Ok(())
     }
+}
+
+/// Steps for a copy of a key in a location. Locations are kept and compared, so a long key costs
+/// more: one step per 16 bytes, which is less than the size of a step in memory.
+pub(crate) fn to_copy(key: &str) -> usize {
+    1 + key.len() / 16
 }
 
 /// A step that borrows its key from the document.
@@ -54,17 +70,17 @@ struct Node<'a> {
 
 /// All nodes reached so far. A node refers to its parent, so that no path is copied during the
 /// evaluation.
-struct Arena<'a> {
+struct Arena<'a, 'w> {
     root: &'a Value,
     nodes: Vec<Node<'a>>,
-    work: Work,
+    work: &'w mut Work,
 }
 
 /// The locations that `segments` select in `root`.
 pub(crate) fn locate(
     segments: &[Segment],
     root: &Value,
-    work: Work,
+    work: &mut Work,
 ) -> Result<BTreeSet<Location>, OutOfWork> {
     let mut arena = Arena {
         root,
@@ -81,7 +97,7 @@ pub(crate) fn locate(
     selected.into_iter().map(|node| arena.location(node)).collect()
 }
 
-impl Arena<'_> {
+impl Arena<'_, '_> {
     fn step(&mut self, from: &[usize], segment: &Segment) -> Result<Vec<usize>, OutOfWork> {
         let (scope, selectors) = match segment {
             Segment::Descendant(inner) => (self.with_descendants(from)?, selectors(inner)),
@@ -140,10 +156,15 @@ impl Arena<'_> {
     fn location(&mut self, mut index: usize) -> Result<Location, OutOfWork> {
         let mut steps = Vec::new();
         while let Some((parent, step)) = self.nodes.get(index).and_then(|node| node.from) {
-            self.work.spend(1)?;
             steps.push(match step {
-                StepRef::Key(key) => Step::Key(key.to_owned()),
-                StepRef::Index(index) => Step::Index(index),
+                StepRef::Key(key) => {
+                    self.work.spend(to_copy(key))?;
+                    Step::Key(key.to_owned())
+                }
+                StepRef::Index(index) => {
+                    self.work.spend(1)?;
+                    Step::Index(index)
+                }
             });
             index = parent;
         }

@@ -1,8 +1,8 @@
 //! Evaluation of the condition of a filter selector for a value.
 //!
-//! Owned here: comparison and the functions `length`, `count` and `value` (RFC 9535 §2.3.5 and
-//! §2.4). Not here: type checks. The condition is already well typed (`typing`), so impossible
-//! cases evaluate to nothing.
+//! Owned here: comparison and the functions `length`, `count`, `match`, `search` and `value`
+//! (RFC 9535 §2.3.5 and §2.4). Not here: patterns (`pattern`) and type checks. The condition is
+//! already well typed (`typing`), so impossible cases evaluate to nothing.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,6 +14,7 @@ use jsonpath_rust::parser::model::{
 use serde_json::{Number, Value};
 
 use crate::evaluate::{OutOfWork, Work, element, values};
+use crate::pattern::{self, Part};
 
 /// A value, or the special result Nothing of RFC 9535 §2.4.1.
 type Operand<'a> = Option<Cow<'a, Value>>;
@@ -45,9 +46,35 @@ pub(crate) fn holds(
         }
         Filter::Atom(FilterAtom::Filter { expr, not }) => Ok(holds(expr, current, root, work)? != *not),
         Filter::Atom(FilterAtom::Test { expr, not }) => {
-            Ok(nodes(expr, current, root, work)?.is_empty() == *not)
+            let holds = match expr.as_ref() {
+                Test::Function(function) => logical(function, current, root, work)?,
+                query => !nodes(query, current, root, work)?.is_empty(),
+            };
+            Ok(holds != *not)
         }
         Filter::Atom(FilterAtom::Comparison(comparison)) => compare(comparison, current, root, work),
+    }
+}
+
+/// The result of `match` or `search`. It is false if an argument is no text.
+fn logical(
+    function: &TestFunction,
+    current: &Value,
+    root: &Value,
+    work: &mut Work,
+) -> Result<bool, OutOfWork> {
+    let (text, pattern, part) = match function {
+        TestFunction::Match(text, pattern) => (text, pattern, Part::Whole),
+        TestFunction::Search(text, pattern) => (text, pattern, Part::Any),
+        _ => return Ok(false),
+    };
+    let text = value_argument(text, current, root, work)?;
+    let pattern = value_argument(pattern, current, root, work)?;
+    match (text.as_deref(), pattern.as_deref()) {
+        (Some(Value::String(text)), Some(Value::String(pattern))) => {
+            pattern::matches(pattern, text, part, work)
+        }
+        _ => Ok(false),
     }
 }
 

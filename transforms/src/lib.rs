@@ -1,27 +1,33 @@
 //! The `CustomTransform` engine: JSON in, JSON out.
 //!
 //! Owned here: compiling the paths of `spec.remove` ([`Transform::compile`]), removing the selected
-//! values from an object ([`Transform::apply`]), and the built-in rules for objects that are sent
-//! to a WEC ([`kinds`], [`object`], [`workflow`]). Not here: the assignment of transforms to
-//! objects, the reporting of their errors, and the fields that Argosy adds to an object afterwards.
+//! values from an object ([`Transform::apply`]), finding the locations that a path of `spec.set`
+//! sets ([`set`]), and the built-in rules for objects that are sent to a WEC ([`kinds`],
+//! [`object`], [`workflow`]). Not here: the assignment of transforms to objects, the values that
+//! `spec.set` sets, the reporting of errors, and the fields that Argosy adds to an object
+//! afterwards.
 //! The crate has no Kubernetes client, no I/O and no clock.
 //!
 //! Paths are RFC 9535 `JSONPath`, which includes KubeStellar's own dialect (`$`, `.name`,
-//! `["name"]`); indexes, slices, wildcards, descendants and filters are an extension. The functions
-//! `match` and `search` are rejected.
+//! `["name"]`); indexes, slices, wildcards, descendants and filters with the functions of the
+//! standard are an extension.
 //!
-//! Every path of a transform selects from the object before the transform. The order of the paths
+//! Every path of `spec.remove` selects from the object before the transform. The order of the paths
 //! therefore does not matter, and `$.spec.args[0]` selects the same element at any position in
 //! `spec.remove`.
 
 mod edit;
 mod evaluate;
 mod filter;
+mod iregexp;
 pub mod kinds;
 mod lexical;
 mod location;
 pub mod object;
+mod owned;
 mod path;
+mod pattern;
+pub mod set;
 pub mod template;
 mod typing;
 pub mod workflow;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 /// One step from a value to one of its children.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -29,6 +31,14 @@ const PROTECTED: [&[&str]; 4] = [
 ];
 
 impl Location {
+    /// The value at this location, if it exists.
+    pub fn of<'a>(&self, document: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(document, |value, step| match step {
+            Step::Key(key) => value.as_object()?.get(key),
+            Step::Index(index) => value.as_array()?.get(*index),
+        })
+    }
+
     /// Returns true if removing this location removes `apiVersion`, `kind`, `metadata.name` or
     /// `metadata.namespace`.
     pub(crate) fn is_protected(&self) -> bool {

@@ -48,12 +48,23 @@ pub fn strip(object: &mut Value) {
     for field in METADATA {
         metadata.remove(field);
     }
-    retain_keys(metadata, "labels", |key| {
-        !key.starts_with(ARGOSY_PREFIX) && !key.starts_with(STATUS_MARKS_PREFIX)
-    });
-    retain_keys(metadata, "annotations", |key| {
-        !key.starts_with(ARGOSY_PREFIX) && ![LAST_APPLIED, EXPAND_TEMPLATES].contains(&key)
-    });
+    retain_keys(metadata, "labels", |key| !is_our_label(key));
+    retain_keys(metadata, "annotations", |key| !is_our_annotation(key));
+}
+
+/// True for the fields of `metadata` that identify the object or are set by the API server.
+pub(crate) fn is_server_metadata(field: &str) -> bool {
+    METADATA.contains(&field) || ["name", "namespace"].contains(&field)
+}
+
+/// True for labels that are never sent as they are in the WDS.
+pub(crate) fn is_our_label(key: &str) -> bool {
+    key.starts_with(ARGOSY_PREFIX) || key.starts_with(STATUS_MARKS_PREFIX)
+}
+
+/// True for annotations that are never sent as they are in the WDS.
+pub(crate) fn is_our_annotation(key: &str) -> bool {
+    key.starts_with(ARGOSY_PREFIX) || [LAST_APPLIED, EXPAND_TEMPLATES].contains(&key)
 }
 
 /// Keeps only the keys of the map `parent[field]` for which `keep` returns true, and removes the

@@ -1,13 +1,13 @@
-//! One entry of `spec.remove`: parsing, checks, and the rejection of paths that would always break
-//! the object.
+//! One path of a transform: parsing, checks, and the rejection of paths of `spec.remove` that would
+//! always break the object.
 //!
 //! Owned here: the limits on a path and the reasons of a rejection. Not here: evaluation
-//! (`evaluate`) and the number of paths.
+//! (`evaluate`), the number of paths, and the paths of `spec.set` (`set`).
 
 use std::collections::BTreeSet;
 
 use jsonpath_rust::parser::errors::JsonPathError;
-use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::model::{JpQuery, Segment};
 use jsonpath_rust::parser::parse_json_path;
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ use crate::{MAX_RULES, typing};
 /// Maximum length of a path in bytes of UTF-8.
 pub const MAX_PATH_BYTES: usize = 1024;
 
-/// The reason why an entry of `spec.remove` is rejected. Its `Display` omits the position, which
-/// [`crate::PathError`] adds.
+/// The reason why a path is rejected. Its `Display` omits the position, which [`crate::PathError`]
+/// adds for `spec.remove`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
     /// There are more than [`MAX_RULES`] entries; this one and all later ones are not used.
@@ -37,7 +37,7 @@ pub enum PathProblem {
     /// The text is not a path of RFC 9535.
     #[error("not a JSONPath of RFC 9535: {0}")]
     Syntax(String),
-    /// A filter is not well typed, or uses an unsupported function.
+    /// A filter is not well typed, has an invalid pattern, or uses an unsupported function.
     #[error("in a filter: {0}")]
     Filter(String),
     /// The path is `$`.
@@ -46,17 +46,20 @@ pub enum PathProblem {
     /// The path selects a field that must be kept in every object.
     #[error("it would remove {0}, which must stay; narrow the path, for instance to $.spec")]
     Protected(Location),
+    /// The path sets a field that Argosy or the API server sets itself.
+    #[error("it would set {0}, which only Argosy or the API server sets; choose another path")]
+    Owned(Location),
 }
 
 impl PathProblem {
     /// Prefix of the message, as in KubeStellar: `Error in` if the path cannot be parsed, `Invalid`
     /// if it must not be applied.
-    pub(crate) fn prefix(&self) -> &'static str {
+    pub fn prefix(&self) -> &'static str {
         match self {
             Self::TooManyRules | Self::TooLong(_) | Self::TooDeep | Self::Syntax(_) | Self::Filter(_) => {
                 "Error in"
             }
-            Self::WholeObject | Self::Protected(_) => "Invalid",
+            Self::WholeObject | Self::Protected(_) | Self::Owned(_) => "Invalid",
         }
     }
 }
@@ -69,7 +72,15 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// A path of `spec.remove`.
     pub(crate) fn parse(text: &str) -> Result<Self, PathProblem> {
+        let path = Self::read(text)?;
+        path.refuse_certain_harm()?;
+        Ok(path)
+    }
+
+    /// A path of any use. It names more than the whole object.
+    pub(crate) fn read(text: &str) -> Result<Self, PathProblem> {
         if text.len() > MAX_PATH_BYTES {
             return Err(PathProblem::TooLong(text.len()));
         }
@@ -81,30 +92,32 @@ impl Path {
         })?;
         let query = parse_json_path(text).map_err(|error| PathProblem::Syntax(describe(text, &error)))?;
         typing::check(&query.segments).map_err(PathProblem::Filter)?;
-        let path = Self {
+        if query.segments.is_empty() {
+            return Err(PathProblem::WholeObject);
+        }
+        Ok(Self {
             text: text.to_owned(),
             query,
-        };
-        path.refuse_certain_harm()?;
-        Ok(path)
+        })
     }
 
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.query.segments
+    }
+
     /// The locations that the path selects in `document`.
     pub(crate) fn locate(&self, document: &Value) -> Result<BTreeSet<Location>, OutOfWork> {
-        evaluate::locate(&self.query.segments, document, Work::new(MAX_WORK))
+        evaluate::locate(&self.query.segments, document, &mut Work::new(MAX_WORK))
     }
 
     /// Every object has the protected fields. If a path without filters selects one of them in a
     /// minimal object, it does so in every object. The result of a filter depends on the object, so
     /// [`crate::Transform::apply`] checks such paths.
     fn refuse_certain_harm(&self) -> Result<(), PathProblem> {
-        if self.query.segments.is_empty() {
-            return Err(PathProblem::WholeObject);
-        }
         if typing::has_filter(&self.query.segments) {
             return Ok(());
         }

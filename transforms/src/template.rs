@@ -26,6 +26,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 /// Maximum length of a string that is expanded.
@@ -105,6 +106,32 @@ pub fn expand(
     };
     expansion.visit(object);
     expansion.errors
+}
+
+/// Like [`expand`], for a Secret: the templates are in the decoded text of its `data`, which is Base64.
+/// Data that is not text contains none.
+pub fn expand_secret(object: &mut Value, properties: &BTreeMap<String, String>) -> Vec<TemplateError> {
+    let mut decoded = Vec::new();
+    for (key, value) in data_of(object) {
+        let bytes = value.as_str().and_then(|text| STANDARD.decode(text).ok());
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(text) = text.filter(|text| text.contains("{{")) {
+            *value = text.into();
+            decoded.push(key.clone());
+        }
+    }
+    let errors = expand(object, properties, Dialect::Go);
+    for (_, value) in data_of(object).filter(|(key, _)| decoded.contains(key)) {
+        if let Some(text) = value.as_str() {
+            *value = STANDARD.encode(text).into();
+        }
+    }
+    errors
+}
+
+fn data_of(secret: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
+    let data = secret.get_mut("data").and_then(Value::as_object_mut);
+    data.into_iter().flatten()
 }
 
 /// The properties of a cluster: `clusterName`, the labels and the annotations of its

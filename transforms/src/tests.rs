@@ -166,6 +166,16 @@ fn filters_remove_the_elements_for_which_they_hold() {
         ("value(@..name) == 'c'", json!([0, 1])),
         ("@.name == $.spec[1].name", json!([0, 2])),
         ("@.nothing == $.nothing", json!([])),
+        ("match(@.name, '[a-b]')", json!([2])),
+        ("!match(@.name, '.')", json!([0, 1])),
+        ("search(@.args[0], 'x') || match(@.name, 'b|c')", json!([2])),
+        ("match(@.name, $.spec[0].name)", json!([1, 2])),
+        ("match(@.args, '.*')", json!([0, 1, 2])),
+        ("match(@.name, 1)", json!([0, 1, 2])),
+        (
+            "match(@.name, $.spec[2].args[0].name) || search(value(@..name), '^')",
+            json!([0, 1, 2]),
+        ),
     ] {
         let keep = |index: &Value| steps[usize::try_from(index.as_u64().unwrap()).unwrap()].clone();
         let left: Vec<Value> = left.as_array().unwrap().iter().map(keep).collect();

@@ -1,12 +1,14 @@
 //! Type checks of the filters of a path (RFC 9535 §2.4.3), and checks for unsupported features.
 //!
 //! Owned here: checks for errors that the parser accepts: its own functions (`in`, `any_of`, …),
-//! `length(@.a)` as a condition, and infinite numbers. `match` and `search` are rejected, because
-//! the cost of a regular expression per value has no useful bound.
+//! `length(@.a)` as a condition, `match(@.a, 'b')` in a comparison, invalid patterns, and infinite
+//! numbers.
 
 use jsonpath_rust::parser::model::{
     Comparable, Filter, FilterAtom, FnArg, Literal, Segment, Selector, Test, TestFunction,
 };
+
+use crate::pattern;
 
 /// Checks every filter in `segments`. The error describes the problem.
 pub(crate) fn check(segments: &[Segment]) -> Result<(), String> {
@@ -56,6 +58,9 @@ fn check_condition(test: &Test) -> Result<(), String> {
         Test::AbsQuery(query) => check(&query.segments),
         Test::Function(function) => {
             check_function(function)?;
+            if is_logical(function) {
+                return Ok(());
+            }
             Err(format!(
                 "the result of {}() is a value and must be compared",
                 name(function)
@@ -68,7 +73,7 @@ fn check_comparable(comparable: &Comparable) -> Result<(), String> {
     match comparable {
         Comparable::Literal(literal) => check_literal(literal),
         Comparable::SingularQuery(_) => Ok(()),
-        Comparable::Function(function) => check_function(function),
+        Comparable::Function(function) => check_value_function(function),
     }
 }
 
@@ -81,26 +86,54 @@ fn check_literal(literal: &Literal) -> Result<(), String> {
 
 fn check_function(function: &TestFunction) -> Result<(), String> {
     match function {
-        TestFunction::Length(argument) => check_value_argument(argument),
+        TestFunction::Length(argument) => check_value_argument(function, argument),
+        TestFunction::Match(text, pattern) | TestFunction::Search(text, pattern) => {
+            check_value_argument(function, text)?;
+            check_value_argument(function, pattern)?;
+            match pattern {
+                FnArg::Literal(Literal::String(text)) => pattern::check(text)
+                    .map_err(|why| format!("the pattern of {}() cannot be used: {why}", name(function))),
+                _ => Ok(()),
+            }
+        }
         TestFunction::Count(argument) | TestFunction::Value(argument) => match argument {
             FnArg::Test(test) if !matches!(test.as_ref(), Test::Function(_)) => check_condition(test),
             _ => Err(format!("the argument of {}() must be a query", name(function))),
         },
-        TestFunction::Match(..) | TestFunction::Search(..) | TestFunction::Custom(..) => {
-            Err(format!("the function {}() is not supported", name(function)))
-        }
+        TestFunction::Custom(..) => Err(format!("the function {}() is not supported", name(function))),
     }
 }
 
-fn check_value_argument(argument: &FnArg) -> Result<(), String> {
-    let refused = || Err("the argument of length() must be a literal, one value or a function".to_owned());
+/// Checks a function whose result is used as a value.
+fn check_value_function(function: &TestFunction) -> Result<(), String> {
+    check_function(function)?;
+    if is_logical(function) {
+        return Err(format!(
+            "the result of {}() is true or false and cannot be used as a value",
+            name(function)
+        ));
+    }
+    Ok(())
+}
+
+fn is_logical(function: &TestFunction) -> bool {
+    matches!(function, TestFunction::Match(..) | TestFunction::Search(..))
+}
+
+fn check_value_argument(of: &TestFunction, argument: &FnArg) -> Result<(), String> {
+    let refused = || {
+        Err(format!(
+            "the argument of {}() must be a literal, one value or a function",
+            name(of)
+        ))
+    };
     match argument {
         FnArg::Literal(literal) => check_literal(literal),
         FnArg::Test(test) => match test.as_ref() {
             Test::RelQuery(segments) if is_singular(segments) => Ok(()),
             Test::AbsQuery(query) if is_singular(&query.segments) => Ok(()),
             Test::RelQuery(_) | Test::AbsQuery(_) => refused(),
-            Test::Function(function) => check_function(function),
+            Test::Function(function) => check_value_function(function),
         },
         FnArg::Filter(_) => refused(),
     }

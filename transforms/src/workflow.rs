@@ -29,12 +29,20 @@ const CONTROLLER_ANNOTATIONS: [&str; 2] = [
 pub fn strip(workflow: &mut Value) {
     object::strip(workflow);
     if let Some(metadata) = workflow.get_mut("metadata").and_then(Value::as_object_mut) {
-        object::retain_keys(metadata, "labels", |key| !CONTROLLER_LABELS.contains(&key));
-        object::retain_keys(metadata, "annotations", |key| {
-            !CONTROLLER_ANNOTATIONS.contains(&key)
-        });
+        object::retain_keys(metadata, "labels", |key| !is_controller_label(key));
+        object::retain_keys(metadata, "annotations", |key| !is_controller_annotation(key));
     }
     resume(workflow);
+}
+
+/// True for labels of a Workflow that only Argo's controller sets.
+pub(crate) fn is_controller_label(key: &str) -> bool {
+    CONTROLLER_LABELS.contains(&key)
+}
+
+/// True for annotations of a Workflow that only Argo's controller sets.
+pub(crate) fn is_controller_annotation(key: &str) -> bool {
+    CONTROLLER_ANNOTATIONS.contains(&key)
 }
 
 /// Prefix of the labels and annotations with which Argo records on a CronWorkflow the last used
@@ -46,12 +54,20 @@ const CRON_PREFIX: &str = "cronworkflows.argoproj.io/";
 pub fn strip_cron(cron: &mut Value) {
     object::strip(cron);
     if let Some(metadata) = cron.get_mut("metadata").and_then(Value::as_object_mut) {
-        object::retain_keys(metadata, "labels", |key| {
-            key != INSTANCE && !key.starts_with(CRON_PREFIX)
-        });
-        object::retain_keys(metadata, "annotations", |key| !key.starts_with(CRON_PREFIX));
+        object::retain_keys(metadata, "labels", |key| !is_cron_label(key));
+        object::retain_keys(metadata, "annotations", |key| !is_cron_annotation(key));
     }
     resume(cron);
+}
+
+/// True for labels of a CronWorkflow that only Argo's controller sets.
+pub(crate) fn is_cron_label(key: &str) -> bool {
+    key == INSTANCE || is_cron_annotation(key)
+}
+
+/// True for annotations of a CronWorkflow that only Argo's controller sets.
+pub(crate) fn is_cron_annotation(key: &str) -> bool {
+    key.starts_with(CRON_PREFIX)
 }
 
 fn resume(object: &mut Value) {

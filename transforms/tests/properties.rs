@@ -20,6 +20,18 @@ type Place = Vec<Result<String, usize>>;
 
 const KEYS: [&str; 8] = ["a", "b", "name", "kind", "metadata", "x/y", "it's", "ü~\"\\"];
 
+/// Patterns that mean the same to the oracle, which has the syntax of the crate `regex`.
+const PATTERNS: [&str; 8] = [
+    "a",
+    "name|kind",
+    "[a-k].*",
+    "(m|n)[^x]+",
+    "..?.?",
+    "x/y|it's",
+    r"\\p{Ll}+",
+    "b{1,2}",
+];
+
 fn key() -> impl Strategy<Value = String> {
     prop::sample::select(&KEYS[..]).prop_map(str::to_owned)
 }
@@ -78,6 +90,8 @@ fn condition() -> impl Strategy<Value = String> {
         ]
     };
     let name = || key().prop_map(|key| quoted(&key));
+    let function = || prop::sample::select(&["match", "search"][..]);
+    let pattern = || prop::sample::select(&PATTERNS[..]).prop_map(|text| format!("\"{text}\""));
     let atom = prop_oneof![
         name().prop_map(|key| format!("@[{key}]")),
         Just("@.*".to_owned()),
@@ -92,6 +106,9 @@ fn condition() -> impl Strategy<Value = String> {
         (operator(), 0..4_u8).prop_map(|(op, n)| format!("length(@) {op} {n}")),
         (name(), operator(), 0..3_u8).prop_map(|(key, op, n)| format!("count(@[{key}, *]) {op} {n}")),
         (name(), literal()).prop_map(|(key, value)| format!("value(@..[{key}]) == {value}")),
+        (function(), name(), pattern()).prop_map(|(f, key, pattern)| format!("{f}(@[{key}], {pattern})")),
+        (function(), pattern()).prop_map(|(f, pattern)| format!("{f}(@, {pattern})")),
+        (function(), name(), name()).prop_map(|(f, one, other)| format!("{f}(@[{one}], $.spec[{other}])")),
     ];
     atom.prop_recursive(2, 4, 2, |inner| {
         prop_oneof![

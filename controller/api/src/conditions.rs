@@ -91,6 +91,9 @@ pub mod managed_cluster {
     pub const ARTIFACT_REPOSITORY_SHARED: &str = "ArtifactRepositoryShared";
     /// The cluster serves Argo's Workflow API.
     pub const ARGO_READY: &str = "ArgoReady";
+    /// The agent counts the requests of the cluster's pods; absent if its chart has another
+    /// `capacity` than `pods`.
+    pub const PODS_COUNTED: &str = "PodsCounted";
 }
 
 /// Condition types on a CertificateSigningRequest, as Kubernetes names them.
@@ -183,6 +186,8 @@ pub mod reason {
     pub const TEMPLATE_MISSING: &str = "TemplateMissing";
     /// A template in the object cannot be expanded for its cluster.
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
+    /// A CustomTransform cannot be applied to the object for its cluster.
+    pub const TRANSFORM_INVALID: &str = "TransformInvalid";
     /// An object with the same name exists that is not ours.
     pub const FOREIGN_OBJECT: &str = "ForeignObject";
     /// The object on the cluster belongs to another attempt.

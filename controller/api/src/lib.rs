@@ -27,7 +27,7 @@ pub use combined_status::{
     AggregationError, Cell, CellType, CombinedStatus, NamedStatusCombination, RowError, StatusCombinationRow,
     Wec,
 };
-pub use custom_transform::{CustomTransform, CustomTransformSpec, CustomTransformStatus};
+pub use custom_transform::{CustomTransform, CustomTransformSpec, CustomTransformStatus, SetRule};
 pub use managed_cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
 pub use manifest_work::{ManifestWork, ManifestWorkSpec, ManifestWorkStatus};
 pub use status_collector::{

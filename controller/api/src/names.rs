@@ -179,9 +179,9 @@ pub const ARTIFACT_REPOSITORY_CLAIM: &str = "artifactrepository.argosy.dev";
 pub const ARGO_VERSION_CLAIM: &str = "argoversion.argosy.dev";
 
 /// Name of the cluster claim by which an agent reports the room of its cluster, as JSON: for each
-/// resource the most that one node has for pods (`node`), and the requests of pods that do not belong
-/// to runs of Argosy (`foreign`, which the agents of this version do not report). The sum of all nodes
-/// is in `status.allocatable`.
+/// resource the most that one node has for pods (`node`), and if the agent counts pods, the requests of
+/// scheduled pods that do not belong to its runs (`foreign`), and of pods that do (`own`). The sum of all
+/// nodes is in `status.allocatable`.
 pub const ROOM_CLAIM: &str = "room.argosy.dev";
 
 /// Name of the cluster claim by which an agent reports its own version.
@@ -364,7 +364,8 @@ pub const EXPAND_TEMPLATES_ANNOTATION: &str = "control.kubestellar.io/expand-tem
 /// Label on a WDS object whose status is an aggregate of the statuses of several clusters.
 pub const MULTI_STATUS_LABEL: &str = "managed-by.kubestellar.io/multiwecstatus";
 
-/// Namespace of the ITS with one ConfigMap per cluster: the properties that templates may use.
+/// Namespace of the ITS with one ConfigMap per cluster: the properties that templates may use. Its
+/// Secrets (`CLUSTER` and `CLUSTER.NAMESPACE`) have properties for templates in Secrets.
 pub const PROPERTIES_NAMESPACE: &str = "customization-properties";
 
 /// Namespace of the WDS for the CombinedStatuses of cluster-scoped objects.

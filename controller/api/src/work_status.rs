@@ -116,6 +116,10 @@ pub struct Reported {
     /// True if the run is suspended, but not at the request of the control cluster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_suspended: bool,
+    /// The requests of the pods that the run has at present, as `cpu=QUANTITY,memory=QUANTITY`; absent
+    /// if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<String>,
 }
 
 /// The outcome of an attempt.

@@ -86,6 +86,7 @@ impl Bench {
             DownsyncInput::Binding(Change::Reset(Vec::new())),
             DownsyncInput::Cluster(Change::Reset(clusters.collect())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
+            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
             DownsyncInput::work(Change::Reset(Vec::new())),
             DownsyncInput::report(Change::Reset(Vec::new())),
             DownsyncInput::Collector(Change::Reset(Vec::new())),

@@ -117,6 +117,8 @@ impl Bench {
             HubInput::Policy(Change::Reset(policies.map(read).collect())),
             HubInput::Transform(Change::Reset(Vec::new())),
             HubInput::Namespace(Change::Reset(Vec::new())),
+            HubInput::Template(Change::Reset(Vec::new())),
+            HubInput::ClusterTemplate(Change::Reset(Vec::new())),
             HubInput::Cluster(Change::Reset(inventory.collect())),
             HubInput::Lease(Change::Reset(Vec::new())),
             HubInput::work(Change::Reset(Vec::new())),

@@ -4,7 +4,8 @@
 //! values. OCM's condition rules have one additional function. cel-go finds unknown names in its
 //! type check. The crate `cel` has no type checker, so `names` checks names, and a type error is an
 //! error of the evaluation. Not here: the variables, and the use of the resulting value
-//! (`hub/objects/collect`, `agent/manifests`).
+//! (`hub/objects/collect`, `hub/transforms`,
+//! `agent/manifests`).
 
 mod conditions;
 pub(crate) mod deep;
@@ -13,6 +14,7 @@ pub(crate) mod json;
 mod meter;
 mod names;
 mod pattern;
+pub(crate) mod to_json;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

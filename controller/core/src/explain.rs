@@ -33,12 +33,15 @@ use verdict::Outlook;
 pub use verdict::{Verdict, VerdictKind};
 pub use waiting::{Waiting, WaitingStep};
 
-pub use crate::policy::{ObjectAttributes, Test};
 use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::will_be_claimed,
     model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
     policy::{Fleet, Load, Loads, Placement, Table},
+};
+pub use crate::{
+    model::demand::{Reduced, Referred},
+    policy::{ObjectAttributes, Test},
 };
 
 /// The answer to `argosy why`.
@@ -99,11 +102,13 @@ impl std::fmt::Display for ObjectName {
     }
 }
 
-/// Explains the placement and history of `subject`. `run` is the object itself if it is a Workflow.
-/// `unfinished` has the unfinished runs; `None` if they are not known.
+/// Explains the placement and history of `subject`. `run` is the object itself if it is a Workflow,
+/// and `referred` has the templates that it refers to. `unfinished` has the unfinished runs; `None` if
+/// they are not known.
 pub fn explain(
     subject: ObjectAttributes<'_>,
     run: Option<&Workflow>,
+    referred: &Referred,
     policies: &[BindingPolicy],
     clusters: &[ManagedCluster],
     unfinished: Option<&Unfinished>,
@@ -136,7 +141,8 @@ pub fn explain(
     let run = run.filter(|_| subject.is_workflow());
     let (placement, fleet) = place(subject, &policies, &present, &clusters);
     let outlook: Option<Outlook> = run.map(|run| {
-        let (loads, demand) = (loads(&present, unfinished), Demand::of(&run.spec));
+        let demand = Demand::of(&run.spec, referred);
+        let loads = loads(&present, unfinished);
         if placement.is_by_load() {
             for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
                 let load = loads.get(&answer.name.as_str().into());
@@ -227,8 +233,8 @@ impl Unfinished {
         ClusterLoad {
             runs: load.runs,
             percent: load.percent(),
-            reserved: load.reserved.to_string(),
-            room: load.room.size.to_string(),
+            reserved: load.all_taken().to_string(),
+            room: load.room.for_runs().to_string(),
         }
     }
 }

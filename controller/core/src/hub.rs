@@ -3,7 +3,7 @@
 //! Owned here: the indexes of Workflows ([`workflows`]), of all other objects ([`objects`]), of
 //! agents' certificates ([`approval`]) and of ManifestWorks with a time to live ([`ttl`]), the
 //! answers of the admission webhook ([`admission`]), and the parts that indexes have in common
-//! (`inventory`, `properties`, [`transforms`]). Not here: the part that runs next to an execution
+//! (`inventory`, `properties`, [`template_demand`], [`transforms`]). Not here: the part that runs next to an execution
 //! cluster (`agent`).
 
 pub mod admission;
@@ -13,6 +13,7 @@ pub mod nodes;
 pub mod objects;
 pub(crate) mod properties;
 pub mod shadow_pods;
+pub mod template_demand;
 pub mod transforms;
 pub mod ttl;
 pub mod workflows;

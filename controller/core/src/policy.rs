@@ -28,7 +28,7 @@ use jiff::SignedDuration;
 
 use crate::{
     ClusterName,
-    model::{runs::Runs, shown::Shown},
+    model::{demand::Demand, runs::Runs, shown::Shown},
 };
 
 pub(crate) use best_cluster::{Candidate, Load, Loads, Reservation};
@@ -88,7 +88,7 @@ pub(crate) enum Unplaced {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placement {
     /// The policies that select the Workflow, in order of their names.
-    by: Box<[Arc<Matched>]>,
+    by: Box<[Selecting]>,
     /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run, or
     /// names a cluster.
     only: Option<ClusterName>,
@@ -107,6 +107,14 @@ pub(crate) struct Placement {
     pub(crate) lost_after: Option<SignedDuration>,
 }
 
+/// A policy that selects a Workflow.
+#[derive(Clone, Debug)]
+struct Selecting {
+    policy: Arc<Matched>,
+    /// It wants the Workflow's status back.
+    wants_status: bool,
+}
+
 /// The cluster that was chosen for a Workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
@@ -114,6 +122,8 @@ pub(crate) struct Chosen {
     pub(crate) cluster: ClusterName,
     /// The reason, for users, if its load has decided.
     pub(crate) reason: Option<Box<str>>,
+    /// The resources that the Workflow asks for, if they were computed for the choice.
+    pub(crate) demand: Option<Demand>,
 }
 
 impl Chosen {
@@ -122,6 +132,7 @@ impl Chosen {
         Self {
             cluster,
             reason: None,
+            demand: None,
         }
     }
 
@@ -138,6 +149,7 @@ impl Chosen {
         let chosen = Self {
             cluster: best.cluster.clone(),
             reason,
+            demand: None,
         };
         Some((chosen, best.has_room))
     }
@@ -156,15 +168,18 @@ impl Fleet {
 }
 
 impl Placement {
-    fn new(by: Vec<Arc<Matched>>, wants_status: bool, only: Option<ClusterName>) -> Self {
-        let asks_for = |runs: Runs| only.is_none() && by.iter().any(|policy| policy.runs == runs);
+    fn new(by: Vec<Selecting>, only: Option<ClusterName>) -> Self {
+        let policies = || by.iter().map(|selecting| &selecting.policy);
+        let asks_for = |runs: Runs| only.is_none() && policies().any(|policy| policy.runs == runs);
         let is_everywhere = asks_for(Runs::Every);
-        let lost_after = by.iter().filter_map(|policy| policy.lost_after).max();
+        let lost_after = policies().filter_map(|policy| policy.lost_after).max();
         let lost_after = lost_after.filter(|_| only.is_none() && !is_everywhere);
         Self {
-            wants_status,
-            wants_logs: by.iter().any(|policy| policy.wants_logs),
-            waits: by.iter().any(|policy| policy.waits),
+            // Only one cluster runs the Workflow, so an aggregate of statuses is the status of that
+            // run.
+            wants_status: by.iter().any(|selecting| selecting.wants_status),
+            wants_logs: policies().any(|policy| policy.wants_logs),
+            waits: policies().any(|policy| policy.waits),
             runs: if asks_for(Runs::Unknown) {
                 Runs::Unknown
             } else if is_everywhere {
@@ -183,12 +198,16 @@ impl Placement {
     /// The pods of the Workflow that its policies show on the control cluster, if any of them says
     /// so. The one that shows most decides.
     pub(crate) fn shown(&self) -> Option<Shown> {
-        self.by.iter().filter_map(|policy| policy.shown).max()
+        self.matched().filter_map(|policy| policy.shown).max()
     }
 
     /// The names of the policies that select the Workflow.
     pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.by.iter().map(|policy| &policy.name)
+        self.matched().map(|policy| &policy.name)
+    }
+
+    fn matched(&self) -> impl Iterator<Item = &Arc<Matched>> {
+        self.by.iter().map(|selecting| &selecting.policy)
     }
 
     /// Returns true if any policy selects the Workflow.
@@ -198,16 +217,25 @@ impl Placement {
 
     /// The clusters that any of the policies matches, in order.
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let sets = self.by.iter().map(|policy| policy.clusters.iter().peekable());
+        // Most Workflows are selected by one policy.
+        let (one, several) = match &*self.by {
+            [one] => (Some(&one.policy.clusters), None),
+            _ => (None, Some(self.union())),
+        };
+        let all = one.into_iter().flatten().chain(several.into_iter().flatten());
+        all.filter(|cluster| self.is_meant(cluster))
+    }
+
+    fn union(&self) -> impl Iterator<Item = &ClusterName> {
+        let sets = self.matched().map(|policy| policy.clusters.iter().peekable());
         let mut sets: Vec<_> = sets.collect();
-        let union = iter::from_fn(move || {
+        iter::from_fn(move || {
             let next = sets.iter_mut().filter_map(|set| set.peek().copied()).min()?;
             for set in &mut sets {
                 set.next_if_eq(&next);
             }
             Some(next)
-        });
-        union.filter(|cluster| self.is_meant(cluster))
+        })
     }
 
     /// Returns true if any of the policies requests a run on every cluster.
@@ -222,7 +250,7 @@ impl Placement {
 
     /// Returns true if any of the policies matches `cluster`.
     pub(crate) fn matches(&self, cluster: &ClusterName) -> bool {
-        self.is_meant(cluster) && self.by.iter().any(|policy| policy.clusters.contains(cluster))
+        self.is_meant(cluster) && self.matched().any(|policy| policy.clusters.contains(cluster))
     }
 
     /// The only possible cluster, if the Workflow names it.
@@ -324,19 +352,17 @@ impl Placement {
     }
 
     /// All parts in which placements may differ.
-    fn parts(&self) -> (impl Iterator<Item = *const Matched>, Option<&ClusterName>, bool) {
-        (
-            self.by.iter().map(Arc::as_ptr),
-            self.only.as_ref(),
-            self.wants_status,
-        )
+    fn parts(&self) -> (impl Iterator<Item = (*const Matched, bool)>, Option<&ClusterName>) {
+        let by = self.by.iter();
+        let by = by.map(|selecting| (Arc::as_ptr(&selecting.policy), selecting.wants_status));
+        (by, self.only.as_ref())
     }
 }
 
 impl PartialEq for Placement {
     fn eq(&self, other: &Self) -> bool {
-        let ((by, only, wants_status), (others, ..)) = (self.parts(), other.parts());
-        (only, wants_status) == (other.only.as_ref(), other.wants_status) && by.eq(others)
+        let ((by, only), (others, other_only)) = (self.parts(), other.parts());
+        only == other_only && by.eq(others)
     }
 }
 
@@ -344,9 +370,9 @@ impl Eq for Placement {}
 
 impl Hash for Placement {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let (by, only, wants_status) = self.parts();
-        by.for_each(|policy| policy.hash(state));
-        (only, wants_status).hash(state);
+        let (by, only) = self.parts();
+        by.for_each(|selecting| selecting.hash(state));
+        only.hash(state);
     }
 }
 

@@ -58,6 +58,10 @@ pub struct RunArgs {
     /// exec, attach and port-forward; none
     #[arg(long, env = "ARGOSY_SERVE", value_enum, default_value = "logs")]
     pub serve: Serve,
+    /// Source of the cluster's room for runs, as it is reported: nodes; pods, also the requests of the
+    /// cluster's pods, which the agent then watches; none
+    #[arg(long, env = "ARGOSY_CAPACITY", value_enum, default_value = "nodes")]
+    pub capacity: Capacity,
     /// File with the certificates of the authorities, in PEM, against which the controller is verified
     /// if agents dial it by a URL (--nodes-tunnel of the controller); by default the authorities of the
     /// system
@@ -79,6 +83,17 @@ pub enum Serve {
     /// Logs and Events, and sessions in containers: exec, attach and port-forward.
     Exec,
     /// None: the agent opens no tunnel.
+    None,
+}
+
+/// The source of what an agent reports of its cluster's room for runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Capacity {
+    /// The size of the nodes.
+    Nodes,
+    /// The size of the nodes, and the requests of all pods.
+    Pods,
+    /// Nothing is reported: the controller knows only what the administrator says.
     None,
 }
 

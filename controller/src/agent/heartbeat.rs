@@ -36,7 +36,7 @@ use tokio::{
 };
 
 use self::{facts::Teller, known::Known};
-use super::{Member, tunnel::Advert};
+use super::{Member, room::Room, tunnel::Advert};
 use crate::{
     artifacts,
     runtime::{
@@ -82,6 +82,7 @@ pub(super) async fn run(
     cluster_id: Option<String>,
     renewed: watch::Sender<Option<Instant>>,
     tunnel: Advert,
+    room: Room,
 ) {
     if let Some(id) = cluster_id {
         introduce(&member, &id).await;
@@ -89,7 +90,7 @@ pub(super) async fn run(
     let digest = tunnel.digest.map(|digest| digest.to_string());
     tokio::select! {
         () = renew_lease(&member, digest.as_deref(), &renewed) => {}
-        () = describe(&member, &tunnel) => {}
+        () = describe(&member, &tunnel, room) => {}
     }
 }
 
@@ -189,7 +190,7 @@ async fn write_lease(member: &Member, digest: Option<&str>) -> Result<Option<Str
 
 type Checked = Result<artifacts::Repository, artifacts::Problem>;
 
-async fn describe(member: &Member, tunnel: &Advert) {
+async fn describe(member: &Member, tunnel: &Advert, mut room: Room) {
     let mut ticks = interval(member.lease_duration / 3);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut repository = None;
@@ -203,6 +204,7 @@ async fn describe(member: &Member, tunnel: &Advert) {
         tokio::select! {
             _ = ticks.tick() => {}
             () = known.follow() => {}
+            () = room.follow() => {}
         }
         if Instant::now() >= next_check {
             let checked =
@@ -216,7 +218,7 @@ async fn describe(member: &Member, tunnel: &Advert) {
             repository = Some(checked);
         }
         if Instant::now() >= next_look {
-            match facts::read(&member.wec).await {
+            match facts::read(&member.wec, member.capacity).await {
                 Ok(read) => (teller, next_look) = (read, Instant::now() + LOOK_EVERY),
                 Err(failure) => {
                     tracing::warn!(
@@ -228,8 +230,14 @@ async fn describe(member: &Member, tunnel: &Advert) {
             argo = argo_version::read(&member.wec, &member.artifact_namespace, argo).await;
         }
         let Some(repository) = &repository else { continue };
-        let claims = claims(repository, argo.as_deref(), &teller);
-        let told = tell(member, &mut known, repository, &teller, &claims, &mut claimed).await;
+        let claims = claims(repository, argo.as_deref(), room.claim(teller.nodes()));
+        let news = News {
+            repository,
+            teller: &teller,
+            claims: &claims,
+            room: &room,
+        };
+        let told = tell(member, &mut known, news, &mut claimed).await;
         if let Ok(cluster) = known.get().await {
             tunnel.read(&cluster);
         }
@@ -242,7 +250,8 @@ async fn describe(member: &Member, tunnel: &Advert) {
 /// The cluster claims of the agent by name; an empty value means no claim.
 type Claims = BTreeMap<&'static str, String>;
 
-fn claims(repository: &Checked, argo: Option<&str>, teller: &Teller) -> Claims {
+/// The claims to report. Without a value, the room stays as it was reported.
+fn claims(repository: &Checked, argo: Option<&str>, room: Option<String>) -> Claims {
     let repository = repository
         .as_ref()
         .map_or_else(|_| String::new(), ToString::to_string);
@@ -252,48 +261,48 @@ fn claims(repository: &Checked, argo: Option<&str>, teller: &Teller) -> Claims {
         (names::AGENT_VERSION_CLAIM, env!("CARGO_PKG_VERSION").to_owned()),
     ]
     .into();
-    // Of the facts that we write ourselves, the room is one.
-    if let Teller::Ocm { room } = teller {
-        claims.insert(names::ROOM_CLAIM, room.clone().unwrap_or_default());
-    }
+    claims.extend(room.map(|room| (names::ROOM_CLAIM, room)));
     claims
+}
+
+/// The facts to report.
+#[derive(Clone, Copy)]
+struct News<'a> {
+    repository: &'a Checked,
+    teller: &'a Teller,
+    claims: &'a Claims,
+    room: &'a Room,
 }
 
 /// Reports to the hub. `claimed` are the values that OCM's agent received last, if any.
 async fn tell(
     member: &Member,
     known: &mut Known,
-    repository: &Checked,
-    teller: &Teller,
-    claims: &Claims,
+    news: News<'_>,
     claimed: &mut Claims,
 ) -> Result<(), Failure> {
     let argo = serves_argo(member).await?;
-    let facts = match teller {
-        Teller::Ocm { .. } => {
-            for (name, value) in claims {
-                if claimed.get(name) == Some(value) {
-                    continue;
-                }
-                match facts::claim_by_ocm(&member.wec, name, value).await {
-                    // The chart of an earlier release grants no right to it. The other claims are
-                    // still written.
-                    Err(Failure::Refused(why)) => {
-                        tracing::warn!(
-                            name,
-                            error = why,
-                            "the agent is not allowed to write a ClusterClaim"
-                        );
-                    }
-                    claimed => claimed?,
-                }
-                claimed.insert(name, value.clone());
+    if let Teller::Ocm { .. } = news.teller {
+        for (name, value) in news.claims {
+            if claimed.get(name) == Some(value) {
+                continue;
             }
-            None
+            match facts::claim_by_ocm(&member.wec, name, value).await {
+                // The chart of an earlier release grants no right to it. The other claims are still
+                // written.
+                Err(Failure::Refused(why)) => {
+                    tracing::warn!(
+                        name,
+                        error = why,
+                        "the agent is not allowed to write a ClusterClaim"
+                    );
+                }
+                claimed => claimed?,
+            }
+            claimed.insert(name, value.clone());
         }
-        Teller::Us(facts) => Some((facts, claims)),
-    };
-    write_status(member, known, argo, repository, facts).await
+    }
+    write_status(member, known, argo, news).await
 }
 
 async fn serves_argo(member: &Member) -> Result<bool, Failure> {
@@ -311,19 +320,13 @@ async fn serves_argo(member: &Member) -> Result<bool, Failure> {
 /// Number of attempts while others write the same ManagedCluster.
 const ATTEMPTS: usize = 3;
 
-async fn write_status(
-    member: &Member,
-    shown: &mut Known,
-    argo: bool,
-    repository: &Checked,
-    facts: Option<(&Facts, &Claims)>,
-) -> Result<(), Failure> {
+async fn write_status(member: &Member, shown: &mut Known, argo: bool, news: News<'_>) -> Result<(), Failure> {
     let api: Api<Lenient<ManagedCluster>> = Api::all(member.its.clone());
     for _ in 0..ATTEMPTS {
         let cluster = shown.get().await?;
         pass_on(replaced_before(&cluster), &member.wish);
         let known = cluster.status.unwrap_or_default();
-        let status = described(known.clone(), argo, repository, facts, Timestamp::now());
+        let status = described(known.clone(), argo, news, Timestamp::now());
         let Some(change) = status_patch(&known, &status) else {
             return Ok(());
         };
@@ -352,8 +355,7 @@ fn pass_on(wish: Option<Timestamp>, wishes: &watch::Sender<Option<Timestamp>>) {
 fn described(
     mut status: ManagedClusterStatus,
     argo: bool,
-    repository: &Checked,
-    facts: Option<(&Facts, &Claims)>,
+    news: News<'_>,
     now: Timestamp,
 ) -> ManagedClusterStatus {
     let has_joined = |known: &Condition| known.type_ == types::JOINED && known.status == "True";
@@ -368,12 +370,13 @@ fn described(
         );
         set_condition(&mut status.conditions, joined);
     }
-    for condition in [argo_ready(argo, now), repository_ready(repository, now)] {
+    for condition in [argo_ready(argo, now), repository_ready(news.repository, now)] {
         set_condition(&mut status.conditions, condition);
     }
-    if let Some((facts, claims)) = facts {
+    news.room.describe(&mut status.conditions, now);
+    if let Teller::Us(facts) = news.teller {
         facts.describe(&mut status);
-        for (name, value) in claims {
+        for (name, value) in news.claims {
             let value = Some(value.as_str()).filter(|value| !value.is_empty());
             set_claim(&mut status, name, value);
         }

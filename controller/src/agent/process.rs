@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use super::{
     Member,
-    args::{ReleaseArgs, RunArgs, Serve},
+    args::{Capacity, ReleaseArgs, RunArgs, Serve},
     identity::{Identity, RotationRequest, Settings},
     pods,
     uninstall::release_wec,
@@ -60,6 +60,7 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
         wec,
         pods,
         tunnel_authority: args.tunnel_ca,
+        capacity: args.capacity,
         artifact_namespace: args.common.artifact_namespace,
         argo_instance: args.argo_instance_id.filter(|id| !id.is_empty()),
         lease_duration: args.common.lease_duration,
@@ -126,6 +127,7 @@ struct Parts {
     wec: Client,
     pods: Option<Router>,
     tunnel_authority: Option<PathBuf>,
+    capacity: Capacity,
     artifact_namespace: String,
     argo_instance: Option<String>,
     lease_duration: Duration,
@@ -166,6 +168,7 @@ impl Parts {
             wec: self.wec,
             pods: self.pods,
             tunnel_authority: self.tunnel_authority,
+            capacity: self.capacity,
             artifact_namespace: self.artifact_namespace,
             argo_instance: self.argo_instance,
             lease_duration: self.lease_duration,

@@ -46,6 +46,18 @@ pub async fn open(client: &Kube, namespace: &str) -> Result<Bucket, Problem> {
     })
 }
 
+/// The same for the repository of the Workflows in `namespace`, if that has its own, else for Argo's.
+pub async fn open_for(client: &Kube, namespace: &str, argo_namespace: &str) -> Result<Bucket, Problem> {
+    let settings = match repository::read_own(client, namespace).await? {
+        Some(settings) => settings,
+        None => repository::read(client, argo_namespace).await?,
+    };
+    Ok(Bucket {
+        client: connect(&settings),
+        repository: settings.repository,
+    })
+}
+
 impl Bucket {
     /// The endpoint and the name of the bucket.
     pub fn repository(&self) -> &Repository {

@@ -30,7 +30,8 @@ async fn round_trip(settings: &Settings, cluster: &str) -> Result<(), String> {
     let bucket = &settings.repository.bucket;
     let now = jiff::Timestamp::now();
     // The key is unique, because two checks of one cluster may run at the same time.
-    let key = format!(".argosy/check-{cluster}-{}", now.as_nanosecond());
+    let prefix = &settings.repository.prefix;
+    let key = format!("{prefix}.argosy/check-{cluster}-{}", now.as_nanosecond());
     let content = format!("written by Argosy for {cluster} at {now}");
     let body = ByteStream::from(content.clone().into_bytes());
     let written = client

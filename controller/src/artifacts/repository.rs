@@ -39,6 +39,22 @@ struct S3 {
     region: Option<String>,
     access_key_secret: Option<KeySelector>,
     secret_key_secret: Option<KeySelector>,
+    key_format: Option<String>,
+    key_prefix: Option<String>,
+}
+
+impl S3 {
+    /// The part of all keys before the first parameter that differs between the Workflows of a
+    /// namespace (Argo's docs, "Key Format"; `keyPrefix` is the former way).
+    fn prefix(&self, namespace: &str) -> String {
+        let format = self.key_format.as_deref().filter(|format| !format.is_empty());
+        let prefix = self.key_prefix.as_deref().filter(|prefix| !prefix.is_empty());
+        let format = format
+            .map(|format| format.replace("{{workflow.namespace}}", namespace))
+            .or_else(|| prefix.map(|prefix| format!("{prefix}/")));
+        let format = format.unwrap_or_default();
+        format.split("{{").next().unwrap_or_default().to_owned()
+    }
 }
 
 #[derive(Deserialize)]
@@ -49,7 +65,36 @@ struct KeySelector {
 
 /// Reads the settings of the Argo in `namespace`.
 pub(super) async fn read(client: &Client, namespace: &str) -> Result<Settings, Problem> {
-    let (origin, text) = find(client, namespace).await?;
+    let found = find(client, namespace).await?;
+    settings(client, namespace, found).await
+}
+
+/// Reads the settings that Argo uses for the Workflows in `namespace`: the default of the namespace's
+/// own ConfigMap, else Argo's, and the credentials from the namespace's Secrets.
+pub(super) async fn read_for(
+    client: &Client,
+    namespace: &str,
+    argo_namespace: &str,
+) -> Result<Settings, Problem> {
+    match read_own(client, namespace).await? {
+        Some(settings) => Ok(settings),
+        None => settings(client, namespace, find(client, argo_namespace).await?).await,
+    }
+}
+
+/// Reads the settings of a namespace's own ConfigMap, if it has one with a default.
+pub(super) async fn read_own(client: &Client, namespace: &str) -> Result<Option<Settings>, Problem> {
+    match default_of(client, namespace).await? {
+        Some(found) => settings(client, namespace, found).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn settings(
+    client: &Client,
+    namespace: &str,
+    (origin, text): (String, String),
+) -> Result<Settings, Problem> {
     let wrong = |what: &str| Problem::NotConfigured(format!("{origin} {what}"));
     let parsed: ArtifactRepository =
         serde_saphyr::from_str(&text).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
@@ -57,6 +102,7 @@ pub(super) async fn read(client: &Client, namespace: &str) -> Result<Settings, P
     if s3.endpoint.is_empty() || s3.bucket.is_empty() {
         return Err(wrong("lacks s3.endpoint or s3.bucket"));
     }
+    let prefix = s3.prefix(namespace);
     let access = s3
         .access_key_secret
         .ok_or_else(|| wrong("lacks s3.accessKeySecret"))?;
@@ -67,6 +113,7 @@ pub(super) async fn read(client: &Client, namespace: &str) -> Result<Settings, P
     Ok(Settings {
         repository: Repository {
             endpoint: format!("{scheme}://{}", s3.endpoint),
+            prefix,
             bucket: s3.bucket,
         },
         region: s3.region.filter(|region| !region.is_empty()),
@@ -86,17 +133,22 @@ async fn find(client: &Client, namespace: &str) -> Result<(String, String), Prob
             text,
         ));
     }
-    let repositories = get(&maps, namespace, REPOSITORIES).await?;
-    let default = repositories.and_then(|map| {
-        let key = map.metadata.annotations?.remove(DEFAULT_REPOSITORY)?;
-        let text = map.data?.remove(&key)?;
-        Some((format!("{key} in ConfigMap {namespace}/{REPOSITORIES}"), text))
-    });
-    default.ok_or_else(|| {
+    default_of(client, namespace).await?.ok_or_else(|| {
         Problem::NotConfigured(format!(
             "namespace {namespace} has neither artifactRepository in ConfigMap {CONTROLLER_CONFIG} nor a default in ConfigMap {REPOSITORIES}"
         ))
     })
+}
+
+/// The same for the default of a namespace's own repositories, if there is one.
+async fn default_of(client: &Client, namespace: &str) -> Result<Option<(String, String)>, Problem> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let repositories = get(&maps, namespace, REPOSITORIES).await?;
+    Ok(repositories.and_then(|map| {
+        let key = map.metadata.annotations?.remove(DEFAULT_REPOSITORY)?;
+        let text = map.data?.remove(&key)?;
+        Some((format!("{key} in ConfigMap {namespace}/{REPOSITORIES}"), text))
+    }))
 }
 
 async fn get(maps: &Api<ConfigMap>, namespace: &str, name: &str) -> Result<Option<ConfigMap>, Problem> {
@@ -145,6 +197,25 @@ mod tests {
             ("10.0.0.1:9000", "b", true)
         );
         assert_eq!(s3.access_key_secret.unwrap().key, "accesskey");
+    }
+
+    #[test]
+    fn the_fixed_part_of_the_keys_of_a_namespace_is_known() {
+        for (field, value, prefix) in [
+            ("keyFormat", "team-a/{{workflow.name}}/{{pod.name}}", "team-a/"),
+            (
+                "keyFormat",
+                "logs/{{workflow.namespace}}/x-{{pod.name}}",
+                "logs/team-a/x-",
+            ),
+            ("keyFormat", "", ""),
+            ("keyFormat", "{{workflow.name}}/team-a", ""),
+            ("keyPrefix", "artifacts", "artifacts/"),
+            ("region", "eu", ""),
+        ] {
+            let s3: S3 = serde_json::from_value(serde_json::json!({ field: value })).unwrap();
+            assert_eq!(s3.prefix("team-a"), prefix, "{field}: {value}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(super) mod finding;
 mod nodes;
 mod policies;
 mod rights;
+mod schedules;
 mod server;
 mod waiting;
 mod works;
@@ -168,6 +169,7 @@ fn of_control<'a>(wds: &'a Client, its: &'a Client, args: &'a DoctorArgs) -> Vec
         one("members-policy", admission::members(its).boxed()),
         one("argo", definitions::argo(wds).boxed()),
         one("local-argo", deployments::check_argo(wds, with_argo).boxed()),
+        one("schedules", schedules::check(wds, with_argo).boxed()),
         one("waiting", waiting::check(wds).boxed()),
         one(
             "artifacts",

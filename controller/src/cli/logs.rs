@@ -209,9 +209,15 @@ impl Printer<'_> {
                 ));
                 continue;
             }
-            let bucket = match self.bucket.take() {
-                Some(bucket) => bucket,
-                None => artifacts::open(&self.client, &self.args.argo_namespace).await?,
+            let bucket = if let Some(bucket) = self.bucket.take() {
+                bucket
+            } else {
+                let LogsArgs {
+                    namespace,
+                    argo_namespace,
+                    ..
+                } = self.args;
+                artifacts::open_for(&self.client, namespace, argo_namespace).await?
             };
             let read = bucket.read(place.bucket.as_deref(), &place.key).await;
             let shown = bucket.repository().to_string();

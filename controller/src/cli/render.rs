@@ -1,14 +1,16 @@
-//! `argosy render`: prints the objects in files as they would be sent, after the CustomTransforms
-//! in these files, and with templates expanded from the properties of a cluster. Needs no cluster.
+//! `argosy render`: prints the objects in files as they would be sent, after CustomTransforms, and
+//! with templates expanded from the properties of a cluster. Needs no cluster, unless it is asked
+//! for one of the fleet.
 //!
 //! Not here: the placement of an object, and the marks of a claim.
 
 mod cluster_properties;
+mod fleet;
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use argosy_api::{CustomTransform, names};
-use argosy_core::hub::transforms::Transforms;
+use argosy_core::hub::transforms::{Target, Transforms};
 use argosy_transforms::template::{self, Dialect};
 use clap::{Args, ValueEnum};
 use kube::{
@@ -17,7 +19,8 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::documents;
+use super::{documents, spaces::Spaces};
+use cluster_properties::Facts;
 
 /// Arguments of `render`.
 #[derive(Debug, Args)]
@@ -29,9 +32,16 @@ pub struct RenderArgs {
     /// File with CustomTransforms; its other objects are ignored. Can be repeated
     #[arg(short, long)]
     transforms: Vec<PathBuf>,
-    /// File with the properties of a cluster, for the templates of annotated objects: a map of
-    /// strings, a ManagedCluster, the ConfigMap of that name in customization-properties, or
-    /// several of them; later ones win. Can be repeated
+    /// Cluster of the fleet for which the objects are printed: its labels and properties are read
+    /// from the ITS, and the CustomTransforms from the control cluster; those in files replace
+    /// those of the same name
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    spaces: Spaces,
+    /// File with the properties of a cluster, for templates and for transforms that depend on the
+    /// cluster: a map of strings, a ManagedCluster, the ConfigMap or the Secret of that name in
+    /// customization-properties, or several of them; later ones win. Can be repeated
     #[arg(long)]
     cluster_properties: Vec<PathBuf>,
     /// Output format
@@ -63,16 +73,22 @@ struct Rendered {
     clippy::print_stderr,
     reason = "standard output and standard error are what this command is for"
 )]
-pub(super) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     let mut documents = read_all(&args.files)?;
     let transforms = read_all(&args.transforms)?.into_iter().flat_map(items);
     documents.extend(transforms.filter(is_transform));
     let mut rendered = Rendered::default();
-    let properties = match args.cluster_properties.as_slice() {
-        [] => None,
-        files => Some(cluster_properties::collect(read_all(files)?, &mut rendered)),
-    };
-    render(documents, properties.as_ref(), &mut rendered);
+    let mut of_cluster = Vec::new();
+    if let Some(name) = &args.cluster {
+        let fleet = fleet::read_fleet(&args.spaces, name).await?;
+        // Those in files come later and replace them.
+        documents.splice(0..0, fleet.transforms);
+        of_cluster = fleet.cluster;
+    }
+    of_cluster.extend(read_all(&args.cluster_properties)?);
+    let is_given = args.cluster.is_some() || !args.cluster_properties.is_empty();
+    let facts = is_given.then(|| cluster_properties::collect(of_cluster, &mut rendered));
+    render(documents, facts.as_ref(), &mut rendered);
     let Rendered {
         objects,
         warnings,
@@ -113,8 +129,8 @@ fn print_as(output: Output, objects: &[Value]) -> anyhow::Result<String> {
     })
 }
 
-/// Renders the objects of the documents, in their order, as for a cluster with these properties.
-fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, rendered: &mut Rendered) {
+/// Renders the objects of the documents, in their order, as for this cluster.
+fn render(documents: Vec<Value>, cluster: Option<&Facts>, rendered: &mut Rendered) {
     let mut transforms = Transforms::default();
     let mut objects = Vec::new();
     for document in documents.into_iter().flat_map(items) {
@@ -142,37 +158,65 @@ fn render(documents: Vec<Value>, properties: Option<&BTreeMap<String, String>>, 
         };
         // Must be read before the transforms remove the annotation.
         let has_templates = asks_for_templates(&object);
-        let refused = transforms.apply_to(&kind.group, &kind.plural, &mut object);
-        rendered.warnings.extend(refused);
+        transform(&mut object, &kind, &transforms, cluster, rendered);
         if has_templates {
-            expand(&mut object, &kind, properties, rendered);
+            expand(&mut object, &kind, cluster, rendered);
         }
         rendered.objects.push(object);
     }
 }
 
-/// Expands the templates of an object, or warns that there are no properties.
-fn expand(
+/// Applies the transforms to an object, and reports those that could not be applied.
+fn transform(
     object: &mut Value,
     kind: &ApiResource,
-    properties: Option<&BTreeMap<String, String>>,
+    transforms: &Transforms,
+    cluster: Option<&Facts>,
     rendered: &mut Rendered,
 ) {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or("without a name");
-    let subject = match text("/metadata/namespace") {
-        Some(namespace) => format!("{} {namespace}/{name}", kind.kind),
-        None => format!("{} {name}", kind.kind),
-    };
-    let Some(properties) = properties else {
+    let target = cluster.map(|cluster| Target {
+        labels: &cluster.labels,
+        properties: Some(&cluster.properties),
+    });
+    let effect = transforms.apply_to(&kind.group, &kind.plural, object, target.as_ref());
+    let subject = subject(object, kind);
+    rendered.warnings.extend(effect.refused);
+    let undecided = effect.undecided.iter().map(|name| {
+        format!("CustomTransform {name} depends on the cluster and is not applied to {subject}; name one with --cluster or --cluster-properties")
+    });
+    rendered.warnings.extend(undecided);
+    let errors = effect.errors.iter();
+    let errors = errors.map(|error| format!("{subject} is not sent: {error}"));
+    rendered.errors.extend(errors);
+}
+
+/// Expands the templates of an object, or warns that there are no properties.
+fn expand(object: &mut Value, kind: &ApiResource, cluster: Option<&Facts>, rendered: &mut Rendered) {
+    let subject = subject(object, kind);
+    let Some(cluster) = cluster else {
         rendered.warnings.push(format!(
-            "{subject} has templates, which are printed unchanged; expand them with --cluster-properties"
+            "{subject} has templates, which are printed unchanged; expand them with --cluster or --cluster-properties"
         ));
         return;
     };
-    let errors = template::expand(object, properties, Dialect::of_group(&kind.group));
+    let errors = if kind.group.is_empty() && kind.kind == "Secret" {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        let properties = cluster.for_secret(namespace.unwrap_or_default());
+        template::expand_secret(object, &properties)
+    } else {
+        template::expand(object, &cluster.properties, Dialect::of_group(&kind.group))
+    };
     let sentences = errors.iter().map(|error| format!("{subject} {error}"));
     rendered.errors.extend(sentences);
+}
+
+fn subject(object: &Value, kind: &ApiResource) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or("without a name");
+    match text("/metadata/namespace") {
+        Some(namespace) => format!("{} {namespace}/{name}", kind.kind),
+        None => format!("{} {name}", kind.kind),
+    }
 }
 
 fn asks_for_templates(object: &Value) -> bool {

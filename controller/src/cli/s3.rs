@@ -1,4 +1,5 @@
-//! `argosy s3 check`: one line per cluster with the state of its artifact repository.
+//! `argosy s3 check`: one line per cluster with the state of its artifact repository, or one about
+//! the repository of a namespace.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -7,40 +8,58 @@ use argosy_api::{ManagedCluster, conditions::managed_cluster as types};
 use kube::{Api, ResourceExt, api::ListParams};
 
 use crate::{
-    artifacts::{self, watchdog::CONTROL_CLUSTER},
+    artifacts::{self, Problem, Repository, watchdog::CONTROL_CLUSTER},
     runtime::{client, lenient::Lenient, requests},
 };
 
 /// Runs the check and prints the result; succeeds only if all is well.
-#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
 pub(super) async fn check(kubeconfig: Option<PathBuf>, namespace: &str) -> anyhow::Result<ExitCode> {
     let client = client::connect_as_user(kubeconfig.as_deref()).await?;
-    let mut well = true;
-    let mut say = |cluster: &str, verdict: Result<String, String>| {
-        let (mark, text) = match verdict {
-            Ok(text) => ("ok", text),
-            Err(text) => {
-                well = false;
-                ("wrong", text)
-            }
-        };
-        println!("{cluster:<16} {mark:<6} {text}");
-    };
     let own = artifacts::check(&client, namespace, CONTROL_CLUSTER).await;
-    let own = own.map(|repository| format!("{repository} was written and read back"));
-    say(CONTROL_CLUSTER, own.map_err(|problem| problem.to_string()));
+    let mut well = print(CONTROL_CLUSTER, checked(own));
     let clusters: Api<Lenient<ManagedCluster>> = Api::all(client);
     let list = requests::list(clusters.list(&ListParams::default())).await;
     for cluster in list
         .map_err(|failure| anyhow!("cannot list ManagedClusters ({failure}); is this the control cluster?"))?
     {
-        say(&cluster.name_any(), verdict(&cluster));
+        well &= print(&cluster.name_any(), verdict(&cluster));
     }
-    Ok(if well {
+    Ok(exit_code(well))
+}
+
+/// Checks the repository of the Workflows in a namespace, and prints the result.
+pub(super) async fn check_namespace(
+    kubeconfig: Option<PathBuf>,
+    namespace: &str,
+    argo_namespace: &str,
+) -> anyhow::Result<ExitCode> {
+    let client = client::connect_as_user(kubeconfig.as_deref()).await?;
+    let own = artifacts::check_namespace(&client, namespace, argo_namespace).await;
+    Ok(exit_code(print(namespace, checked(own))))
+}
+
+fn checked(result: Result<Repository, Problem>) -> Result<String, String> {
+    result
+        .map(|repository| format!("{repository} was written and read back"))
+        .map_err(|problem| problem.to_string())
+}
+
+/// Prints a line, and returns true if all is well.
+#[expect(clippy::print_stdout, reason = "standard output is what this command is for")]
+fn print(subject: &str, verdict: Result<String, String>) -> bool {
+    let is_well = verdict.is_ok();
+    let mark = if is_well { "ok" } else { "wrong" };
+    let text = verdict.unwrap_or_else(|text| text);
+    println!("{subject:<16} {mark:<6} {text}");
+    is_well
+}
+
+fn exit_code(is_well: bool) -> ExitCode {
+    if is_well {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 /// Returns the state of a cluster's artifacts from the conditions of its ManagedCluster.

@@ -6,6 +6,7 @@
 mod file;
 mod kind;
 mod read;
+mod templates;
 mod text;
 
 use std::{path::PathBuf, process::ExitCode};

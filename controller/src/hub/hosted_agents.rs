@@ -19,7 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    agent::{self, Member, args::Serve, pods},
+    agent::{
+        self, Member,
+        args::{Capacity, Serve},
+        pods,
+    },
     hub::nodes::Tunnels,
     runtime::{
         admin::Readiness,
@@ -219,6 +223,8 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
                     // The controller asks its own agents without a tunnel.
                     pods: None,
                     tunnel_authority: None,
+                    // One process may host many agents, and has no memory for all their pods.
+                    capacity: Capacity::Nodes,
                     artifact_namespace: host.artifact_namespace.clone(),
                     argo_instance: given.argo_instance.clone(),
                     lease_duration: host.lease_duration,

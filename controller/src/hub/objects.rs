@@ -12,7 +12,7 @@ use argosy_core::{
     Change, Intake,
     hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, SeenReport, SeenWork},
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
@@ -113,6 +113,8 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
     let its = &spaces.its;
     let properties: Api<Lenient<ConfigMap>> = Api::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
     watch_all(properties, "", sender, tasks, DownsyncInput::Properties);
+    let secrets: Api<Lenient<Secret>> = Api::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
+    watch_all(secrets, "", sender, tasks, DownsyncInput::SecretProperties);
     watch_all(Api::all(its.clone()), "", sender, tasks, DownsyncInput::Cluster);
     tasks.spawn(follow_seen(
         Api::<Seen<ManifestWork, SeenWork>>::all(its.clone()),

@@ -16,6 +16,7 @@ mod own_accounts;
 mod reconcile;
 mod register;
 mod review;
+mod schedule;
 mod serve;
 
 use std::{net::SocketAddr, str::FromStr, sync::Arc, time::Duration};

@@ -4,6 +4,7 @@ mod event_recorder;
 mod execute;
 mod local_argo;
 mod standby;
+mod templates;
 
 use std::{sync::Arc, time::Duration};
 
@@ -151,7 +152,8 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSe
     watch_rules(wds, sender, watches);
 }
 
-/// Starts the watches of the objects that decide the placement.
+/// Starts the watches of the objects that decide the placement, and of the templates, which tell what
+/// Workflows ask for.
 fn watch_rules(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
     let all = || selecting("");
     watches.spawn(follow(
@@ -175,6 +177,8 @@ fn watch_rules(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut Join
         HubInput::Namespace,
         |_| None,
     ));
+    watches.spawn(templates::follow(wds.clone(), false, sender.clone()));
+    watches.spawn(templates::follow(wds.clone(), true, sender.clone()));
 }
 
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {

@@ -26,6 +26,7 @@ use rustls::pki_types::{
 use tower::{BoxError, Service};
 
 use self::narrow::Narrow;
+pub use self::narrow::{LARGE_PAGE, SMALL_PAGE, is_too_long};
 use crate::runtime::{leader::gate::Gate, metrics::Counted};
 
 /// Reason that there is no client.
@@ -206,7 +207,7 @@ fn build_with(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<C
     config.write_timeout = Some(Duration::from_secs(20));
     let server = config.cluster_url.to_string();
     let client = if connector::serves(&config) {
-        connector::builder(&config).map(|builder| finish(builder, through))
+        connector::builder(&config, connector::UNUSED).map(|builder| finish(builder, through))
     } else {
         ClientBuilder::try_from(config).map(|builder| finish(builder, through))
     };

@@ -152,15 +152,18 @@ fn is_about_managers(status: &Status) -> bool {
 /// Joins an error and its causes into one line.
 pub fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
+    for cause in sources(error) {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
             text = format!("{text}: {cause_text}");
         }
-        source = cause.source();
     }
     text
+}
+
+/// The causes of an error, the outermost one first.
+pub fn sources(error: &dyn std::error::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |cause| cause.source())
 }
 
 /// Converts a decision's patch for kube. It contains only operations of the crate `json_patch`, so

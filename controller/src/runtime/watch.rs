@@ -12,7 +12,7 @@ use std::{
 
 use argosy_core::Change;
 use backon::ExponentialBuilder;
-use futures::{StreamExt, pin_mut};
+use futures::{Stream, StreamExt, pin_mut, stream};
 use kube::{
     Api, Resource,
     core::{ObjectMeta, Status},
@@ -25,6 +25,7 @@ use kube::{
 use tokio::sync::mpsc;
 
 use crate::runtime::{
+    client::{LARGE_PAGE, SMALL_PAGE, is_too_long},
     lenient::{Lenient, Readable, Unfailing},
     metrics::WatchCount,
     requests::with_sources,
@@ -39,17 +40,13 @@ const WATCH_SECONDS: u32 = 30;
 /// 295 s or more.
 const MAILBOX_WATCH_SECONDS: u32 = 290;
 
-/// Page size of a list. Each object may have 1.5 MiB, and an API server sends this many small ones
-/// within milliseconds.
-const PAGE: u32 = 16;
-
 /// Maximum number of objects whose version is remembered. A restore shows in every object that has
 /// changed since the backup.
 const VERSIONS: usize = 200_000;
 
 /// Configures a watch of all objects that match `labels`.
 pub fn selecting(labels: &str) -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+    let config = watcher::Config::default().timeout(WATCH_SECONDS);
     if labels.is_empty() {
         config
     } else {
@@ -142,7 +139,7 @@ pub async fn follow_kind<T, S, V, I>(
 {
     let see = |object: T| -> Option<V> { see(object).into() };
     let count = WatchCount::of(&kind);
-    let events = watcher(api, config).backoff(reconnect_policy());
+    let events = events(api, config);
     pin_mut!(events);
     let (mut listed, mut uids) = (Vec::new(), HashSet::new());
     let mut versions = Versions::default();
@@ -186,6 +183,33 @@ pub async fn follow_kind<T, S, V, I>(
             return;
         }
     }
+}
+
+/// The events of a watch, which never end. The pages become small for good when one has more bytes than
+/// there is memory for.
+fn events<T>(api: Api<T>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<T>>>
+where
+    T: Unfailing + Clone + Debug + Send + 'static,
+{
+    let watched = move |page| {
+        let config = config.clone().page_size(page);
+        watcher(api.clone(), config).backoff(reconnect_policy()).boxed()
+    };
+    stream::unfold(
+        (watched(LARGE_PAGE), LARGE_PAGE, watched),
+        |(mut events, mut page, watched)| async move {
+            let event = loop {
+                match events.next().await? {
+                    Err(error) if page > SMALL_PAGE && is_too_long(&error) => {
+                        page = SMALL_PAGE;
+                        events = watched(page);
+                    }
+                    event => break event,
+                }
+            };
+            Some((event, (events, page, watched)))
+        },
+    )
 }
 
 /// The versions that a watch has sent, by UID. An index may be newer than a list, because responses

@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::{
-    baseline,
+    baseline, best_cluster,
     cost::Asked,
     progress::tell,
     timeline::Timeline,
@@ -59,9 +59,9 @@ impl Mode {
 pub(super) struct Station {
     /// Namespace of its Workflows on both sides.
     pub(super) namespace: String,
-    /// Number of its WEC server.
+    /// Number of its WEC server. A policy that chooses the cluster has the servers of all clusters.
     pub(super) server: usize,
-    /// Name of the ManagedCluster. The baseline has none.
+    /// Name of the ManagedCluster, or of the policy that chooses one. The baseline has none.
     pub(super) cluster: Option<String>,
     /// Keeps its agent alive.
     member: Option<Member>,
@@ -71,6 +71,10 @@ pub(super) struct Station {
 pub(super) struct Line {
     /// The program that copies.
     pub(super) mode: Mode,
+    /// A policy chooses the cluster of each Workflow. Otherwise each Workflow names it.
+    pub(super) is_best_cluster: bool,
+    /// Number of its clusters.
+    pub(super) clusters: usize,
     /// The destinations.
     pub(super) stations: Vec<Station>,
 }
@@ -104,8 +108,9 @@ impl Environment {
     }
 
     /// Starts everything: the modes with their numbers of stations. With `hangs`, the connection to
-    /// the first cluster can be made to hang.
-    pub(super) async fn build(modes: &[(Mode, usize)], hangs: bool) -> Result<Self> {
+    /// the first cluster can be made to hang. With `chooses`, each mode of Argosy has a second line, of
+    /// a policy that chooses among the same clusters.
+    pub(super) async fn build(modes: &[(Mode, usize)], hangs: bool, chooses: bool) -> Result<Self> {
         let begin = Instant::now();
         let servers = Arc::new(Servers::start(Durability::Synced).await?);
         let env = Arc::new(TestEnv::start_guarded(servers.clone(), "bench").await?);
@@ -130,7 +135,13 @@ impl Environment {
         };
         for (mode, places) in modes {
             let line = environment.open(*mode, *places).await?;
+            let chosen = if chooses && *mode != Mode::Baseline {
+                Some(best_cluster::open(&environment.env, &line).await?)
+            } else {
+                None
+            };
             environment.lines.push(line);
+            environment.lines.extend(chosen);
         }
         environment.look().await?;
         environment.asked().until_quiet(Duration::from_secs(20)).await?;
@@ -140,8 +151,15 @@ impl Environment {
 
     /// The mode with its stations.
     pub(super) fn line(&self, mode: Mode) -> Result<&Line> {
-        let found = self.lines.iter().find(|line| line.mode == mode);
+        let mut pinned = self.lines.iter().filter(|line| !line.is_best_cluster);
+        let found = pinned.find(|line| line.mode == mode);
         found.with_context(|| format!("there is no {} here", mode.name()))
+    }
+
+    /// The modes that a row measures.
+    pub(super) fn lines_of(&self, row: char) -> impl Iterator<Item = &Line> {
+        let lines = self.lines.iter();
+        lines.filter(move |line| !line.is_best_cluster || has_best_cluster(row))
     }
 
     /// The servers and processes whose cost is read.
@@ -196,7 +214,12 @@ impl Environment {
             .buffered(JOINING)
             .try_collect()
             .await?;
-        Ok(Line { mode, stations })
+        Ok(Line {
+            mode,
+            is_best_cluster: false,
+            clusters: places,
+            stations,
+        })
     }
 
     async fn station(&self, mode: Mode, number: usize) -> Result<Station> {
@@ -275,7 +298,18 @@ impl Environment {
 /// Seconds of a Lease, equal to the default.
 const LEASE_SECONDS: u64 = 30;
 
+/// True if a row is also measured with a policy that chooses the cluster of each Workflow.
+pub(super) fn has_best_cluster(row: char) -> bool {
+    matches!(row, 'a' | 'c' | 'g')
+}
+
 impl Line {
+    /// A short name that is valid in object names.
+    pub(super) fn name(&self) -> String {
+        let chosen = if self.is_best_cluster { "-best" } else { "" };
+        format!("{}{chosen}", self.mode.name())
+    }
+
     /// The station of the Workflow with this number: round-robin.
     pub(super) fn station(&self, number: usize) -> Result<&Station> {
         let at = number % self.stations.len().max(1);
@@ -291,6 +325,16 @@ impl Line {
 }
 
 impl Station {
+    /// The station of a policy that chooses the cluster, with its namespace of the same name.
+    pub(super) fn of_policy(name: String) -> Self {
+        Self {
+            namespace: name.clone(),
+            server: 0,
+            cluster: Some(name),
+            member: None,
+        }
+    }
+
     /// A Workflow for this station.
     pub(super) fn workflow(&self, name: &str) -> Workflow {
         let mut workflow = objects::workflow(name, self.cluster.as_deref().unwrap_or_default());

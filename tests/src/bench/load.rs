@@ -75,10 +75,10 @@ pub(super) async fn one(
     timeline
         .until_one(name, "on its cluster", |trip| trip.at(Mark::Applied).is_some())
         .await?;
-    let wec = environment
-        .wecs
-        .get(station.server)
-        .context("a station has a server")?;
+    // A policy may have chosen the cluster.
+    let server = timeline.trip(name).server;
+    let wec = server.and_then(|server| environment.wecs.get(server));
+    let wec = wec.context("it was seen on a server")?;
     for status in 1..=script.statuses {
         fake_argo::write(wec, &station.namespace, name, script, status).await?;
         timeline

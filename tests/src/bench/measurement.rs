@@ -22,6 +22,8 @@ pub(super) struct Measurement {
     pub(super) row: char,
     /// `baseline`, `pull` or `push`.
     pub(super) mode: &'static str,
+    /// A policy has chosen the cluster of each Workflow. Otherwise each Workflow named it.
+    pub(super) best_cluster: bool,
     /// Distinguishes it from other measurements of the row; may be empty.
     pub(super) case: String,
     /// Number of Workflows.
@@ -118,6 +120,7 @@ impl Measurement {
         Self {
             row,
             mode: mode.name(),
+            best_cluster: false,
             case: String::new(),
             workflows: trips.len(),
             statuses: script.statuses,
@@ -139,6 +142,12 @@ impl Measurement {
     /// Sets the name that distinguishes it from others of its row.
     pub(super) fn called(mut self, case: impl Into<String>) -> Self {
         self.case = case.into();
+        self
+    }
+
+    /// Notes if a policy has chosen the cluster of each Workflow.
+    pub(super) fn by_best_cluster(mut self, best_cluster: bool) -> Self {
+        self.best_cluster = best_cluster;
         self
     }
 

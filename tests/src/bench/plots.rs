@@ -50,7 +50,8 @@ type Pick = fn(&Summary) -> f64;
 type Parts = (String, &'static str, Data);
 
 fn of<'a>(found: &'a [Measurement], row: char, mode: &str) -> impl Iterator<Item = &'a Measurement> {
-    found.iter().filter(move |one| one.row == row && one.mode == mode)
+    let found = found.iter().filter(|one| !one.best_cluster);
+    found.filter(move |one| one.row == row && one.mode == mode)
 }
 
 fn one_at_a_time(found: &[Measurement]) -> Option<Parts> {

@@ -2,6 +2,7 @@
 
 pub(super) mod hang;
 pub(super) mod live;
+pub(super) mod logs;
 pub(super) mod many;
 pub(super) mod single;
 

@@ -19,7 +19,8 @@ pub(super) fn title(row: char) -> &'static str {
         'e' => "one at a time, large statuses",
         'f' => "many live",
         'g' => "many at once over many clusters",
-        _ => "one of several clusters hangs",
+        'h' => "one of several clusters hangs",
+        _ => "live logs",
     }
 }
 
@@ -38,9 +39,12 @@ const PERCENTILES: &str = " p50     p99   (ratio)";
 
 /// A measurement in one line, with its factors relative to `baseline`.
 pub(super) fn line(found: &Measurement, baseline: Option<&Measurement>) -> String {
-    let mut what = format!("({}) {}", found.row, found.mode);
+    let mut what = format!("({}) {}{}", found.row, found.mode, chosen(found));
     if !found.case.is_empty() {
         let _ = write!(what, ", {}", found.case);
+    }
+    if found.workflows == 0 && !found.figures.is_empty() {
+        return format!("{what:36}  {}", figures(found));
     }
     let way = |stage: &str| {
         let Some(times) = found.stages.get(stage) else {
@@ -62,15 +66,38 @@ pub(super) fn line(found: &Measurement, baseline: Option<&Measurement>) -> Strin
     )
 }
 
+/// The figures of a row that sends no Workflows.
+fn figures(found: &Measurement) -> String {
+    let figures = found.figures.iter();
+    let figures: Vec<String> = figures
+        .map(|(what, value)| format!("{what}: {value:.2}"))
+        .collect();
+    figures.join(", ")
+}
+
+fn chosen(found: &Measurement) -> &'static str {
+    if found.best_cluster { ", best-cluster" } else { "" }
+}
+
 fn factor_of(factor: Option<f64>) -> String {
     factor.map_or(String::new(), |factor| format!("({factor:.2})"))
 }
 
 /// A measurement in several lines.
 pub(super) fn lines(found: &Measurement) -> String {
-    let mut text = format!("({}) {}: {}", found.row, title(found.row), found.mode);
+    let mut text = format!(
+        "({}) {}: {}{}",
+        found.row,
+        title(found.row),
+        found.mode,
+        chosen(found)
+    );
     if !found.case.is_empty() {
         let _ = write!(text, ", {}", found.case);
+    }
+    if found.workflows == 0 && !found.figures.is_empty() {
+        let _ = writeln!(text, "\n    {}", figures(found));
+        return text;
     }
     let _ = writeln!(
         text,
@@ -250,6 +277,22 @@ mod tests {
         );
         let alone = line(&measured(Mode::Pull, 5.0), None);
         assert!(!alone.contains("(1.00)") && alone.contains("5.00"), "{alone}");
+    }
+
+    #[test]
+    fn a_row_without_workflows_has_its_figures_in_its_line() {
+        let script = Script {
+            statuses: 0,
+            nodes: 0,
+            ends: false,
+        };
+        let mut found = Measurement::new('i', Mode::Pull, script, &[], &Reading::default()).called("one log");
+        found.figures = [("MB a second", 55.0)].into();
+        let text = line(&found, None);
+        assert!(
+            text.starts_with("(i) pull, one log ") && text.ends_with("MB a second: 55.00"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) struct Trip {
     statuses: BTreeMap<(u32, Place), Instant>,
     /// Number of changes that were seen of it and of its related objects.
     pub(super) changes: usize,
+    /// Number of the WEC server on which it was seen.
+    pub(super) server: Option<usize>,
 }
 
 impl Trip {
@@ -107,6 +109,11 @@ impl Timeline {
         self.change(name, |trip| {
             trip.marks.entry(mark).or_insert(at);
         });
+    }
+
+    /// Records the WEC server on which the Workflow is.
+    pub(super) fn note_server(&self, name: &str, server: usize) {
+        self.change(name, |trip| trip.server = Some(server));
     }
 
     /// Records that status number `status` is at a place.

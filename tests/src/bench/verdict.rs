@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     measurement::{DOWN, Measurement, UP, WHOLE},
+    rows::logs,
     samples::Summary,
 };
 
@@ -32,16 +33,33 @@ impl Verdict {
 pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for mode in ["pull", "push"] {
-        let of = |row: char, mode: &str, case: &str| {
-            let is_it = |one: &&Measurement| one.row == row && one.mode == mode && one.case.starts_with(case);
+        let find = |row: char, mode: &str, case: &str, best_cluster: bool| {
+            let is_it = |one: &&Measurement| {
+                one.row == row
+                    && one.mode == mode
+                    && one.case.starts_with(case)
+                    && one.best_cluster == best_cluster
+            };
             found.iter().find(is_it)
         };
+        let of = |row: char, mode: &str, case: &str| find(row, mode, case, false);
         verdicts.extend(one_at_a_time(mode, of('a', mode, ""), of('a', "baseline", "")));
         verdicts.extend(at_once(mode, of('c', mode, ""), of('c', "baseline", "")));
+        verdicts.extend(chosen_one_at_a_time(
+            mode,
+            find('a', mode, "", true),
+            of('a', "baseline", ""),
+        ));
+        for row in ['c', 'g'] {
+            verdicts.extend(chosen_at_once(mode, find(row, mode, "", true), of(row, mode, "")));
+        }
         let live = found.iter().filter(|one| one.row == 'f' && one.mode == mode);
         verdicts.extend(many_live(mode, &live.collect::<Vec<_>>()));
         let (without, with) = (of('h', mode, "others, none"), of('h', mode, "others, one"));
         verdicts.extend(hanging(mode, without, with));
+    }
+    for measured in found.iter().filter(|one| one.row == 'i') {
+        verdicts.extend(live_logs(measured));
     }
     verdicts
 }
@@ -97,6 +115,40 @@ fn at_once(mode: &str, argosy: Option<&Measurement>, baseline: Option<&Measureme
     times(target, 3.0, slower).into_iter().chain([writes]).collect()
 }
 
+/// A policy chooses the cluster: one write and one decision more than in a row in which each Workflow
+/// names its cluster.
+fn chosen_one_at_a_time(
+    mode: &str,
+    chosen: Option<&Measurement>,
+    baseline: Option<&Measurement>,
+) -> Option<Verdict> {
+    let target = format!("{mode}, best-cluster, one at a time, down, p50: times the baseline's");
+    times(target, 4.0, ratio(chosen?, baseline?, DOWN, |times| times.p50))
+}
+
+fn chosen_at_once(mode: &str, chosen: Option<&Measurement>, pinned: Option<&Measurement>) -> Vec<Verdict> {
+    let (Some(chosen), Some(pinned)) = (chosen, pinned) else {
+        return Vec::new();
+    };
+    let comma = if chosen.case.is_empty() { "" } else { ", " };
+    let what = format!(
+        "{mode}, best-cluster{comma}{}, {} at once",
+        chosen.case, chosen.workflows
+    );
+    let last = |measured: &Measurement| measured.reported.last().copied();
+    let slower = last(chosen)
+        .zip(last(pinned))
+        .map(|(chosen, pinned)| chosen / pinned);
+    let writes = Verdict {
+        target: format!("{what}: writes for a Workflow, more than with a named cluster"),
+        found: ((chosen.writes_each - pinned.writes_each) * 100.0).round() / 100.0,
+        limit: 1.1,
+        unit: "writes",
+    };
+    let target = format!("{what}, until all are reported: times that with a named cluster");
+    times(target, 1.15, slower).into_iter().chain([writes]).collect()
+}
+
 fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
     let case = |begin: &'static str| found.iter().filter(move |one| one.case.starts_with(begin));
     let mut one_more = case("one more");
@@ -145,6 +197,24 @@ fn hanging(mode: &str, without: Option<&Measurement>, with: Option<&Measurement>
         1.1,
         Some(slower),
     )
+}
+
+fn live_logs(measured: &Measurement) -> Vec<Verdict> {
+    let limits = [
+        (logs::MORE_MEMORY, 15.0, "MiB"),
+        (logs::MORE_PROCESSOR, 1.0, "%"),
+        (logs::SECONDS, 5.0, "s"),
+        (logs::SLOWEST_LINE, 2000.0, "ms"),
+    ];
+    let judged = limits.into_iter().filter_map(|(figure, limit, unit)| {
+        Some(Verdict {
+            target: format!("{}, {}: {figure}", measured.mode, measured.case),
+            found: *measured.figures.get(figure)?,
+            limit,
+            unit,
+        })
+    });
+    judged.collect()
 }
 
 #[cfg(test)]
@@ -205,6 +275,39 @@ mod tests {
     }
 
     #[test]
+    fn a_chosen_cluster_is_compared_with_a_named_one_of_the_same_run() {
+        let named = |row| measurement(row, Mode::Pull, "50 clusters", 10.0);
+        let chosen = |row, milliseconds, writes_each| {
+            let mut chosen = measurement(row, Mode::Pull, "50 clusters", milliseconds).by_best_cluster(true);
+            chosen.writes_each = writes_each;
+            chosen
+        };
+        let baseline = measurement('a', Mode::Baseline, "", 2.0);
+        let found = [
+            baseline.clone(),
+            chosen('a', 8.0, 0.0),
+            named('g'),
+            chosen('g', 11.0, 1.1),
+        ];
+        assert_eq!(verdicts(&found).len(), 3);
+        assert_eq!(missed(&found), [] as [&str; 0]);
+        let found = [
+            baseline,
+            chosen('a', 9.0, 0.0),
+            chosen('c', 12.0, 1.2),
+            named('c'),
+        ];
+        assert_eq!(
+            missed(&found),
+            [
+                "pull, best-cluster, one at a time, down, p50: times the baseline's",
+                "pull, best-cluster, 50 clusters, 0 at once, until all are reported: times that with a named cluster",
+                "pull, best-cluster, 50 clusters, 0 at once: writes for a Workflow, more than with a named cluster",
+            ]
+        );
+    }
+
+    #[test]
     fn ten_thousand_live_are_compared_with_ten_and_bounded_in_memory() {
         let usage = |resident_mib| Usage {
             resident_mib,
@@ -250,6 +353,30 @@ mod tests {
             [] as [&str; 0]
         );
         assert_eq!(missed(&[without, with([111.0, 60.0, 111.0])]).len(), 1);
+    }
+
+    #[test]
+    fn live_logs_have_limits_without_a_baseline() {
+        let with = |case, figures: [(&'static str, f64); 2]| Measurement {
+            figures: figures.into(),
+            ..measurement('i', Mode::Pull, case, 1.0)
+        };
+        let found = [
+            with(
+                "100 idle tunnels",
+                [(logs::MORE_MEMORY, 15.5), (logs::MORE_PROCESSOR, 0.9)],
+            ),
+            with("one log", [(logs::SECONDS, 5.1), (logs::RATE, 19.6)]),
+            with("first line", [(logs::SLOWEST_LINE, 2000.0), ("other", 1.0)]),
+        ];
+        assert_eq!(verdicts(&found).len(), 4);
+        assert_eq!(
+            missed(&found),
+            [
+                format!("pull, 100 idle tunnels: {}", logs::MORE_MEMORY),
+                format!("pull, one log: {}", logs::SECONDS),
+            ]
+        );
     }
 
     #[test]

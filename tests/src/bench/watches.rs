@@ -217,7 +217,8 @@ fn note(timeline: &Timeline, watches: Watches, glimpse: &Glimpse) {
             note_status(timeline, name, status, Place::Control, at);
             timeline.note_change(name);
         }
-        Watches::Cluster(_) => {
+        Watches::Cluster(server) => {
+            timeline.note_server(name, server);
             timeline.note(name, Mark::Applied, at);
             note_status(timeline, name, status, Place::Cluster, at);
             if workflow::is_final(&glimpse.status.phase) && finalizers.is_empty() {

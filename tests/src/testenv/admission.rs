@@ -55,6 +55,16 @@ pub async fn until_held(fixture: &Fixture, member: &Member) -> Result<()> {
     .await
 }
 
+/// Waits until the webhook holds new Workflows with this label of a cluster.
+pub async fn until_selected(fixture: &Fixture, label: &str) -> Result<()> {
+    let workflows = fixture.workflows();
+    eventually("the webhook holds what the policy selects", async || {
+        let tried = try_unsuspended(&workflows, label).await;
+        Ok(refusal(&tried).is_none() && is_held(&tried?))
+    })
+    .await
+}
+
 /// Waits until the policy argosy-hold guards `name`, a claimed Workflow that has not ended.
 pub async fn until_guarded(fixture: &Fixture, name: &str) -> Result<()> {
     let workflows = workflows_as(fixture, LOCAL_ARGO).await?;

@@ -13,7 +13,18 @@ use super::{objects::CONTROLLER_NAMESPACE, server::Server, toolchain};
 /// Renders some templates of the chart `argosy`, with values in the form of `--set-json`, and
 /// applies them.
 pub fn apply(server: &Server, templates: &[&str], values: &str) -> Result<()> {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/argosy");
+    apply_of("argosy", server, templates, values)
+}
+
+/// Like [`apply`], of the chart `argosy-agent`: the rights of an agent.
+pub fn apply_agent(server: &Server, values: &str) -> Result<()> {
+    apply_of("argosy-agent", server, &["rbac.yaml", "pull.yaml"], values)
+}
+
+fn apply_of(chart: &str, server: &Server, templates: &[&str], values: &str) -> Result<()> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../charts")
+        .join(chart);
     let mut helm = Command::new(toolchain::binary("helm")?);
     helm.arg("template")
         .arg(chart)

@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt, api::DeleteParams};
 
 use super::{
     FakeArgo, TestEnv,
-    binaries::{AgentSettings, Binary},
+    binaries::{AgentSettings, Binary, Variables},
     fake_argo,
     objects::{self, create, create_namespace},
     server::{Server, client_of},
@@ -144,13 +144,26 @@ impl Fixture {
 
     /// Starts the agent of a cluster that has none.
     pub async fn start_agent(&self, member: &mut Member, lease_seconds: u64) -> Result<()> {
+        self.start_agent_with(member, lease_seconds, &self.env.variables)
+            .await
+    }
+
+    /// Like [`Fixture::start_agent`], with environment variables. An agent that the cluster has is
+    /// ended before.
+    pub async fn start_agent_with(
+        &self,
+        member: &mut Member,
+        lease_seconds: u64,
+        variables: &Variables,
+    ) -> Result<()> {
+        member.agent = None;
         let settings = AgentSettings {
             lease_seconds,
             artifact_namespace: self.namespace.clone(),
         };
         let its = self.env.control.kubeconfig();
         let (cluster, wec) = (&member.cluster, &member.kubeconfig);
-        member.agent = Some(Binary::agent(cluster, its, wec, &settings, &self.env.variables).await?);
+        member.agent = Some(Binary::agent(cluster, its, wec, &settings, variables).await?);
         self.has_joined(member).await
     }
 

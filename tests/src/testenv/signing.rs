@@ -23,7 +23,7 @@ use super::{
     Fixture, Member, TestEnv,
     binaries::{Binary, WebhookSettings},
     charts, definitions,
-    env::{LONG, shared_servers},
+    env::{LONG, Servers, shared_servers},
     folder, objects,
     process::{Launch, Process},
     served,
@@ -40,6 +40,10 @@ pub struct Signing {
     /// kube-controller-manager, which signs, and which empties deleted namespaces.
     _signer: Process,
 }
+
+/// Name of the Service that agents dial on a control cluster with virtual Nodes, in the controller's
+/// namespace.
+pub const TUNNEL_SERVICE: &str = "argosy-controller";
 
 /// The lifetime of all signed certificates, regardless of the request. It is so short that an agent
 /// replaces its certificate during a test.
@@ -58,7 +62,12 @@ impl Signing {
     /// kubelet endpoint of the controller, on the loopback address. Argosy's account has all
     /// rights, within the admission policies of the chart.
     pub async fn with_nodes(name: &str) -> Result<(Self, u16)> {
-        let (folder, servers) = (folder::create("authority")?, shared_servers().await?);
+        Self::with_nodes_over(shared_servers().await?, name).await
+    }
+
+    /// Like [`Signing::with_nodes`], over the given servers.
+    pub async fn with_nodes_over(servers: Arc<Servers>, name: &str) -> Result<(Self, u16)> {
+        let folder = folder::create("authority")?;
         make_authority(&folder)?;
         sign(&folder, &kubelet_client(&folder)?, &folder.join(KUBELET_CLIENT))?;
         let control = Server::start_with_kubelets(&servers.store, name, &folder).await?;
@@ -71,7 +80,7 @@ impl Signing {
         };
         let address = SocketAddr::new(webhook.host, webhook.port);
         let client = control.client().await?;
-        served::register(&client, objects::CONTROLLER_NAMESPACE, "tunnel", address).await?;
+        served::register(&client, objects::CONTROLLER_NAMESPACE, TUNNEL_SERVICE, address).await?;
         let port = free_port()?;
         let variables = [
             ("ARGOSY_NODES", "true".to_owned()),
@@ -81,7 +90,11 @@ impl Signing {
             ("ARGOSY_NODES_PORT", port.to_string()),
             (
                 "ARGOSY_NODES_TUNNEL",
-                format!("{}/tunnel:{}", objects::CONTROLLER_NAMESPACE, served::PORT),
+                format!(
+                    "{}/{TUNNEL_SERVICE}:{}",
+                    objects::CONTROLLER_NAMESPACE,
+                    served::PORT
+                ),
             ),
         ];
         let kubeconfig = control.kubeconfig_as(&account())?;
@@ -144,6 +157,11 @@ impl Signing {
 
     /// Path of a kubeconfig with a token of the bootstrap account of `member`.
     pub async fn bootstrap(&self, member: &Member) -> Result<PathBuf> {
+        self.account(member, names::BOOTSTRAP_ACCOUNT).await
+    }
+
+    /// Path of a kubeconfig with a token of a service account in the mailbox of `member`.
+    pub async fn account(&self, member: &Member, account: &str) -> Result<PathBuf> {
         let client = self.env.control.client().await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client, &member.cluster);
         let request = TokenRequest {
@@ -154,7 +172,7 @@ impl Signing {
             ..TokenRequest::default()
         };
         let answer = accounts
-            .create_token_request(names::BOOTSTRAP_ACCOUNT, &PostParams::default(), &request)
+            .create_token_request(account, &PostParams::default(), &request)
             .await?;
         let token = answer.status.context("a token is made")?.token;
         self.env.control.kubeconfig_with(&format!("{{token: {token}}}"))

@@ -110,6 +110,7 @@ fn a_value_that_is_misspelt_or_of_another_kind_is_refused() -> Result<()> {
         ),
         ("argosy-agent", "clusterName=One", "clusterName"),
         ("argosy-agent", "mode=both", "mode"),
+        ("argosy-agent", "capacity=all", "capacity"),
         ("argosy-agent", "argoInstanceID=a/b", "argoInstanceID"),
         ("argosy-agent", "objects.rule[0]=x", "rule"),
         ("argosy-agent", "leaseDuration=soon", "leaseDuration"),

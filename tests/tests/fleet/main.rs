@@ -28,8 +28,10 @@ mod long {
     mod cordon;
     mod fan_out;
     mod hostile;
+    mod hostile_room;
     mod live_logs;
     mod removal;
+    mod schedules;
     mod time;
     mod uninstall;
     mod upgrade;
@@ -38,12 +40,14 @@ mod long {
 mod quiet {
     mod applied;
     mod artifacts;
+    mod daemon_sets;
     mod deletion;
     mod features;
     mod live_logs;
     mod named;
     mod objects;
     mod once;
+    mod overrides;
     pub(crate) mod retry;
     pub(crate) mod samples;
     mod sessions;

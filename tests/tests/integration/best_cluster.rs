@@ -9,10 +9,17 @@ use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
     admission::eventually,
     binaries::{argosy, argosy_prints},
-    objects::{create, workflow as suspended},
+    definitions::install_argo_templates,
+    env::LONG,
+    fixture::conditions,
+    objects::{create, create_template, workflow as suspended},
     waiting::until,
 };
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
@@ -32,8 +39,8 @@ async fn room(fixture: &Fixture, member: &Member, room: &str) -> Result<()> {
     Ok(())
 }
 
-/// A policy that chooses one of both clusters for the Workflows with its name as their label.
-async fn policy(fixture: &Fixture, members: [&Member; 2], when_full: &str) -> Result<String> {
+/// A policy that chooses one of the clusters for the Workflows with its name as their label.
+async fn policy(fixture: &Fixture, members: &[&Member], when_full: &str) -> Result<String> {
     let name = format!("{}-best", fixture.namespace);
     let selectors: Vec<_> = members
         .iter()
@@ -61,7 +68,7 @@ async fn policy(fixture: &Fixture, members: [&Member; 2], when_full: &str) -> Re
 async fn spread(fixture: &Fixture) -> Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     let claimed = ListParams::default().labels(names::CLUSTER_LABEL);
-    for run in fixture.workflows().list(&claimed).await? {
+    for run in fixture.workflows().list_metadata(&claimed).await? {
         let cluster = run
             .labels()
             .get(names::CLUSTER_LABEL)
@@ -76,7 +83,7 @@ async fn assert_spread(env: std::sync::Arc<TestEnv>, namespace: &str) -> Result<
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
     room(&fixture, &pull, "cpu=1").await?;
     room(&fixture, &push, "cpu=2").await?;
-    let policy = policy(&fixture, [&pull, &push], "send").await?;
+    let policy = policy(&fixture, &[&pull, &push], "send").await?;
     assert_planned(&fixture, &policy).await?;
     let workflows = fixture.workflows();
     let all = (0..WORKFLOWS).map(|number| {
@@ -182,7 +189,7 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
     room(&fixture, &pull, "cpu=100").await?;
     room(&fixture, &push, "cpu=1,example.com/gpu=8,runs=1").await?;
-    let policy = policy(&fixture, [&pull, &push], "wait").await?;
+    let policy = policy(&fixture, &[&pull, &push], "wait").await?;
     asking(&fixture, "first", &policy, "example.com/gpu").await?;
     until_said(&fixture, "first", &push.cluster).await?;
     asking(&fixture, "second", &policy, "example.com/gpu").await?;
@@ -203,6 +210,112 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     room(&fixture, &pull, "cpu=100,example.com/fpga=1").await?;
     until_said(&fixture, "third", &pull.cluster).await?;
     assert_eq!(spread(&fixture).await?.values().sum::<usize>(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_whose_template_is_an_object_goes_where_the_pods_of_the_template_fit() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::shared().await?, "best-template").await?;
+    let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
+    room(&fixture, &pull, "cpu=100").await?;
+    room(&fixture, &push, "cpu=1,example.com/gpu=8").await?;
+    let policy = policy(&fixture, &[&pull, &push], "send").await?;
+    let pod = json!({ "name": "main", "container": { "resources": { "limits": { "example.com/gpu": 1 } } } });
+    let spec = json!({ "entrypoint": "main", "templates": [pod] });
+    install_argo_templates(&fixture.control).await?;
+    eventually("the controller watches the templates", async || {
+        let metrics = fixture.env.controller.metrics().await?;
+        let mut lists = metrics
+            .lines()
+            .filter(|line| line.starts_with("argosy_watch_lists_total"));
+        Ok(lists.any(|line| line.contains("\"WorkflowTemplate\"") && !line.ends_with(" 0")))
+    })
+    .await?;
+    create_template(&fixture.control, &fixture.namespace, "train", &spec).await?;
+    let mut workflow = suspended("first", &policy);
+    workflow.spec = json!({ "suspend": true, "workflowTemplateRef": { "name": "train" } });
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.json", fixture.namespace));
+    std::fs::write(&file, serde_json::to_vec(&workflow)?)?;
+    let file = file.to_str().context("it is text")?;
+    let plan = ["why", "-n", &fixture.namespace, "-f", file];
+    let said = words(&argosy(fixture.env.control.kubeconfig(), &plan).await?.output);
+    assert!(
+        said.contains(&format!("will be sent to {}", push.cluster))
+            && said.contains("has no example.com/gpu"),
+        "{said}"
+    );
+    // The watch of the controller may be later than the template.
+    let mut number = 0;
+    eventually("it goes where its pods fit", async || {
+        number += 1;
+        let name = format!("try{number}");
+        workflow.metadata.name = Some(name.clone());
+        create(&fixture.workflows(), &workflow).await?;
+        let claimed = until(&fixture.workflows(), &name, "it is claimed", |run| {
+            run.labels().contains_key(names::CLUSTER_LABEL)
+        })
+        .await?;
+        Ok(claimed.labels().get(names::CLUSTER_LABEL) == Some(&push.cluster))
+    })
+    .await
+}
+
+/// A cluster without an agent, whose Lease does not expire during the test.
+async fn alive(fixture: &Fixture, number: usize) -> Result<Member> {
+    let member = fixture
+        .join(&format!("m{number}"), &fixture.env.servers.wecs[0])
+        .await?;
+    let mut lease = Lease {
+        spec: Some(LeaseSpec {
+            lease_duration_seconds: Some(3600),
+            renew_time: Some(MicroTime(jiff::Timestamp::now())),
+            ..LeaseSpec::default()
+        }),
+        ..Lease::default()
+    };
+    lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
+    create(&Api::namespaced(fixture.control.clone(), &member.cluster), &lease).await?;
+    room(fixture, &member, "cpu=1000,memory=4Ti").await?;
+    until(
+        &fixture.clusters(),
+        &member.cluster,
+        "it is available",
+        |cluster| {
+            let available = conditions(cluster).remove("ManagedClusterConditionAvailable");
+            available.is_some_and(|(status, _)| status == "True")
+        },
+    )
+    .await?;
+    Ok(member)
+}
+
+/// Requests in flight.
+const IN_FLIGHT: usize = 64;
+
+#[tokio::test]
+async fn a_thousand_workflows_at_once_over_ten_equal_clusters_are_a_hundred_each() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::own_guarded("best-burst", LONG).await?, "best-burst").await?;
+    let members = try_join_all((0..10).map(|number| alive(&fixture, number))).await?;
+    let policy = policy(&fixture, &members.iter().collect::<Vec<_>>(), "send").await?;
+    let workflows = fixture.workflows();
+    stream::iter(0..1000)
+        .map(|number| {
+            let (workflows, workflow) = (workflows.clone(), suspended(&format!("w{number}"), &policy));
+            async move { create(&workflows, &workflow).await }
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .try_for_each(async |_| Ok(()))
+        .await?;
+    let mut counts = BTreeMap::new();
+    eventually("all are claimed", async || {
+        counts = spread(&fixture).await?;
+        Ok(counts.values().sum::<usize>() == 1000)
+    })
+    .await?;
+    assert!(
+        counts.len() == 10 && counts.values().all(|count| (99..=101).contains(count)),
+        "{counts:?}"
+    );
     Ok(())
 }
 

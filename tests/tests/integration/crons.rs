@@ -1,10 +1,12 @@
 //! A CronWorkflow is fired by only one Argo: the control cluster's. If a policy asks for copies,
 //! the Argos of its clusters fire it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use argosy_api::{BindingPolicy, Workflow, names};
 use argosy_tests::testenv::{
-    Fixture, definitions,
+    Fixture, TestEnv,
+    admission::{eventually, until_held},
+    definitions,
     objects::{self, create},
     waiting::{PATIENCE, until, until_gone},
 };
@@ -12,7 +14,8 @@ use futures::{TryStreamExt as _, pin_mut};
 use k8s_openapi::api::{core::v1::ConfigMap, events::v1::Event};
 use kube::{
     Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, Request},
+    client::Body,
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::{
         WatchStreamExt as _,
@@ -163,5 +166,52 @@ async fn one_that_a_policy_selects_fires_here_alone_unless_the_policy_asks_for_c
         sentence.ends_with("the Workflows that it has created stay"),
         "{sentence}"
     );
+    Ok(())
+}
+
+/// The warnings for a client that merges `patch` into the CronWorkflow.
+async fn warnings(fixture: &Fixture, patch: &Value) -> Result<Vec<String>> {
+    let collection = format!(
+        "/apis/argoproj.io/v1alpha1/namespaces/{}/cronworkflows",
+        fixture.namespace
+    );
+    let request = Request::new(collection).patch(CRON, &PatchParams::default(), &Patch::Merge(patch))?;
+    let answer = fixture.control.send(request.map(Body::from)).await?;
+    ensure!(answer.status().is_success(), "{}", answer.status());
+    let warnings = answer.headers().get_all("warning").iter();
+    let warnings = warnings.map(|warning| Ok(warning.to_str()?.to_owned()));
+    warnings.collect()
+}
+
+#[tokio::test]
+async fn whoever_writes_one_whose_workflows_no_policy_selects_is_told_the_label() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::guarded().await?, "crons-warned").await?;
+    let member = fixture.pull().await?;
+    definitions::install_argo_cron(&fixture.control).await?;
+    until_held(&fixture, &member).await?;
+    let here = crons(&fixture.control, &fixture);
+    create(&here, &nightly()?).await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    create(&policies, &policy(&fixture, &member.cluster)?).await?;
+    // Each write changes the specification, because the webhook is asked only then.
+    let mut minute = 0;
+    let mut edit = |labels: Value| {
+        minute += 1;
+        json!({ "spec": { "schedules": [format!("{minute} 0 * * *")], "workflowMetadata": { "labels": labels } } })
+    };
+    let told = format!("add app: \\\"{CRON}\\\" to spec.workflowMetadata.labels");
+    eventually("the webhook knows the policy", async || {
+        let warnings = warnings(&fixture, &edit(json!({ "team": "a" }))).await?;
+        Ok(warnings.iter().any(|warning| warning.contains(&told)))
+    })
+    .await?;
+    let status = json!({ "status": { "phase": "Active" } });
+    assert_eq!(
+        warnings(&fixture, &status).await?,
+        Vec::<String>::new(),
+        "Argo writes a status"
+    );
+    let labeled = edit(json!({ "app": CRON }));
+    assert_eq!(warnings(&fixture, &labeled).await?, Vec::<String>::new());
     Ok(())
 }

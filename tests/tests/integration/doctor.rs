@@ -32,6 +32,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use serde_json::{Value, json};
 
@@ -179,6 +180,19 @@ impl Fleet {
         Said::by(self.env.control.kubeconfig(), rest).await
     }
 
+    /// Creates a CronWorkflow on the control cluster.
+    async fn create_schedule(&self) -> Result<()> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("argoproj.io", "v1alpha1", "CronWorkflow"));
+        let api = Api::namespaced_with(self.fixture.control.clone(), &self.fixture.namespace, &kind);
+        let spec = json!({ "schedules": ["0 0 * * *"], "workflowSpec": { "entrypoint": "main" } });
+        create(
+            &api,
+            &DynamicObject::new("nightly", &kind).data(json!({ "spec": spec })),
+        )
+        .await?;
+        Ok(())
+    }
+
     async fn patch<K>(&self, api: Api<K>, name: &str, patch: Value) -> Result<()>
     where
         K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -243,12 +257,15 @@ async fn where_everything_holds_nothing_failed_and_where_the_controller_is_gone_
     .await?;
     deployment(control, CONTROLLER_NAMESPACE, "argosy-controller", "", 0).await?;
     deployment(control, "argo", "workflow-controller", "", 0).await?;
+    definitions::install_argo_cron(control).await?;
+    fleet.create_schedule().await?;
     let broken = fleet.said(&[]).await?;
     broken.assert("webhook", "failed", "trusts another CA");
     broken.assert("admission-policies", "failed", "argosy-hold has no effect");
     broken.assert("policies", "failed", "has not processed BindingPolicy unseen");
     broken.assert("controller", "failed", "has no ready pod");
     broken.assert("local-argo", "warning", "has no ready pod");
+    broken.assert("schedules", "warning", "so nobody fires 1 CronWorkflows");
 
     webhooks.delete("argosy", &DeleteParams::default()).await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(control.clone());

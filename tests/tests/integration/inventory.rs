@@ -100,8 +100,8 @@ async fn the_hub_is_told_version_resources_and_identity_of_a_cluster() -> Result
             { "name": "region", "value": "eu" },
             { "name": "id.k8s.io", "value": id },
             { "name": "kubeversion.open-cluster-management.io", "value": version },
-            { "name": "room.argosy.dev", "value": r#"{"cpu":{"node":"4"},"memory":{"node":"16Gi"}}"# },
             { "name": "agentversion.argosy.dev", "value": env!("CARGO_PKG_VERSION") },
+            { "name": "room.argosy.dev", "value": r#"{"cpu":{"node":"4"},"memory":{"node":"16Gi"}}"# },
         ])
     );
     let leases: Api<Lease> = Api::namespaced(fixture.control.clone(), &member.cluster);

@@ -195,6 +195,18 @@ async fn a_member_fills_no_memory_with_reports_of_what_nobody_knows() -> Result<
     store.discard()
 }
 
+/// The controller waits for two lists, each of which has half of the reports: more than a large page may
+/// have.
+#[tokio::test]
+async fn a_controller_lists_reports_that_are_too_long_for_a_large_page() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::own("large-pages").await?, "large-pages").await?;
+    let neighbor = fixture.pull().await?;
+    let hostile = fixture.join("hostile", &fixture.env.servers.wecs[0]).await?;
+    fill(&hostile, "large-pages", 80).await?;
+    fixture.env.controller.restart().await?;
+    fixture.round_trip("after-a-restart", &neighbor).await
+}
+
 #[tokio::test]
 async fn a_member_that_packs_nodes_again_and_again_holds_up_no_other() -> Result<()> {
     let fixture = Fixture::on(TestEnv::own("packing").await?, "packing").await?;

@@ -1,15 +1,21 @@
 //! CustomTransforms on the way to a cluster. They affect every Workflow, so the tests use a
 //! separate environment.
 
-use anyhow::Result;
-use argosy_api::{CustomTransform, CustomTransformSpec};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use argosy_api::{CustomTransform, CustomTransformSpec, Workflow};
 use argosy_tests::testenv::{
     Fixture, TestEnv,
+    binaries::argosy,
     objects::{self, create},
     waiting::until,
 };
-use kube::{Api, ResourceExt};
-use serde_json::json;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_broken_path_is_reported_and_the_rest_of_the_transform_applies() -> Result<()> {
@@ -26,6 +32,7 @@ async fn a_broken_path_is_reported_and_the_rest_of_the_transform_applies() -> Re
         api_group: "argoproj.io".to_owned(),
         resource: "workflows".to_owned(),
         remove: remove.map(str::to_owned).to_vec(),
+        ..CustomTransformSpec::default()
     };
     create(&transforms, &CustomTransform::new("mine", spec.clone())).await?;
     let told = until(&transforms, "mine", "it says what is wrong", |transform| {
@@ -65,5 +72,97 @@ async fn a_broken_path_is_reported_and_the_rest_of_the_transform_applies() -> Re
         })
         .await?;
     }
+    Ok(())
+}
+
+fn conditions(workflow: &Workflow) -> String {
+    workflow
+        .status
+        .as_ref()
+        .and_then(|status| status.get("conditions"))
+        .map_or_else(String::new, Value::to_string)
+}
+
+async fn label(fixture: &Fixture, cluster: &str, region: &str) -> Result<()> {
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "region": region } } }));
+    fixture
+        .clusters()
+        .patch(cluster, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_gets_the_values_of_its_cluster_and_waits_while_they_cannot_be_computed() -> Result<()> {
+    let fixture = Fixture::on(TestEnv::own("overrides").await?, "overrides").await?;
+    let members = [fixture.pull().await?, fixture.push().await?];
+    label(&fixture, &members[0].cluster, "eu").await?;
+    let transforms: Api<CustomTransform> = Api::all(fixture.control.clone());
+    let spec = json!({
+        "apiGroup": "argoproj.io", "resource": "workflows",
+        "objectSelectors": [{ "matchLabels": { "mirrored": "true" } }],
+        "set": [
+            { "path": "$.spec.templates[*].container.image", "expression": "cluster.region + '.example/' + value" },
+            { "path": "$.spec.priority", "value": null },
+            { "path": "$.spec.nodeSelector", "value": { "pool": "batch" } },
+        ],
+    });
+    let transform = CustomTransform::new("mirror", serde_json::from_value(spec.clone())?);
+    let stored = create(&transforms, &transform).await?;
+    assert_eq!(
+        json!(stored.spec)["set"],
+        spec["set"],
+        "the schema keeps any value, also null"
+    );
+
+    for member in &members {
+        let mut workflow = objects::workflow(&member.cluster, &member.cluster);
+        workflow
+            .labels_mut()
+            .insert("mirrored".to_owned(), "true".to_owned());
+        create(&fixture.workflows(), &workflow).await?;
+    }
+    let image = |object: &Workflow| object.spec["templates"][0]["container"]["image"].clone();
+    let original = image(&objects::workflow("x", "x"));
+    let original = original.as_str().context("an image")?;
+    let [east, west] = &members;
+    let object = until(&east.workflows(), &east.cluster, "it was sent", |_| true).await?;
+    assert_eq!(image(&object), format!("eu.example/{original}"));
+    assert_eq!(object.spec["nodeSelector"], json!({ "pool": "batch" }));
+
+    until(
+        &fixture.workflows(),
+        &west.cluster,
+        "it says why it waits",
+        |workflow| conditions(workflow).contains("TransformInvalid: "),
+    )
+    .await?;
+    assert!(west.workflows().get_opt(&west.cluster).await?.is_none());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overrides.json");
+    std::fs::write(
+        &file,
+        serde_json::to_vec(&fixture.workflows().get(&west.cluster).await?)?,
+    )?;
+    let file = file.to_str().context("a path")?;
+    let rendered = async |cluster: &str| {
+        let arguments = ["render", "-f", file, "--cluster", cluster];
+        argosy(fixture.env.control.kubeconfig(), &arguments).await
+    };
+    let shown = rendered(&east.cluster).await?;
+    assert!(
+        shown.code == Some(0) && shown.output.contains("image: eu.example/"),
+        "{shown:?}"
+    );
+    let shown = rendered(&west.cluster).await?;
+    assert!(
+        shown.code == Some(1)
+            && shown
+                .errors
+                .contains("is not sent: CustomTransform mirror: spec.set[0]"),
+        "{shown:?}"
+    );
+    label(&fixture, &west.cluster, "us").await?;
+    let object = until(&west.workflows(), &west.cluster, "it was sent", |_| true).await?;
+    assert_eq!(image(&object), format!("us.example/{original}"));
     Ok(())
 }

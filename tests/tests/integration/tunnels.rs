@@ -7,14 +7,20 @@ use argosy::runtime::tunnel::{
 };
 use argosy_api::names;
 use argosy_tests::testenv::{
-    Fixture, admission::eventually, objects::CONTROLLER_NAMESPACE, served::PORT, signing::Signing,
+    Fixture,
+    admission::eventually,
+    binaries::argosy,
+    objects::CONTROLLER_NAMESPACE,
+    served::PORT,
+    server::client_of,
+    signing::{Signing, TUNNEL_SERVICE},
     waiting::PATIENCE,
 };
 use axum::Router;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
@@ -32,7 +38,7 @@ impl Dialing {
     fn new(agent: Client, cluster: &str) -> Result<Self> {
         Ok(Self {
             agent,
-            path: through_service(CONTROLLER_NAMESPACE, "tunnel", PORT),
+            path: through_service(CONTROLLER_NAMESPACE, TUNNEL_SERVICE, PORT),
             cluster: cluster.to_owned(),
             token: Token::generate()?,
         })
@@ -110,5 +116,69 @@ async fn a_tunnel_ends_with_the_next_one_with_its_token_and_with_its_cluster() -
     // The Lease is still there.
     agent.renew(&agent.token).await?;
     ensure!(agent.is_refused().await, "a Lease alone opens a tunnel");
+    Ok(())
+}
+
+/// The HTTP status with which a tunnel was refused; `None` if it was opened.
+async fn refused(agent: &Dialing) -> Result<Option<u16>> {
+    match dial(&agent.agent, &agent.path, &agent.cluster, &agent.token).await {
+        Ok(_) => Ok(None),
+        Err(Error::Refused { status, .. }) => Ok(Some(status.as_u16())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// True if the API server refuses the write because of a missing right.
+fn is_forbidden(written: Result<()>) -> bool {
+    let error = written
+        .err()
+        .and_then(|error| error.downcast::<kube::Error>().ok());
+    matches!(error, Some(kube::Error::Api(status)) if status.code == 403)
+}
+
+#[tokio::test]
+async fn the_service_account_of_a_joined_cluster_opens_its_own_tunnel_and_no_other() -> Result<()> {
+    let (signing, _) = Signing::with_nodes("tunnel-accounts").await?;
+    let fixture = Fixture::on(signing.env.clone(), "tunnel-accounts").await?;
+    let kubeconfig = signing.env.control.kubeconfig();
+    let mut agents = Vec::new();
+    for suffix in ["own", "other"] {
+        let member = fixture
+            .register(suffix, signing.env.servers.wecs[0].kubeconfig())
+            .await?;
+        let joined = argosy(
+            kubeconfig,
+            &["cluster", "join", &member.cluster, "-o", "kubeconfig"],
+        )
+        .await?;
+        ensure!(joined.code == Some(0), "{joined:?}");
+        let account = signing.account(&member, names::AGENT_ACCOUNT).await?;
+        agents.push(Dialing::new(client_of(&account).await?, &member.cluster)?);
+    }
+    let (own, other) = (&agents[0], &agents[1]);
+    for agent in &agents {
+        agent.renew(&agent.token).await?;
+        agent.open().await?;
+    }
+    // With the name of the other cluster, and its own token or the other's Lease.
+    let mut foreign = Dialing::new(own.agent.clone(), &other.cluster)?;
+    assert_eq!(refused(&foreign).await?, Some(401));
+    ensure!(
+        is_forbidden(foreign.renew(&foreign.token).await),
+        "it writes the Lease of another cluster"
+    );
+    foreign.path = through_service(CONTROLLER_NAMESPACE, "another", PORT);
+    assert_eq!(refused(&foreign).await?, Some(403), "another Service");
+    let removing = ["cluster", "remove", &own.cluster, "--yes", "--timeout", "40s"];
+    let removed = argosy(kubeconfig, &removing).await?;
+    ensure!(removed.code == Some(0), "{removed:?}");
+    let bindings: Api<RoleBinding> = Api::namespaced(fixture.control.clone(), CONTROLLER_NAMESPACE);
+    let left = bindings.list(&ListParams::default()).await?;
+    let of = |cluster: &str| {
+        let name = format!("argosy-tunnel:{cluster}");
+        left.iter()
+            .any(|binding| binding.metadata.name.as_ref() == Some(&name))
+    };
+    assert!(!of(&own.cluster) && of(&other.cluster), "{left:?}");
     Ok(())
 }

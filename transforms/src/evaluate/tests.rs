@@ -77,6 +77,32 @@ fn comparing_or_measuring_a_long_text_again_and_again_is_refused() {
 }
 
 #[test]
+fn a_long_key_above_many_selected_values_is_refused_and_not_copied_for_each() {
+    let mut document = json!({ "spec": { "k".repeat(100_000): vec![json!({ "image": 1 }); 1000] } });
+    let before = document.clone();
+    let applied = apply(&mut document, "$..image");
+    assert_eq!(applied.refused.len(), 1);
+    assert_eq!(applied.refused[0].reason, RefusalReason::TooMuchWork);
+    assert_eq!(document, before);
+}
+
+#[test]
+fn a_large_definition_loses_all_its_descriptions() {
+    // The deepest and widest objects that people write: schemas of more than a megabyte.
+    let field = json!({ "type": "string", "description": "x".repeat(100) });
+    let fields: serde_json::Map<_, _> = (0..10_000)
+        .map(|number| (format!("terminationGracePeriodSeconds{number}"), field.clone()))
+        .collect();
+    let schema = (0..10).fold(
+        json!({ "properties": fields }),
+        |inner, number| json!({ "properties": { format!("ephemeralVolumeClaimTemplate{number}"): inner } }),
+    );
+    let mut document = json!({ "spec": { "versions": [{ "schema": { "openAPIV3Schema": schema } }] } });
+    let applied = apply(&mut document, "$.spec..description");
+    assert_eq!((applied.removed, applied.refused), (10_000, Vec::new()));
+}
+
+#[test]
 fn the_largest_object_that_is_stored_can_be_searched_once() {
     let mut document = wide(1_500_000);
     let applied = apply(&mut document, "$.spec..x");

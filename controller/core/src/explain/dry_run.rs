@@ -6,17 +6,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names};
-use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CompiledPolicy, Unfinished, cluster_answers, loads, place, present};
+use super::{CompiledPolicy, Referred, Unfinished, cluster_answers, loads, place, present};
 pub use crate::model::demand::Demand;
 use crate::{
     ClusterName,
     hub::workflows::will_be_claimed,
-    model::{amounts::Amounts, claim::Claim},
+    model::{amounts::Amounts, claim::Needs},
     policy::{Candidate, Loads, ObjectAttributes, best_cluster::best},
 };
 
@@ -44,10 +43,12 @@ pub fn held(mut run: Workflow) -> Workflow {
     run
 }
 
-/// Places `count` Workflows such as `run`, one after the other.
+/// Places `count` Workflows such as `run`, one after the other. `referred` has the templates that they
+/// refer to.
 pub fn distribute(
     subject: ObjectAttributes<'_>,
     run: &Workflow,
+    referred: &Referred,
     policies: &[BindingPolicy],
     clusters: &[ManagedCluster],
     unfinished: Option<&Unfinished>,
@@ -62,8 +63,8 @@ pub fn distribute(
         &present,
         &cluster_answers(&present, &selecting),
     );
-    let demand = Demand::of(&run.spec);
-    let asked = Claim::asked_by(&demand);
+    let demand = Demand::of(&run.spec, referred);
+    let asked = Needs::reserved(Needs::of(&demand).as_ref());
     let mut loads = loads(&present, unfinished);
     let mut distribution = Distribution {
         asks: asked.to_string(),
@@ -97,24 +98,26 @@ pub struct Choice {
 
 /// A Workflow that was claimed in a [`Choice`].
 #[derive(Debug)]
-pub struct Claimed(Arc<Amounts>);
+pub struct Claimed {
+    needs: Option<Arc<Needs>>,
+    /// The amounts that it has reserved.
+    reserved: Arc<Amounts>,
+}
 
 impl Choice {
     /// The choice among clusters without runs. They must be in the order of their names.
     pub fn new(clusters: &[ManagedCluster]) -> Self {
         let present: Vec<&ManagedCluster> = clusters.iter().collect();
+        let loads = loads(&present, None);
         Self {
-            names: clusters
-                .iter()
-                .map(|cluster| cluster.name_any().as_str().into())
-                .collect(),
-            loads: loads(&present, None),
+            names: loads.keys().cloned().collect(),
+            loads,
         }
     }
 
     /// The resources that a Workflow of this specification asks for.
     pub fn demand(spec: &Value) -> Demand {
-        Demand::of(spec)
+        Demand::of(spec, &Referred::default())
     }
 
     /// The best cluster; `None` if none can run the Workflow.
@@ -126,16 +129,28 @@ impl Choice {
 
     /// Claims a cluster.
     pub fn claim(&mut self, cluster: usize, demand: &Demand) -> Claimed {
-        let asked = Claim::asked_by(demand);
+        let needs = Needs::of(demand);
+        let asked = Needs::reserved(needs.as_ref());
         let load = self.names.get(cluster).and_then(|name| self.loads.get_mut(name));
-        Claimed(load.map_or_else(Arc::default, |load| load.reserve(&asked)))
+        let reserved = load.map_or_else(Arc::default, |load| load.reserve(&asked));
+        Claimed { needs, reserved }
+    }
+
+    /// The pods of a run request so much, as its cluster reports it: `cpu=2,memory=4Gi`.
+    pub fn run(&mut self, cluster: usize, claimed: &mut Claimed, requests: &str) {
+        let name = self.names.get(cluster);
+        let load = name.and_then(|name| self.loads.get_mut(name));
+        let Some(load) = load else { return };
+        claimed.needs = Needs::once_told(claimed.needs.as_ref(), Some(requests));
+        load.release(&claimed.reserved);
+        claimed.reserved = load.reserve(&Needs::reserved(claimed.needs.as_ref()));
     }
 
     /// Ends a run.
     pub fn end(&mut self, cluster: usize, claimed: &Claimed) {
         let name = self.names.get(cluster);
         if let Some(load) = name.and_then(|name| self.loads.get_mut(name)) {
-            load.release(&claimed.0);
+            load.release(&claimed.reserved);
         }
     }
 }

@@ -38,7 +38,6 @@ pub struct PolicyAnswer {
 pub(super) struct CompiledPolicy {
     pub(super) name: String,
     pub(super) rules: Arc<Rules>,
-    sends_crons: bool,
     problems: Vec<String>,
 }
 
@@ -46,14 +45,9 @@ impl CompiledPolicy {
     pub(super) fn new(policy: &BindingPolicy) -> Self {
         let mut problems = Vec::new();
         let rules = Arc::new(Rules::compile(policy, &mut problems));
-        let sends_crons = cron::asked(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
-            problems.push(problem);
-            false
-        });
         Self {
             name: policy.name_any(),
             rules,
-            sends_crons,
             problems,
         }
     }
@@ -62,7 +56,7 @@ impl CompiledPolicy {
 impl PolicyAnswer {
     /// The result of `policy` for `subject`.
     pub(super) fn new(policy: &CompiledPolicy, subject: ObjectAttributes<'_>) -> Self {
-        let stays = !policy.sends_crons && cron::is_cron(subject.group, subject.resource);
+        let stays = !policy.rules.sends_crons && cron::is_cron(subject.group, subject.resource);
         let clauses = policy.rules.clauses.iter().enumerate();
         let clauses: Vec<ClauseAnswer> = clauses
             .map(|(index, clause)| {

@@ -7,6 +7,7 @@
 
 mod create;
 pub(crate) mod initial_metadata;
+mod schedule;
 mod update;
 mod verbs;
 
@@ -16,14 +17,19 @@ use argosy_api::{BindingPolicy, Workflow};
 use kube::ResourceExt;
 use serde_json::Value;
 
-use crate::policy::{Rules, Selection, Table};
+use crate::{
+    hub::template_demand::TemplateDemands,
+    policy::{Rules, Selection, Table},
+};
 
+pub use schedule::Schedule;
 pub(crate) use update::is_asked_to_suspend;
 
-/// A snapshot of the policies and clusters, as far as a review needs them.
+/// A snapshot of the policies, clusters and templates, as far as a review needs them.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
     table: Table,
+    templates: TemplateDemands,
 }
 
 /// The content of the admission policy `argosy-create` for a set of BindingPolicies.
@@ -79,6 +85,14 @@ impl Admission {
 
     pub(crate) fn table_mut(&mut self) -> &mut Table {
         &mut self.table
+    }
+
+    pub(crate) fn templates(&self) -> &TemplateDemands {
+        &self.templates
+    }
+
+    pub(crate) fn templates_mut(&mut self) -> &mut TemplateDemands {
+        &mut self.templates
     }
 
     /// A CEL expression over `object` that is true for every Workflow that a policy selects. It may

@@ -38,7 +38,7 @@ use argosy_api::{
     WorkStatus,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::core::DynamicObject;
 
 use crate::{
@@ -95,6 +95,8 @@ pub enum DownsyncInput {
     Cluster(Change<ManagedCluster>),
     /// ConfigMaps of the ITS with properties of clusters.
     Properties(Change<ConfigMap>),
+    /// Secrets of the ITS with properties of clusters, for the templates in Secrets.
+    SecretProperties(Change<Secret>),
     /// ManifestWorks of this WDS in the ITS.
     Work(Change<SeenWork>),
     /// A ManifestWork after the controller's own write of content with this digest.
@@ -181,6 +183,7 @@ kinds! {
         Bindings = "bindings",
         Clusters = "managedclusters",
         Properties = "configmaps",
+        SecretProperties = "secrets",
         Works = "manifestworks",
         Reports = "workstatuses",
         Collectors = "statuscollectors",
@@ -223,8 +226,9 @@ pub struct ObjectIndex {
     send_failures: BTreeMap<(OriginUid, ClusterName), String>,
     /// The reason why an object of the WDS could not be read or written.
     object_failures: BTreeMap<OriginUid, String>,
-    /// The templates of an object that cannot be expanded for a cluster, a sentence each.
-    template_errors: BTreeMap<(OriginUid, ClusterName), Vec<String>>,
+    /// The transforms and templates that cannot be applied to an object for a cluster, a sentence
+    /// each.
+    content_errors: BTreeMap<(OriginUid, ClusterName), Vec<String>>,
     in_flight: InFlight<DownsyncKey>,
     /// The time at which all kinds that are always watched had been listed.
     synced_at: Option<Timestamp>,
@@ -261,7 +265,7 @@ impl ObjectIndex {
             combined: BTreeMap::new(),
             send_failures: BTreeMap::new(),
             object_failures: BTreeMap::new(),
-            template_errors: BTreeMap::new(),
+            content_errors: BTreeMap::new(),
             in_flight: InFlight::default(),
             synced_at: None,
             wanted_kinds: Arc::default(),
@@ -341,7 +345,7 @@ impl Index for ObjectIndex {
         self.settle_needs();
         self.seek_every();
         let dirty = self.every_key();
-        self.with_templates_checked(dirty)
+        self.with_content_checked(dirty)
     }
 
     fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, now: Timestamp) -> Dirty {
@@ -350,7 +354,7 @@ impl Index for ObjectIndex {
         dirty.extend(self.forget_groups(now));
         dirty.extend(self.settle_needs());
         if self.synced_at.is_some() {
-            dirty = self.with_templates_checked(dirty);
+            dirty = self.with_content_checked(dirty);
         }
         if let Some(DownsyncKey::Object(origin)) = answered
             && self.object_failures.remove(origin).is_some()

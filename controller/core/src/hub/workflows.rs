@@ -71,6 +71,7 @@ use crate::{
         admission::Admission,
         inventory::{Cluster, Namespaces},
         properties::Properties,
+        template_demand::SeenTemplate,
         transforms::Transforms,
     },
     index::{
@@ -111,6 +112,10 @@ pub enum HubInput {
     Transform(Change<CustomTransform>),
     /// Namespaces of the WDS.
     Namespace(Change<Namespace>),
+    /// WorkflowTemplates of the WDS.
+    Template(Change<SeenTemplate>),
+    /// ClusterWorkflowTemplates of the WDS.
+    ClusterTemplate(Change<SeenTemplate>),
     /// ManagedClusters of the ITS.
     Cluster(Change<ManagedCluster>),
     /// The clusters' Leases in the ITS.
@@ -222,6 +227,8 @@ kinds! {
         Policies = "bindingpolicies",
         Transforms = "customtransforms",
         Namespaces = "namespaces",
+        Templates = "workflowtemplates",
+        ClusterTemplates = "clusterworkflowtemplates",
         Clusters = "managedclusters",
         Leases = "leases",
         Works = "manifestworks",

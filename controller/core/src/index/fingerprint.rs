@@ -42,15 +42,24 @@ impl Fingerprint {
                 self.bytes(b"]");
             }
             Value::Object(map) => {
-                let mut entries: Vec<_> = map.iter().collect();
-                entries.sort_unstable_by_key(|(key, _)| *key);
                 self.bytes(b"{");
-                for (key, item) in entries {
-                    self.text(b":", key);
-                    self.add(item);
+                // As a rule they are, and then nothing is allocated.
+                if map.keys().is_sorted() {
+                    self.fields(map.iter());
+                } else {
+                    let mut entries: Vec<_> = map.iter().collect();
+                    entries.sort_unstable_by_key(|(key, _)| *key);
+                    self.fields(entries.into_iter());
                 }
                 self.bytes(b"}");
             }
+        }
+    }
+
+    fn fields<'a>(&mut self, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
+        for (key, item) in fields {
+            self.text(b":", key);
+            self.add(item);
         }
     }
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity::{from_thousandths, thousandths};
 
-/// Maximum number of resources. Further ones, in the order of their names, are ignored.
+/// Maximum number of resources. Further ones are ignored.
 const MOST: usize = 16;
 
 /// Maximum length of the name of a resource in bytes, as Kubernetes allows it: prefix and name.
@@ -42,24 +42,34 @@ fn named(name: &str) -> Name {
 }
 
 impl Amounts {
-    /// The amounts in the fields of a Kubernetes object. Those that cannot be read are absent.
+    /// The amounts in the fields of a Kubernetes object. Those that cannot be read are absent. CPU and
+    /// memory come before others, in the order of the names, if there are too many. Nodes list what
+    /// they have nothing of, and volumes that no container requests.
     pub(crate) fn of(resources: &BTreeMap<String, Quantity>) -> Self {
-        let known = resources
-            .iter()
-            .filter(|(name, _)| name.len() <= LONGEST_NAME)
-            .filter_map(|(name, amount)| Some((named(name), read(name, amount)?)));
-        Self(known.take(MOST).collect())
+        let mut amounts = Self::default();
+        let others = resources.iter().filter(|(name, _)| {
+            ![CPU, MEMORY].contains(&name.as_str()) && !name.starts_with("attachable-volumes-")
+        });
+        let others = others.filter_map(|(name, amount)| Some((name.as_str(), read(name, amount)?)));
+        let first = [CPU, MEMORY].into_iter();
+        let first = first.filter_map(|name| Some((name, read(name, resources.get(name)?)?)));
+        for (name, amount) in first.chain(others.filter(|(_, amount)| *amount > 0)) {
+            amounts.set(name, amount);
+        }
+        amounts
     }
 
     /// The amount of a resource, if there is one.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        let (_, amount) = self.0.iter().find(|(known, _)| **known == *name)?;
+        // The usual names are the very same text.
+        let is_it = |known: &str| std::ptr::eq(known, name) || *known == *name;
+        let (_, amount) = self.0.iter().find(|(known, _)| is_it(known))?;
         Some(*amount)
     }
 
-    /// Sets an amount. Returns false if there are too many already, or if the name is too long.
+    /// Sets an amount. Returns false if there are too many already, or if it is no name of a resource.
     pub(crate) fn set(&mut self, name: &str, amount: u64) -> bool {
-        if name.len() > LONGEST_NAME {
+        if !is_name(name) {
             return false;
         }
         match self.0.binary_search_by(|(known, _)| (**known).cmp(name)) {
@@ -101,6 +111,13 @@ impl Amounts {
     pub(crate) fn lower(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = amount.saturating_sub(other.get(name).unwrap_or_default());
+        }
+    }
+
+    /// Lowers each amount to `most`, if it is larger.
+    pub(crate) fn limit(&mut self, most: u64) {
+        for (_, amount) in &mut self.0 {
+            *amount = most.min(*amount);
         }
     }
 
@@ -169,13 +186,20 @@ impl Amounts {
                 let amount = read(name.trim(), &Quantity(value.trim().to_owned()))?;
                 Some((name.trim(), amount))
             });
-            let is_set = read.is_some_and(|(name, amount)| !name.is_empty() && amounts.set(name, amount));
+            let is_set = read.is_some_and(|(name, amount)| amounts.set(name, amount));
             if !is_set {
                 return Err(format!("{part:?} is not RESOURCE=QUANTITY"));
             }
         }
         Ok(amounts)
     }
+}
+
+/// True if a resource of Kubernetes can have this name. Members and users write names, which become a
+/// part of texts.
+fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_inner)
 }
 
 /// Compares the quotients of two amounts and sizes without a division. A quotient with the size zero
@@ -242,7 +266,9 @@ mod tests {
         ] {
             assert_eq!(amounts(text).to_string(), expected, "{text}");
         }
-        for text in ["cpu", "cpu=", "=4", "cpu=much", "cpu=-1", "cpu:4"] {
+        for text in [
+            "cpu", "cpu=", "=4", "cpu=much", "cpu=-1", "cpu:4", "a\"b=1", "a b=1", "\u{e9}=1",
+        ] {
             assert!(Amounts::parse(text).is_err(), "{text}");
         }
     }
@@ -251,9 +277,30 @@ mod tests {
     fn the_number_of_resources_and_the_length_of_their_names_are_limited() {
         let many: Vec<String> = (0..100).map(|number| format!("r{number:03}=1")).collect();
         assert!(Amounts::parse(&many.join(",")).is_err());
-        let many = many.iter().map(|one| (one.clone(), Quantity("1".to_owned())));
+        let name = |one: &String| one.trim_end_matches("=1").to_owned();
+        let many = many.iter().map(|one| (name(one), Quantity("1".to_owned())));
         assert_eq!(Amounts::of(&many.collect()).iter().count(), MOST);
         assert!(Amounts::parse(&format!("{}=1", "r".repeat(LONGEST_NAME + 1))).is_err());
+    }
+
+    #[test]
+    fn resources_that_no_pod_can_get_push_out_no_other() {
+        let none = (0..20).map(|number| (format!("a.example/r{number:02}"), "0"));
+        let volumes = (0..20).map(|number| (format!("attachable-volumes-{number}"), "39"));
+        let more = (0..20).map(|number| (format!("b.example/r{number:02}"), "1"));
+        let known = [("cpu", "4"), ("memory", "1Gi"), ("nvidia.com/gpu", "2")];
+        let known = known.map(|(name, amount)| (name.to_owned(), amount));
+        let of = |all: &mut dyn Iterator<Item = (String, &str)>| {
+            let all = all.map(|(name, amount)| (name, Quantity(amount.to_owned())));
+            Amounts::of(&all.collect())
+        };
+        let without = of(&mut none.chain(volumes).chain(known.clone()));
+        assert_eq!(without.to_string(), "cpu=4,memory=1Gi,nvidia.com/gpu=2");
+        let limited = of(&mut more.chain(known));
+        assert_eq!(
+            (limited.get(CPU), limited.get(MEMORY)),
+            (Some(4000), Some(1 << 30))
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! and a placement corrects it. That a run has begun is believed only from a claim with the UID,
 //! which the admission policy `argosy-marks` allows only Argosy to write.
 
-use std::sync::{Arc, LazyLock};
+mod needs;
+
+use std::sync::Arc;
 
 use argosy_api::names;
 use jiff::SignedDuration;
@@ -17,8 +19,11 @@ use serde_json::json;
 
 use crate::{
     ClusterName, OriginUid,
-    model::{amounts::Amounts, demand::Demand, hold_label::has_hold_label},
+    model::{amounts::Amounts, hold_label::has_hold_label},
 };
+
+pub use self::needs::Needs;
+pub(crate) use self::needs::amounts;
 
 /// A claim, as stored in the annotation [`names::CLAIM_ANNOTATION`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,16 +66,13 @@ pub struct Claim {
     pub is_given_up: bool,
     /// The reason why this cluster was chosen, if its load has decided.
     pub chosen: Option<Box<str>>,
-    /// The resources that the run asks for, if more is known than that it has a pod. Stored, so that
-    /// a later version of the estimate changes no reservation.
-    pub needs: Option<Arc<Amounts>>,
+    /// The resources that the run reserves, if more is known than that it has a pod. Stored, so that a
+    /// later version of the estimate changes no reservation, and that every reader knows the same.
+    pub needs: Option<Arc<Needs>>,
 }
 
 /// Maximum length of [`Claim::chosen`] in bytes: two clusters with their loads.
 const LONGEST_REASON: usize = 512;
-
-/// Maximum length of [`Claim::needs`] in bytes, as text.
-const LONGEST_NEEDS: usize = 512;
 
 /// The annotation's JSON. With an empty `cluster`, the claim was released or is yet to be made.
 #[derive(Default, Serialize, Deserialize)]
@@ -107,6 +109,9 @@ struct Wire {
     chosen: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     needs: Option<String>,
+    /// The amounts of the widest level, beside `needs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    widest: Option<String>,
     /// The last field of the text, because the admission policy `argosy-marks` expects it at the
     /// end.
     uid: String,
@@ -118,15 +123,6 @@ struct Wire {
 )]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// The resources of a run of which nothing is known. Most runs share them.
-static UNKNOWN: LazyLock<Arc<Amounts>> = LazyLock::new(|| Arc::new(Demand::unknown().typical));
-
-/// Reads [`Claim::needs`].
-fn needs(text: Option<&str>) -> Option<Arc<Amounts>> {
-    let text = text.filter(|text| text.len() <= LONGEST_NEEDS)?;
-    Amounts::parse(text).ok().map(Arc::new)
 }
 
 /// Returns true if `cluster` can be the name of a namespace, or is empty. It becomes a part of
@@ -180,8 +176,13 @@ impl Wire {
             lost_after: self.lost_after,
             reported_by: self.reported_by,
             needs: self.needs,
+            widest: self.widest,
             ..Self::default()
         }
+    }
+
+    fn needs(&self) -> Option<Arc<Needs>> {
+        Needs::read(self.needs.as_deref(), self.widest.as_deref())
     }
 
     fn to_text(&self) -> String {
@@ -210,29 +211,17 @@ impl Claim {
         }
     }
 
-    /// The resources that the run asks for.
+    /// The resources that the run reserves.
     pub(crate) fn asked(&self) -> Arc<Amounts> {
-        self.needs.clone().unwrap_or_else(|| Arc::clone(&UNKNOWN))
-    }
-
-    /// The resources that a run of this demand reserves.
-    pub(crate) fn asked_by(demand: &Demand) -> Arc<Amounts> {
-        Self::needs(demand).unwrap_or_else(|| Arc::clone(&UNKNOWN))
-    }
-
-    /// The resources to store for a run of this demand.
-    pub(crate) fn needs(demand: &Demand) -> Option<Arc<Amounts>> {
-        let is_more = demand.typical != **UNKNOWN && demand.typical.to_string().len() <= LONGEST_NEEDS;
-        is_more.then(|| Arc::new(demand.typical.clone()))
+        Needs::reserved(self.needs.as_ref())
     }
 
     /// Cluster and resources of a claim that is about to be written.
     pub(crate) fn written(text: &str) -> Option<(ClusterName, Arc<Amounts>)> {
         let wire: Wire = serde_json::from_str(text).ok()?;
-        let needs = needs(wire.needs.as_deref());
         Some((
             wire.cluster.as_str().into(),
-            needs.unwrap_or_else(|| Arc::clone(&UNKNOWN)),
+            Needs::reserved(wire.needs().as_ref()),
         ))
     }
 
@@ -256,6 +245,7 @@ impl Claim {
         let wire = Wire::of(metadata).filter(|wire| !wire.cluster.is_empty())?;
         Some(Self {
             cluster: wire.cluster.as_str().into(),
+            needs: wire.needs(),
             attempt: wire.attempt,
             wants_status: wire.status,
             has_started: wire.started,
@@ -268,7 +258,6 @@ impl Claim {
             reported_by: wire.reported_by.as_deref().map(ClusterName::from),
             is_given_up: wire.given_up,
             chosen: wire.chosen.filter(|text| text.len() <= LONGEST_REASON),
-            needs: needs(wire.needs.as_deref()),
         })
     }
 
@@ -300,6 +289,7 @@ impl Claim {
         let is_more = self.has_started || self.is_retry || self.is_given_up || self.lost.is_some();
         let born_as = self.born_as.as_ref().filter(|_| !is_more);
         let uid = if born_as.is_some() { "" } else { uid };
+        let (needs, widest) = self.needs.as_ref().map(|needs| needs.to_texts()).unzip();
         let wire = Wire {
             name: born_as.cloned().unwrap_or_default(),
             cluster: self.cluster.to_string(),
@@ -316,7 +306,8 @@ impl Claim {
             reported_by: self.reported_by.as_ref().map(ToString::to_string),
             given_up: self.is_given_up,
             chosen: self.chosen.clone(),
-            needs: self.needs.as_ref().map(ToString::to_string),
+            needs,
+            widest: widest.flatten(),
         };
         wire.to_text()
     }

@@ -6,6 +6,8 @@
 //! ours writes none of them, because OCM's agent would remove claims that it does not know. Not
 //! here: reading the facts from the cluster (`argosy`).
 
+use std::collections::BTreeSet;
+
 use argosy_api::{
     ClusterClaim, ManagedClusterStatus,
     managed_cluster::{ClusterVersion, Resources},
@@ -17,11 +19,7 @@ use serde_json::Value;
 use crate::model::{
     control::difference,
     quantity::{canonical, sum, thousandths},
-    room::RoomClaim,
 };
-
-/// Resources of nodes that pods do not ask for as a rule.
-const NOT_ASKED_FOR: [&str; 3] = ["pods", "hugepages-1Gi", "hugepages-2Mi"];
 
 /// The known facts about a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +28,8 @@ pub struct Facts {
     pub version: String,
     /// UID of its namespace `kube-system`.
     pub id: Option<String>,
-    /// The resources of its nodes, if the agent may list nodes.
+    /// The resources of its nodes, if the agent may list nodes. Without any resource, what was told
+    /// before is taken off.
     pub nodes: Option<NodeResources>,
 }
 
@@ -43,6 +42,8 @@ pub struct NodeResources {
     pub allocatable: Resources,
     /// For each resource the most that one such node has for pods.
     pub largest: Resources,
+    /// Names of the cordoned nodes.
+    pub cordoned: BTreeSet<String>,
 }
 
 impl NodeResources {
@@ -54,6 +55,9 @@ impl NodeResources {
             .spec
             .as_ref()
             .is_some_and(|spec| spec.unschedulable == Some(true));
+        if is_cordoned {
+            self.cordoned.extend(node.metadata.name.clone());
+        }
         let allocatable = status.allocatable.as_ref().filter(|_| !is_cordoned);
         add(&mut self.capacity, status.capacity.as_ref());
         add(&mut self.allocatable, allocatable);
@@ -63,16 +67,6 @@ impl NodeResources {
                 self.largest.insert(name.clone(), canonical(amount));
             }
         }
-    }
-}
-
-impl NodeResources {
-    /// The value of the claim [`names::ROOM_CLAIM`].
-    pub fn room(&self) -> Option<String> {
-        let largest = self.largest.iter();
-        let asked = largest.filter(|(name, _)| !NOT_ASKED_FOR.contains(&name.as_str()));
-        let asked = asked.map(|(name, amount)| (name.clone(), amount.clone()));
-        RoomClaim::new(&asked.collect(), &Resources::new()).to_text()
     }
 }
 
@@ -99,9 +93,12 @@ impl Facts {
             set_claim(status, names::CLUSTER_ID_CLAIM, Some(id));
         }
         if let Some(nodes) = &self.nodes {
+            if nodes.capacity.is_empty() {
+                let told = &status.allocatable;
+                status.capacity.retain(|name, _| !told.contains_key(name));
+            }
             status.capacity.extend(nodes.capacity.clone());
             status.allocatable.clone_from(&nodes.allocatable);
-            set_claim(status, names::ROOM_CLAIM, nodes.room().as_deref());
         }
     }
 }
@@ -148,9 +145,9 @@ mod tests {
 
     use super::*;
 
-    fn node(cpu: &str, memory: &str, is_cordoned: bool) -> Node {
+    fn node(name: &str, cpu: &str, memory: &str, is_cordoned: bool) -> Node {
         serde_json::from_value(json!({
-            "metadata": {},
+            "metadata": { "name": name },
             "spec": { "unschedulable": is_cordoned },
             "status": {
                 "capacity": { "cpu": cpu, "memory": memory },
@@ -162,9 +159,9 @@ mod tests {
 
     fn nodes() -> NodeResources {
         let mut nodes = NodeResources::default();
-        nodes.add(&node("4", "16777216Ki", false));
-        nodes.add(&node("2", "8Gi", true));
-        nodes.add(&node("2", "8Gi", false));
+        nodes.add(&node("a", "4", "16777216Ki", false));
+        nodes.add(&node("b", "2", "8Gi", true));
+        nodes.add(&node("c", "2", "8Gi", false));
         nodes.add(&Node::default());
         nodes
     }
@@ -181,6 +178,21 @@ mod tests {
         }));
         assert_eq!(nodes().capacity, expected.capacity);
         assert_eq!(nodes().allocatable, expected.allocatable);
+        assert_eq!(nodes().cordoned, ["b".to_owned()].into());
+    }
+
+    #[test]
+    fn an_agent_that_tells_no_room_takes_off_what_it_has_told() {
+        let mut told = status(json!({
+            "capacity": { "cpu": "8", "core_worker": "3" },
+            "allocatable": { "cpu": "8" },
+        }));
+        let facts = Facts {
+            nodes: Some(NodeResources::default()),
+            ..Facts::default()
+        };
+        facts.describe(&mut told);
+        assert_eq!(told, status(json!({ "capacity": { "core_worker": "3" } })));
     }
 
     #[test]
@@ -205,7 +217,6 @@ mod tests {
                 { "name": "id.k8s.io", "value": "1234" },
                 { "name": "region", "value": "eu" },
                 { "name": "kubeversion.open-cluster-management.io", "value": "v1.34.4" },
-                { "name": "room.argosy.dev", "value": r#"{"cpu":{"node":"1500m"},"memory":{"node":"16Gi"}}"# },
             ],
         }));
         assert_eq!(told, expected);

@@ -2,20 +2,29 @@
 //!
 //! It is an estimate for the choice of a cluster: conditions count as true, items that are computed
 //! during the run count as one. The rules for a pod are those of the kube-scheduler (`requests`, or
-//! else `limits`; the sum of the containers, or an init container that asks for more). Not here: the
-//! choice (`policy::best_cluster`), and pods that exist.
+//! else `limits`; the sum of the containers, or an init container that asks for more). Once a run has
+//! pods, its status tells the templates that they are of. Not here: the choice
+//! (`policy::best_cluster`).
 
 mod graph;
 mod pod;
+mod running;
+mod templates;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ptr, rc::Rc};
 
 use serde_json::Value;
 
+pub use self::templates::{Reduced, Referred};
 use self::{graph::levels, pod::Pod};
-use super::amounts::Amounts;
+pub(crate) use self::{pod::pod_requests, running::running};
+use super::{
+    amounts::Amounts,
+    template_refs::{TemplateKey, key, whole},
+};
 
-/// Maximum number of steps, tasks and templates that are visited. Each counts once for each use.
+/// Maximum number of steps, tasks and templates that are visited. Each counts once for each use; the
+/// containers of a template and the order of its tasks are read once.
 const MOST_VISITS: usize = 10_000;
 
 /// Maximum depth of templates that use each other.
@@ -30,21 +39,32 @@ pub struct Demand {
     /// amounts that the kube-scheduler assumes where a container requests none. Reserving the maximum
     /// instead leaves clusters idle.
     pub(crate) typical: Amounts,
+    /// An upper bound of the amounts that its pods ask for at a time, without regard to `parallelism`:
+    /// those of its widest group of steps, or of all tasks of a `dag`, because those of different
+    /// levels may run at the same time.
+    pub(crate) widest: Amounts,
 }
 
 impl Demand {
-    /// The demand of a Workflow with this specification.
-    pub(crate) fn of(spec: &Value) -> Self {
-        let templates = spec.get("templates").and_then(Value::as_array);
-        let named = templates.into_iter().flatten();
-        let named = named.filter_map(|template| Some((template.get("name")?.as_str()?, template)));
+    /// The demand of a Workflow with this specification, which refers to these templates.
+    pub(crate) fn of(spec: &Value, referred: &Referred) -> Self {
+        let whole = whole(spec).and_then(|key| referred.get(&key));
+        let whole = whole.map(|(_, spec)| spec);
+        // The fields of the Workflow replace those of its template.
+        let field = |name: &str| spec.get(name).or_else(|| whole?.get(name));
+        let entrypoint = field("entrypoint").and_then(Value::as_str);
+        let own = [whole, Some(spec)].into_iter().flatten().flat_map(named);
+        let found = referred.found();
+        let found = found.map(|(key, spec)| (Some(key), named(spec).collect()));
         let mut estimate = Estimate {
-            templates: named.collect(),
+            referred,
+            scopes: found.chain([(None, own.collect())]).collect(),
+            leaves: BTreeMap::new(),
+            graphs: BTreeMap::new(),
             visits: 0,
         };
-        let entrypoint = spec.get("entrypoint").and_then(Value::as_str);
-        let shape = estimate.named(entrypoint.unwrap_or_default(), 0);
-        shape.limited(spec.get("parallelism")).into()
+        let shape = estimate.named(None, entrypoint.unwrap_or_default(), 0);
+        shape.limited(field("parallelism")).into()
     }
 
     /// The demand of a Workflow of which nothing is known: one pod that asks for nothing.
@@ -55,8 +75,8 @@ impl Demand {
     /// The demand of a Workflow of which only the typical amounts are known.
     pub(crate) fn typical(typical: Amounts) -> Self {
         Self {
-            largest: Amounts::default(),
             typical,
+            ..Self::default()
         }
     }
 }
@@ -66,6 +86,7 @@ impl From<Shape> for Demand {
         Self {
             typical: shape.work.scaled(1, shape.levels).rounded(),
             largest: shape.largest,
+            widest: shape.most.rounded(),
         }
     }
 }
@@ -75,6 +96,8 @@ impl From<Shape> for Demand {
 struct Shape {
     /// The sum over all pods.
     work: Amounts,
+    /// For each resource an upper bound of what all pods at a time ask for.
+    most: Amounts,
     /// Number of levels.
     levels: u64,
     /// Number of pods.
@@ -88,6 +111,7 @@ struct Shape {
 impl Shape {
     fn of_pod(pod: Pod) -> Self {
         Self {
+            most: pod.assumed.clone(),
             work: pod.assumed,
             levels: 1,
             pods: 1,
@@ -105,6 +129,7 @@ impl Shape {
     /// Both at the same time.
     fn beside(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.add(&other.most);
         self.levels = self.levels.max(other.levels);
         self.width = self.width.saturating_add(other.width);
         self
@@ -113,15 +138,27 @@ impl Shape {
     /// One after the other.
     fn before(mut self, other: &Self) -> Self {
         self.join(other);
+        self.most.raise(&other.most);
         self.levels = self.levels.saturating_add(other.levels);
         self.width = self.width.max(other.width);
         self
+    }
+
+    /// One level after the other, of which parts may run at the same time.
+    fn before_or_beside(self, other: &Self) -> Self {
+        let mut most = self.most.clone();
+        most.add(&other.most);
+        Self {
+            most,
+            ..self.before(other)
+        }
     }
 
     /// `count` of it at the same time.
     fn times(self, count: u64) -> Self {
         Self {
             work: self.work.scaled(count, 1),
+            most: self.most.scaled(count, 1),
             pods: self.pods.saturating_mul(count),
             width: self.width.saturating_mul(count),
             ..self
@@ -139,61 +176,105 @@ impl Shape {
     }
 }
 
-/// The templates of a specification.
+/// The templates of a specification, by name.
+fn named(spec: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let templates = spec.get("templates").and_then(Value::as_array);
+    let named = templates.into_iter().flatten();
+    named.filter_map(|template| Some((template.get("name")?.as_str()?, template)))
+}
+
+/// The object in which a name of a template is looked up: a template of the cluster, or `None` for the
+/// Workflow itself.
+type Scope<'a> = Option<&'a TemplateKey>;
+
+/// The templates of a Workflow, and of the templates that it refers to.
 struct Estimate<'a> {
-    templates: BTreeMap<&'a str, &'a Value>,
+    referred: &'a Referred,
+    scopes: BTreeMap<Scope<'a>, BTreeMap<&'a str, &'a Value>>,
+    /// The shapes of templates that have a pod, by the place of the template in memory.
+    leaves: BTreeMap<*const Value, Shape>,
+    /// The tasks of each `dag` by level, in the same way.
+    graphs: BTreeMap<*const Value, Rc<Graph<'a>>>,
     visits: usize,
 }
 
+/// The tasks of a `dag` by level.
+type Graph<'a> = Vec<Vec<&'a Value>>;
+
 impl<'a> Estimate<'a> {
-    /// The template of a name. One that is not in the Workflow counts as a pod of which nothing is
-    /// known.
-    fn named(&mut self, name: &str, depth: usize) -> Shape {
-        match self.templates.get(name).copied() {
-            Some(template) => self.template(template, depth),
+    /// The template of a name. One that is missing counts as a pod of which nothing is known.
+    fn named(&mut self, scope: Scope<'a>, name: &str, depth: usize) -> Shape {
+        let there = self.scopes.get(&scope);
+        match there.and_then(|templates| templates.get(name).copied()) {
+            Some(template) => self.template(scope, template, depth),
             None => Shape::of_pod(Pod::unknown()),
         }
     }
 
-    fn template(&mut self, template: &'a Value, depth: usize) -> Shape {
+    fn template(&mut self, scope: Scope<'a>, template: &'a Value, depth: usize) -> Shape {
         let groups = template.get("steps").and_then(Value::as_array);
         let dag = template.get("dag");
         let tasks = dag.and_then(|dag| dag.get("tasks")?.as_array());
+        // Counted before they are looked at, so that a long list is not read again for each use.
+        self.visits += 1 + groups.map_or(0, Vec::len) + tasks.map_or(0, Vec::len);
+        if self.visits > MOST_VISITS {
+            return Shape::of_pod(Pod::unknown());
+        }
         let steps = groups
             .into_iter()
             .flatten()
-            .map(|group| group.as_array().map_or(1, Vec::len));
-        // Counted before they are looked at, so that a long list is not read again for each use.
-        self.visits += 1 + steps.sum::<usize>() + tasks.map_or(0, Vec::len);
+            .map(|group| group.as_array().map_or(0, Vec::len));
+        self.visits += steps.sum::<usize>();
         if self.visits > MOST_VISITS || depth > DEEPEST {
             return Shape::of_pod(Pod::unknown());
         }
         let shape = match (groups, dag) {
-            (Some(groups), _) => self.levels(groups.iter().map(group), depth),
-            (None, Some(dag)) => self.levels(levels(dag).into_iter(), depth),
-            (None, None) => Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod),
+            (Some(groups), _) => {
+                let levels = groups
+                    .iter()
+                    .map(|group| self.level(scope, self::group(group), depth));
+                levels.fold(Shape::default(), |whole, level| whole.before(&level))
+            }
+            (None, Some(dag)) => {
+                let graph = self.graphs.entry(ptr::from_ref(dag));
+                let graph = Rc::clone(graph.or_insert_with(|| Rc::new(levels(dag))));
+                let levels = graph
+                    .iter()
+                    .map(|tasks| self.level(scope, tasks.iter().copied(), depth));
+                levels.fold(Shape::default(), |whole, level| whole.before_or_beside(&level))
+            }
+            (None, None) => self.leaf(template),
         };
         shape.limited(template.get("parallelism"))
     }
 
-    fn levels(&mut self, levels: impl Iterator<Item = Vec<&'a Value>>, depth: usize) -> Shape {
-        let mut whole = Shape::default();
-        for level in levels {
-            let mut shape = Shape::default();
-            for step in level {
-                shape = shape.beside(&self.step(step, depth));
-            }
-            whole = whole.before(&shape);
-        }
-        whole
+    /// A template without steps and tasks.
+    fn leaf(&mut self, template: &Value) -> Shape {
+        let known = self.leaves.entry(ptr::from_ref(template));
+        let shape = || Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod);
+        known.or_insert_with(shape).clone()
+    }
+
+    /// Steps or tasks that run at the same time.
+    fn level(&mut self, scope: Scope<'a>, steps: impl IntoIterator<Item = &'a Value>, depth: usize) -> Shape {
+        let steps = steps.into_iter().map(|step| self.step(scope, step, depth));
+        steps.fold(Shape::default(), |level, step| level.beside(&step))
     }
 
     /// A step or a task.
-    fn step(&mut self, step: &'a Value, depth: usize) -> Shape {
-        let shape = match (step.get("inline"), step.get("template").and_then(Value::as_str)) {
-            (Some(inline), _) => self.template(inline, depth + 1),
-            (None, Some(name)) => self.named(name, depth + 1),
-            (None, None) => Shape::of_pod(Pod::unknown()),
+    fn step(&mut self, scope: Scope<'a>, step: &'a Value, depth: usize) -> Shape {
+        let reference = step.get("templateRef").filter(|reference| reference.is_object());
+        let name = reference.unwrap_or(step).get("template").and_then(Value::as_str);
+        let scope = match reference {
+            None => Some(scope),
+            Some(reference) => key(reference)
+                .and_then(|key| self.referred.get(&key))
+                .map(|(key, _)| Some(key)),
+        };
+        let shape = match (step.get("inline"), scope, name) {
+            (Some(inline), Some(scope), _) => self.template(scope, inline, depth + 1),
+            (None, Some(scope), Some(name)) => self.named(scope, name, depth + 1),
+            _ => Shape::of_pod(Pod::unknown()),
         };
         shape.times(graph::items(step))
     }

@@ -124,17 +124,6 @@ impl Dependencies {
         search.found
     }
 
-    /// The template that a Workflow with this `spec` is made from (`workflowTemplateRef`).
-    pub(crate) fn whole(spec: &Value) -> Option<Dependency> {
-        let mut search = Search {
-            namespace: "",
-            visits: 0,
-            found: Self::default(),
-        };
-        search.template(spec.get("workflowTemplateRef")?);
-        search.found.named.into_keys().next()
-    }
-
     /// Adds all that another object names.
     pub fn extend(&mut self, other: Self) {
         for (dependency, necessity) in other.named {

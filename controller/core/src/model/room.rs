@@ -1,10 +1,10 @@
 //! The room that a cluster has for runs: its size, and the number of runs that it may have.
 //!
-//! The size is the sum of what the nodes have for pods, as the agent reports it, without what pods of
-//! others ask for, if that is reported; the agents of this version do not report it. The administrator's annotation [`names::ROOM_ANNOTATION`] replaces it, resource
-//! by resource. A member reports its nodes itself, so without the annotation it can draw Workflows to
-//! itself, within the policies that match it. Not here: the number of runs that it has
-//! (`policy::best_cluster`).
+//! The size is the sum of what the nodes have for pods, as the agent reports it. Pods of others take a
+//! part of it, if the agent counts pods. The administrator's annotation [`names::ROOM_ANNOTATION`]
+//! replaces both, resource by resource. A member reports its nodes itself, so
+//! without the annotation it can draw Workflows to itself, within the policies that match it. Not
+//! here: the pods (`agent::pod_tally`), and the number of runs that it has (`policy::best_cluster`).
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,51 @@ use argosy_api::{ManagedCluster, managed_cluster::Resources, names};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Serialize};
 
-use super::amounts::Amounts;
+use super::amounts::{Amounts, CPU, MEMORY, quantity};
 
 /// Maximum length of the annotation and of the claim in bytes.
 const LONGEST: usize = 1024;
 
+/// Resources of nodes that pods do not ask for as a rule.
+const NOT_ASKED_FOR: [&str; 3] = ["pods", "hugepages-1Gi", "hugepages-2Mi"];
+
 /// Room of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// What it has for runs. A resource that is absent is not known.
+    /// What it has for pods. A resource that is absent is not known.
     pub(crate) size: Amounts,
+    /// The part of it that pods of others request.
+    pub(crate) foreign: Amounts,
     /// For each resource the most that one pod can get, if that is known. It is absent for resources
     /// in the annotation, because nodes of that size may be added when they are needed.
     pub(crate) largest: Amounts,
+    /// The requests of the pods of runs, if the agent counts pods.
+    pub(crate) used: Amounts,
     /// Maximum number of unfinished runs.
     pub(crate) runs: Option<u64>,
+}
+
+/// The requests of the unfinished pods of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Those of scheduled pods that do not belong to our runs.
+    pub(crate) foreign: Amounts,
+    /// Those of pods of our runs, scheduled or not.
+    pub(crate) own: Amounts,
+}
+
+impl Usage {
+    /// True if an amount differs by more than 2 % of what the nodes have.
+    pub fn has_moved(&self, told: &Self, allocatable: &Resources) -> bool {
+        let sizes = Amounts::of(allocatable);
+        let differs = |now: &Amounts, then: &Amounts| {
+            now.iter().chain(then.iter()).any(|(name, _)| {
+                let of = |amounts: &Amounts| amounts.get(name).unwrap_or_default();
+                u128::from(of(now).abs_diff(of(then))) * 50 > u128::from(of(&sizes))
+            })
+        };
+        differs(&self.foreign, &told.foreign) || differs(&self.own, &told.own)
+    }
 }
 
 /// The claim [`names::ROOM_CLAIM`], as JSON: an entry for each resource.
@@ -42,25 +72,45 @@ struct ResourceClaim {
     /// The sum of the requests of pods that do not belong to our runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     foreign: Option<Quantity>,
+    /// The sum of the requests of pods of our runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own: Option<Quantity>,
 }
 
 impl RoomClaim {
-    /// The claim of an agent that knows the largest nodes, and the requests of the pods of others.
-    pub fn new(largest: &Resources, foreign: &Resources) -> Self {
+    /// The claim of an agent that knows the largest nodes, and the requests of pods if it counts them.
+    pub fn new(largest: &Resources, usage: Option<&Usage>) -> Self {
         let mut claim = Self::default();
-        for (name, amount) in largest {
+        let is_told = |name: &str| !NOT_ASKED_FOR.contains(&name);
+        for (name, amount) in largest.iter().filter(|(name, _)| is_told(name)) {
             claim.0.entry(name.clone()).or_default().node = Some(amount.clone());
         }
-        for (name, amount) in foreign {
-            claim.0.entry(name.clone()).or_default().foreign = Some(amount.clone());
+        let told = |amounts: &Amounts| -> Resources {
+            let positive = amounts.iter().filter(|(_, amount)| *amount > 0);
+            let text = |(name, amount): (&str, u64)| (name.to_owned(), Quantity(quantity(name, amount)));
+            positive.map(text).collect()
+        };
+        for (name, amount) in usage.iter().flat_map(|usage| told(&usage.foreign)) {
+            claim.0.entry(name).or_default().foreign = Some(amount);
+        }
+        for (name, amount) in usage.iter().flat_map(|usage| told(&usage.own)) {
+            claim.0.entry(name).or_default().own = Some(amount);
         }
         claim
     }
 
-    /// The value of the claim. `None` if there is nothing to say, or too much for a claim.
-    pub fn to_text(&self) -> Option<String> {
-        let text = serde_json::to_string(self).ok()?;
-        (!self.0.is_empty() && text.len() <= LONGEST).then_some(text)
+    /// The value of the claim. `None` if there is nothing to say. If a claim has no space for all
+    /// resources, CPU and memory are told first.
+    pub fn to_text(mut self) -> Option<String> {
+        loop {
+            let text = serde_json::to_string(&self).ok()?;
+            if text.len() <= LONGEST {
+                return (!self.0.is_empty()).then_some(text);
+            }
+            let is_other = |name: &&String| ![CPU, MEMORY].contains(&name.as_str());
+            let last = self.0.keys().rfind(is_other).cloned();
+            self.0.remove(&last?);
+        }
     }
 
     fn read(text: &str) -> Self {
@@ -96,21 +146,36 @@ impl Room {
         let claim = claim
             .map(|claim| RoomClaim::read(&claim.value))
             .unwrap_or_default();
-        let foreign = claim.amounts(|resource| resource.foreign.as_ref());
-        size.lower(&foreign);
+        let mut foreign = claim.amounts(|resource| resource.foreign.as_ref());
+        foreign.retain(|name| told.get(name).is_none());
         size.replace(&told);
         let mut largest = claim.amounts(|resource| resource.node.as_ref());
         largest.retain(|name| told.get(name).is_none());
-        Self { size, largest, runs }
+        Self {
+            size,
+            foreign,
+            largest,
+            used: claim.amounts(|resource| resource.own.as_ref()),
+            runs,
+        }
     }
 
-    /// True if there may be room for a run for which `other` has none.
+    /// What it has for runs.
+    pub(crate) fn for_runs(&self) -> Amounts {
+        let mut amounts = self.size.clone();
+        amounts.lower(&self.foreign);
+        amounts
+    }
+
+    /// What it has of a resource for runs, if that is known.
+    pub(crate) fn amount_for_runs(&self, name: &str) -> Option<u64> {
+        let size = self.size.get(name)?;
+        Some(size.saturating_sub(self.foreign.get(name).unwrap_or_default()))
+    }
+
+    /// True if a Workflow may fit that `other` can never run. Runs that end and pods of others do not
+    /// matter.
     pub(crate) fn exceeds(&self, other: &Self) -> bool {
-        let has_more_runs = match (self.runs, other.runs) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(runs), Some(others)) => runs > others,
-        };
         let is_larger = |one: &Amounts, other: &Amounts| {
             one.iter()
                 .any(|(name, amount)| other.get(name).is_none_or(|other| amount > other))
@@ -119,8 +184,7 @@ impl Room {
             .largest
             .iter()
             .any(|(name, _)| self.largest.get(name).is_none());
-        has_more_runs
-            || is_freed
+        is_freed
             || is_larger(&self.size, &other.size)
             || is_larger(&self.largest, &other.largest)
             || (self.is_unknown() && !other.is_unknown())
@@ -181,6 +245,19 @@ mod tests {
         }))
     }
 
+    fn quantities(text: &str) -> Resources {
+        let amounts = Amounts::parse(text).unwrap();
+        let text = |(name, amount): (&str, u64)| (name.to_owned(), Quantity(quantity(name, amount)));
+        amounts.iter().map(text).collect()
+    }
+
+    fn usage(foreign: &str, own: &str) -> Usage {
+        Usage {
+            foreign: Amounts::parse(foreign).unwrap(),
+            own: Amounts::parse(own).unwrap(),
+        }
+    }
+
     #[test]
     fn the_annotation_wins_over_the_nodes_and_one_that_cannot_be_read_leaves_no_room() {
         for (annotation, cpu, size, runs) in [
@@ -219,18 +296,15 @@ mod tests {
 
     #[test]
     fn pods_of_others_take_room_and_the_largest_node_limits_a_pod_unless_the_cluster_grows() {
-        let quantities = |text: &str| -> Resources {
-            let amounts = Amounts::parse(text).unwrap();
-            let text = |(name, amount): (&str, u64)| {
-                (
-                    name.to_owned(),
-                    Quantity(crate::model::amounts::quantity(name, amount)),
-                )
-            };
-            amounts.iter().map(text).collect()
-        };
-        let claim = RoomClaim::new(&quantities("cpu=4,memory=8Gi"), &quantities("cpu=1,gpu=1"));
+        let claim = RoomClaim::new(
+            &quantities("cpu=4,memory=8Gi,pods=110"),
+            Some(&usage("cpu=1,gpu=1", "cpu=2")),
+        );
         let claim = claim.to_text().unwrap();
+        assert_eq!(
+            claim,
+            r#"{"cpu":{"node":"4","foreign":"1","own":"2"},"gpu":{"foreign":"1"},"memory":{"node":"8Gi"}}"#
+        );
         let allocatable = json!({ "cpu": "8", "memory": "16Gi" });
         for (annotation, size, largest) in [
             (None, "cpu=7,memory=16Gi", "cpu=4,memory=8Gi"),
@@ -238,23 +312,109 @@ mod tests {
         ] {
             let room = Room::of(&cluster(annotation, &allocatable, &claim));
             assert_eq!(
-                (room.size.to_string().as_str(), room.largest.to_string().as_str()),
+                (
+                    room.for_runs().to_string().as_str(),
+                    room.largest.to_string().as_str()
+                ),
                 (size, largest)
             );
+            assert_eq!(room.used.to_string(), "cpu=2");
         }
+    }
+
+    #[test]
+    fn nonsense_in_a_claim_changes_nothing() {
+        let allocatable = json!({ "cpu": "8", "memory": "16Gi" });
+        let deep = format!("{}1{}", r#"{"cpu":"#.repeat(150), "}".repeat(150));
+        let many: Vec<String> = (0..60)
+            .map(|number| format!(r#""r{number}":{{"node":"9"}}"#))
+            .collect();
+        let huge = format!(
+            r#"{{"cpu":{{"node":"1","foreign":"8","note":"{}"}}}}"#,
+            "x".repeat(5_000_000)
+        );
         for claim in [
             "",
             "{",
             "[]",
-            r#"{"cpu":{"node":"much","foreign":"-5"}}"#,
+            "null",
+            r#"{"cpu":7}"#,
+            r#"{"cpu":{"node":"much","foreign":"-5","own":"1e99"}}"#,
+            r#"{"c\"pu":{"foreign":"8","own":"8"}}"#,
+            r#"{"cpu":{"foreign":"8"},"own":"1"}"#,
             &" ".repeat(2000),
+            &deep,
+            &huge,
+            &format!("{{{}}}", many.join(",")),
         ] {
             let room = Room::of(&cluster(None, &allocatable, claim));
-            assert_eq!(
-                (room.size.to_string().as_str(), room.largest.is_empty()),
-                ("cpu=8,memory=16Gi", true),
-                "{claim}"
+            let told = (
+                room.for_runs().to_string(),
+                room.largest.is_empty(),
+                room.used.is_empty(),
             );
+            let shown: String = claim.chars().take(60).collect();
+            assert_eq!(told, ("cpu=8,memory=16Gi".to_owned(), true, true), "{shown}");
         }
+    }
+
+    #[test]
+    fn fields_that_a_later_agent_adds_to_a_claim_are_passed_over() {
+        let claim = r#"{"cpu":{"foreign":"3","later":7},"own":{"cpu":"1"}}"#;
+        let room = Room::of(&cluster(None, &json!({ "cpu": "8" }), claim));
+        assert_eq!(
+            (room.for_runs().to_string(), room.used.is_empty()),
+            ("cpu=5".to_owned(), true)
+        );
+    }
+
+    #[test]
+    fn pods_that_ask_for_more_than_there_is_leave_nothing() {
+        for (foreign, size) in [("8", "cpu=0"), ("9e9", "cpu=0"), ("7999m", "cpu=1m")] {
+            let claim = format!(r#"{{"cpu":{{"foreign":"{foreign}"}}}}"#);
+            let room = Room::of(&cluster(None, &json!({ "cpu": "8" }), &claim));
+            assert_eq!(room.for_runs().to_string(), size, "{foreign}");
+            assert_eq!(room.amount_for_runs(CPU), room.for_runs().get(CPU), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_usage_is_told_again_if_an_amount_moves_by_more_than_two_percent_of_the_nodes() {
+        let allocatable = quantities("cpu=100,memory=100Gi,nvidia.com/gpu=8");
+        let told = usage("cpu=10,memory=1Gi", "cpu=5");
+        for (foreign, own, has_moved) in [
+            ("cpu=10,memory=1Gi", "cpu=5", false),
+            ("cpu=12,memory=3Gi", "cpu=3", false),
+            ("cpu=12001m,memory=1Gi", "cpu=5", true),
+            ("cpu=7900m,memory=1Gi", "cpu=5", true),
+            ("cpu=10,memory=1Gi", "cpu=8", true),
+            ("cpu=10,memory=1Gi", "", true),
+            ("cpu=10,memory=1Gi,nvidia.com/gpu=1", "cpu=5", true),
+            ("cpu=10,memory=1Gi,example.com/other=1", "cpu=5", true),
+        ] {
+            let now = usage(foreign, own);
+            assert_eq!(now.has_moved(&told, &allocatable), has_moved, "{foreign} {own}");
+            assert_eq!(told.has_moved(&now, &allocatable), has_moved, "{foreign} {own}");
+        }
+    }
+
+    #[test]
+    fn a_claim_without_space_for_all_resources_tells_cpu_and_memory() {
+        let many: Vec<String> = (0..14)
+            .map(|number| format!("{}/r{number:02}=1", "a".repeat(60)))
+            .collect();
+        let text = format!("cpu=4,memory=8Gi,{}", many.join(","));
+        let claim = RoomClaim::new(&quantities(&text), Some(&usage(&text, &text)));
+        let claim = claim.to_text().unwrap();
+        assert!(claim.len() <= LONGEST, "{claim}");
+        for told in [
+            r#""cpu":{"node":"4","foreign":"4","own":"4"}"#,
+            r#""memory":{"node":"8Gi""#,
+            "/r00",
+        ] {
+            assert!(claim.contains(told), "{claim}");
+        }
+        assert!(!claim.contains("/r13"), "{claim}");
+        assert_eq!(RoomClaim::default().to_text(), None);
     }
 }

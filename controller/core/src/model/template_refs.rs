@@ -34,15 +34,24 @@ impl fmt::Display for TemplateKey {
 /// Names that Argo computes during the run are left out.
 pub fn referred(spec: &Value) -> BTreeSet<TemplateKey> {
     let named = Dependencies::of_template(spec, "").named.into_keys();
-    named.filter_map(key).collect()
+    named.filter_map(template).collect()
 }
 
 /// The template of the whole Workflow (`workflowTemplateRef`), if there is one.
 pub fn whole(spec: &Value) -> Option<TemplateKey> {
-    Dependencies::whole(spec).and_then(key)
+    key(spec.get("workflowTemplateRef")?)
 }
 
-fn key(dependency: Dependency) -> Option<TemplateKey> {
+/// The template that a reference names.
+pub(crate) fn key(reference: &Value) -> Option<TemplateKey> {
+    let name = reference.get("name")?.as_str()?;
+    (!name.is_empty() && !name.contains("{{")).then(|| TemplateKey {
+        is_cluster_scoped: reference.get("clusterScope").and_then(Value::as_bool) == Some(true),
+        name: name.to_owned(),
+    })
+}
+
+fn template(dependency: Dependency) -> Option<TemplateKey> {
     let is_cluster_scoped = match dependency.kind {
         DependencyKind::WorkflowTemplate => false,
         DependencyKind::ClusterWorkflowTemplate => true,

@@ -2,15 +2,18 @@
 //! reserved, once the Workflow is there.
 //!
 //! A run reserves what it asks for from its claim on, not only when its pods exist, so that many
-//! Workflows that are created at the same time spread. It reserves at most what its cluster has. A
-//! choice is made once: a claim is not moved because the loads change. One function,
-//! [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
+//! Workflows that are created at the same time spread, and once its pods request more than its
+//! specification tells, what they request. It reserves at most what its cluster has. If a cluster says
+//! that pods of runs request more than is reserved, that counts: the larger one of both, never the sum,
+//! so no run counts twice. A choice is made once: a claim is not moved because the loads change. One
+//! function, [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
 //! ([`super::Placement`]), and the runs that count (`hub::workflows::load`).
 
 use std::{
     cmp::Ordering,
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map},
     fmt::{self, Write},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -23,12 +26,16 @@ use crate::{
     },
 };
 
+/// Maximum amount of a resource that one run reserves: 128 TiB of memory. The sum of a hundred thousand
+/// never overflows, so that giving one back leaves the others.
+const MOST_RESERVED: u64 = 1 << 47;
+
 /// The load of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Number of unfinished runs that are claimed for it.
     pub(crate) runs: u64,
-    /// The sum of what they ask for.
+    /// The sum of what they reserve.
     pub(crate) reserved: Amounts,
     /// Its room.
     pub(crate) room: Room,
@@ -93,20 +100,24 @@ impl Load {
         }
     }
 
-    /// Reserves what a run asks for, at most what the cluster has, and returns that.
+    /// Reserves what a run asks for, at most what the cluster has, and returns exactly what was added,
+    /// so that the same can be given back.
     pub(crate) fn reserve(&mut self, asked: &Arc<Amounts>) -> Arc<Amounts> {
-        let within = if self.room.is_unknown() {
+        let mut within = if self.room.is_unknown() {
             Amounts::clone(asked)
         } else {
             asked.within(&self.room.size)
         };
+        within.limit(MOST_RESERVED);
+        self.reserved.add(&within);
+        // The sum has a limited number of resources.
+        within.retain(|name| self.reserved.get(name).is_some());
         let amounts = if within == **asked {
             Arc::clone(asked)
         } else {
             Arc::new(within)
         };
         self.runs += 1;
-        self.reserved.add(&amounts);
         amounts
     }
 
@@ -124,6 +135,20 @@ impl Load {
         }
     }
 
+    /// The amount of a resource that runs take besides one that has reserved `own`: what is reserved,
+    /// or what the cluster says that their pods request, if that is more.
+    fn taken(&self, name: &str, own: u64) -> u64 {
+        let reserved = self.reserved.get(name).unwrap_or_default().saturating_sub(own);
+        reserved.max(self.room.used.get(name).unwrap_or_default())
+    }
+
+    /// The amounts that runs take.
+    pub(crate) fn all_taken(&self) -> Amounts {
+        let mut taken = self.reserved.clone();
+        taken.raise(&self.room.used.within(&self.room.size));
+        taken
+    }
+
     /// Gives back what was reserved.
     pub(crate) fn release(&mut self, amounts: &Amounts) {
         self.runs = self.runs.saturating_sub(1);
@@ -131,13 +156,19 @@ impl Load {
         self.reserved.retain_positive();
     }
 
+    /// The amounts that the cluster has for runs.
+    fn sizes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let names = self.room.size.iter().map(|(name, _)| name);
+        names.filter_map(|name| Some((name, self.room.amount_for_runs(name)?)))
+    }
+
     /// The largest part of a resource that is reserved, in percent; `None` if no size is known.
     pub(crate) fn percent(&self) -> Option<u64> {
         // Every node has resources of which it has none, such as huge pages.
-        let shares = self.room.size.iter().filter(|(_, size)| *size > 0);
-        let shares = shares.map(|(name, size)| (self.reserved.get(name).unwrap_or_default(), size));
-        let (reserved, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
-        let percent = u128::from(reserved) * 100 / u128::from(size);
+        let sizes = self.sizes().filter(|(_, size)| *size > 0);
+        let shares = sizes.map(|(name, size)| (self.taken(name, 0), size));
+        let (taken, size) = shares.max_by(|one, other| compare_shares(*one, *other))?;
+        let percent = u128::from(taken) * 100 / u128::from(size);
         Some(u64::try_from(percent).unwrap_or(u64::MAX))
     }
 
@@ -149,7 +180,7 @@ impl Load {
         let size = &self.room.size;
         // Every node has CPU and memory, even if nobody says how much.
         let is_lacking =
-            |name: &str| size.get(name).unwrap_or_default() == 0 && name != CPU && name != MEMORY;
+            |name: &str| name != CPU && name != MEMORY && size.get(name).unwrap_or_default() == 0;
         let asked = demand.largest.iter().chain(demand.typical.iter());
         let mut asked = asked.filter(|(_, amount)| *amount > 0);
         if let Some((name, _)) = asked.find(|(name, _)| is_lacking(name)) {
@@ -185,7 +216,7 @@ impl fmt::Display for Unfit {
                 most,
             } => write!(
                 f,
-                "has at most {resource} {} for a pod that asks for {}",
+                "has at most {} {resource} for a pod, and one asks for {}",
                 quantity(resource, *most),
                 quantity(resource, *asked)
             ),
@@ -204,14 +235,13 @@ impl fmt::Display for Load {
         if self.room.is_unknown() {
             return f.write_str(", size unknown");
         }
-        let is_shown = |name: &str| name == CPU || name == MEMORY || self.reserved.get(name).is_some();
-        let sizes = self.room.size.iter().filter(|(name, _)| is_shown(name));
+        let is_shown = |name: &str| name == CPU || name == MEMORY || self.taken(name, 0) > 0;
+        let sizes = self.sizes().filter(|(name, _)| is_shown(name));
         for (name, size) in sizes.take(MOST_SHOWN) {
-            let reserved = self.reserved.get(name).unwrap_or_default();
             write!(
                 f,
                 ", {name} {} of {}",
-                quantity(name, reserved),
+                quantity(name, self.taken(name, 0)),
                 quantity(name, size)
             )?;
         }
@@ -242,8 +272,8 @@ impl Rank {
         let room = unknown.filter(|_| load.room.is_unknown()).unwrap_or(&load.room);
         let shares = candidate.demand.typical.iter().filter_map(|(name, asked)| {
             let own = own.and_then(|own| own.amounts.get(name)).unwrap_or_default();
-            let reserved = load.reserved.get(name).unwrap_or_default().saturating_sub(own);
-            Some((reserved.saturating_add(asked), room.size.get(name)?))
+            let taken = load.taken(name, own).saturating_add(asked);
+            Some((taken, room.amount_for_runs(name)?))
         });
         let share = shares.max_by(|one, other| compare_shares(*one, *other));
         // Without any known size, the runs decide.
@@ -268,6 +298,74 @@ impl Rank {
     }
 }
 
+/// Loads by cluster, looked up one after the other. Clusters in the order of their names cost one
+/// step each.
+struct Lookup<'a> {
+    loads: &'a Loads,
+    rest: btree_map::Range<'a, ClusterName, Load>,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(loads: &'a Loads) -> Self {
+        Self {
+            loads,
+            rest: loads.range(..),
+        }
+    }
+
+    fn get(&mut self, cluster: &ClusterName) -> Option<&'a Load> {
+        if let Some((name, load)) = self.rest.next()
+            // The text is often the very same one.
+            && (std::ptr::eq(name.as_str(), cluster.as_str()) || name == cluster)
+        {
+            return Some(load);
+        }
+        let from = (Bound::Included(cluster), Bound::Unbounded);
+        self.rest = self.loads.range::<ClusterName, _>(from);
+        let (name, load) = self.rest.next()?;
+        (name == cluster).then_some(load)
+    }
+}
+
+/// A cluster that may be chosen.
+#[derive(Clone, Copy, Debug)]
+struct Ranked<'a> {
+    cluster: &'a ClusterName,
+    rank: Rank,
+    /// Its place among all clusters.
+    place: usize,
+}
+
+impl Ranked<'_> {
+    fn precedes(&self, other: &Self) -> bool {
+        let by_rank = self.rank.compare(other.rank);
+        by_rank.then(self.place.cmp(&other.place)) == Ordering::Less
+    }
+}
+
+/// The best two clusters so far.
+#[derive(Default)]
+struct Leaders<'a> {
+    best: Option<Ranked<'a>>,
+    next: Option<Ranked<'a>>,
+}
+
+impl<'a> Leaders<'a> {
+    /// Takes a cluster that is better than one of the two, if it is fit. Most are not better, and are
+    /// never asked if they are.
+    fn take(&mut self, ranked: Ranked<'a>, is_fit: impl FnOnce() -> bool) {
+        let is_better = |than: &Option<Ranked<'a>>| than.is_none_or(|than| ranked.precedes(&than));
+        if !is_better(&self.next) || !is_fit() {
+            return;
+        }
+        self.next = if is_better(&self.best) {
+            self.best.replace(ranked)
+        } else {
+            Some(ranked)
+        };
+    }
+}
+
 /// The best of these clusters, the first one among equals. `None` if none can run the Workflow.
 pub(crate) fn best<'a>(
     clusters: impl Iterator<Item = &'a ClusterName>,
@@ -275,41 +373,43 @@ pub(crate) fn best<'a>(
     candidate: Candidate<'_>,
 ) -> Option<Best<'a>> {
     let nothing = Load::default();
-    let known = clusters.map(|cluster| (cluster, loads.get(cluster).unwrap_or(&nothing)));
-    let fit: Vec<(&ClusterName, &Load)> = known
-        .filter(|(_, load)| load.unfit(candidate.demand).is_none())
-        .collect();
-    let rooms = fit
-        .iter()
-        .map(|(_, load)| &load.room)
-        .filter(|room| !room.is_unknown());
-    // A cluster of which nobody says the size is as small as the smallest one that has nodes.
-    let sized = rooms.filter(|room| room.size.get(CPU) != Some(0));
-    let unknown = sized.min_by_key(|room| room.size.get(CPU).unwrap_or(u64::MAX));
-    let mut best: Option<(&ClusterName, Rank)> = None;
-    let mut next: Option<(&ClusterName, Rank)> = None;
-    for (cluster, load) in fit {
-        let rank = Rank::of(load, cluster, candidate, unknown);
-        let is_less = |than: &Option<(&ClusterName, Rank)>| {
-            than.is_none_or(|(_, than)| rank.compare(than) == Ordering::Less)
-        };
-        if is_less(&best) {
-            next = best.replace((cluster, rank));
-        } else if is_less(&next) {
-            next = Some((cluster, rank));
+    let is_fit = |load: &Load| load.unfit(candidate.demand).is_none();
+    let mut lookup = Lookup::new(loads);
+    let mut leaders = Leaders::default();
+    // The smallest cluster that has nodes.
+    let mut smallest: Option<(u64, &Room)> = None;
+    let mut without_size = Vec::new();
+    for (place, cluster) in clusters.enumerate() {
+        let load = lookup.get(cluster).unwrap_or(&nothing);
+        if load.room.is_unknown() {
+            without_size.push((place, cluster, load));
+            continue;
         }
+        let cpu = load.room.size.get(CPU).unwrap_or(u64::MAX);
+        if cpu > 0 && smallest.is_none_or(|(least, _)| cpu < least) && is_fit(load) {
+            smallest = Some((cpu, &load.room));
+        }
+        let rank = Rank::of(load, cluster, candidate, None);
+        leaders.take(Ranked { cluster, rank, place }, || is_fit(load));
     }
-    let (cluster, rank) = best?;
+    // A cluster of which nobody says the size is as small as the smallest one that has nodes.
+    let smallest = smallest.map(|(_, room)| room);
+    for (place, cluster, load) in without_size {
+        let rank = Rank::of(load, cluster, candidate, smallest);
+        leaders.take(Ranked { cluster, rank, place }, || true);
+    }
+    let best = leaders.best?;
     Some(Best {
-        cluster,
-        next: next.map(|(cluster, _)| cluster),
-        has_room: rank.has_room(unknown.is_some()),
+        cluster: best.cluster,
+        next: leaders.next.map(|next| next.cluster),
+        has_room: best.rank.has_room(smallest.is_some()),
     })
 }
 
 /// The reason why the best cluster was chosen, for users.
 pub(crate) fn reason(best: &Best<'_>, among: usize, loads: &Loads) -> String {
-    let load = |cluster: &ClusterName| loads.get(cluster).cloned().unwrap_or_default();
+    let nothing = Load::default();
+    let load = |cluster: &ClusterName| loads.get(cluster).unwrap_or(&nothing);
     let mut text = format!("the best of {among}: {}", load(best.cluster));
     if let Some(next) = best.next {
         // Writing into a String cannot fail.

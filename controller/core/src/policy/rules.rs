@@ -17,7 +17,7 @@ use super::{
 use crate::{
     index::decode_error,
     model::{
-        rerun,
+        cron, rerun,
         runs::{self, Runs},
         shown::{self, Shown},
     },
@@ -42,6 +42,8 @@ pub(crate) struct Rules {
     pub(crate) waits: bool,
     /// The pods that the policy shows on the control cluster, if it says so.
     pub(crate) shown: Option<Shown>,
+    /// True if the policy sends its CronWorkflows to its clusters.
+    pub(crate) sends_crons: bool,
 }
 
 impl Rules {
@@ -69,7 +71,12 @@ impl Rules {
             problems.push(problem);
             None
         });
+        let sends_crons = cron::asked(annotations).unwrap_or_else(|problem| {
+            problems.push(problem);
+            false
+        });
         Self {
+            sends_crons,
             runs,
             waits: waits.unwrap_or_default(),
             shown,
@@ -124,7 +131,7 @@ impl Rules {
     }
 
     /// Keys of labels that decide if the policy selects a Workflow.
-    pub(super) fn named_keys(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn named_keys(&self) -> impl Iterator<Item = &String> {
         self.for_workflows().flat_map(|clause| &clause.named_keys)
     }
 

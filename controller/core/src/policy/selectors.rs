@@ -1,4 +1,4 @@
-//! The label selectors of one list of a policy, compiled. Not here: the tests that a clause makes
+//! The label selectors of one list of a policy or a transform, compiled. Not here: the tests that a clause makes
 //! with them (`clause`).
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub(crate) struct Selectors(Vec<Result<Selector, String>>);
 
 impl Selectors {
     /// Compiles `selectors`. The invalid ones are reported in `problems`, with `path`.
-    pub(super) fn compile(selectors: &[LabelSelector], path: &str, problems: &mut Vec<String>) -> Self {
+    pub(crate) fn compile(selectors: &[LabelSelector], path: &str, problems: &mut Vec<String>) -> Self {
         let compiled = selectors.iter().enumerate().map(|(index, selector)| {
             Selector::try_from(selector.clone()).map_err(|error| {
                 problems.push(format!("{path}[{index}] cannot be used: {error}"));

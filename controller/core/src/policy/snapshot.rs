@@ -12,7 +12,7 @@ use std::{
 
 use argosy_api::{names, workflow};
 
-use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selection};
+use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selecting, Selection};
 use crate::{
     ClusterName, WorkflowKey,
     model::{hold::named_cluster, runs::Runs},
@@ -128,7 +128,8 @@ impl Table {
         self.index.get_or_init(|| Index::new(self.rules()))
     }
 
-    fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
+    /// The rules of all policies, by name.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
         let policies = self.policies.iter();
         policies.map(|(name, policy)| (name, policy.rules.as_ref()))
     }
@@ -187,53 +188,92 @@ impl Table {
 
     /// The placement of a Workflow with these labels.
     pub(crate) fn place(&self, key: &WorkflowKey, labels: &Labels) -> Placement {
-        let subject = ObjectAttributes {
+        let subject = self.subject(workflow::PLURAL, key, labels);
+        let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let candidates = self.index().candidates(pairs).into_iter();
+        let by = candidates.filter_map(|name| self.selecting(name, &subject));
+        self.placed(by.collect(), labels)
+    }
+
+    /// The placement of a Workflow after a change of policies, `known` being the one before.
+    pub(crate) fn place_again(
+        &self,
+        key: &WorkflowKey,
+        labels: &Labels,
+        known: &Placement,
+        changes: &PolicyChanges,
+    ) -> Placement {
+        let subject = self.subject(workflow::PLURAL, key, labels);
+        let selecting = changes.keys().filter_map(|name| self.selecting(name, &subject));
+        let others = known
+            .by
+            .iter()
+            .filter(|by| !changes.contains_key(&by.policy.name));
+        let mut by: Vec<Selecting> = others.cloned().chain(selecting).collect();
+        by.sort_by(|one, other| one.policy.name.cmp(&other.policy.name));
+        self.placed(by, labels)
+    }
+
+    /// An object of a kind of Argo, as policies select it.
+    pub(crate) fn subject<'a>(
+        &'a self,
+        resource: &'a str,
+        key: &'a WorkflowKey,
+        labels: &'a Labels,
+    ) -> ObjectAttributes<'a> {
+        ObjectAttributes {
             group: workflow::GROUP,
-            resource: workflow::PLURAL,
+            resource,
             namespace: &key.namespace,
             name: &key.name,
             labels,
             namespace_labels: self.namespaces.get(&*key.namespace).map(Arc::as_ref),
-        };
-        let (mut by, mut wants_status) = (Vec::new(), false);
-        let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let candidates = self.index().candidates(pairs);
-        for policy in candidates.into_iter().filter_map(|name| self.policies.get(name)) {
-            if let Some(wanted) = policy.rules.select(&subject) {
-                by.push(Arc::clone(&policy.matched));
-                // Only one cluster runs the Workflow, so an aggregate of statuses is the status of
-                // that run.
-                wants_status |= wanted.singleton || wanted.multi;
-            }
         }
+    }
+
+    /// A policy, if it selects the Workflow.
+    fn selecting(&self, name: &str, subject: &ObjectAttributes<'_>) -> Option<Selecting> {
+        let policy = self.policies.get(name)?;
+        let wanted = policy.rules.select(subject)?;
+        Some(Selecting {
+            policy: Arc::clone(&policy.matched),
+            wants_status: wanted.singleton || wanted.multi,
+        })
+    }
+
+    fn placed(&self, by: Vec<Selecting>, labels: &Labels) -> Placement {
         let only = labels.get(names::RUN_ON_LABEL);
         let named = labels.get(names::KUBESTELLAR_CLUSTER_LABEL);
         let named = || named_cluster(named.map(String::as_str)).filter(|_| self.are_narrowed(&by));
         let only = only.map(String::as_str).or_else(named).map(ClusterName::from);
-        Placement::new(by, wants_status, only)
+        Placement::new(by, only)
     }
 
     /// True if the label that names a cluster narrows these policies to that cluster: some of them
     /// choose the best of several, and those do not select by this label.
-    fn are_narrowed(&self, by: &[Arc<Matched>]) -> bool {
+    fn are_narrowed(&self, by: &[Selecting]) -> bool {
         let selects_by_name = |matched: &Arc<Matched>| {
             let policy = self.policies.get(&matched.name);
             let mut keys = policy.into_iter().flat_map(|policy| policy.rules.named_keys());
             keys.any(|key| key == names::KUBESTELLAR_CLUSTER_LABEL)
         };
         let is_best = |matched: &&Arc<Matched>| matched.runs == Runs::Best || matched.lost_after.is_some();
-        let is_everywhere = by.iter().any(|matched| matched.runs == Runs::Every);
-        let mut best = by.iter().filter(is_best).peekable();
+        let matched = || by.iter().map(|selecting| &selecting.policy);
+        let is_everywhere = matched().any(|matched| matched.runs == Runs::Every);
+        let mut best = matched().filter(is_best).peekable();
         best.peek().is_some() && !is_everywhere && !best.any(selects_by_name)
     }
 
     /// The placement with the clusters that its policies match now.
     pub(crate) fn renewed(&self, placement: &Placement) -> Placement {
         let by = placement.by.iter().filter_map(|known| {
-            let policy = self.policies.get(&known.name)?;
-            Some(Arc::clone(&policy.matched))
+            let policy = self.policies.get(&known.policy.name)?;
+            Some(Selecting {
+                policy: Arc::clone(&policy.matched),
+                wants_status: known.wants_status,
+            })
         });
-        Placement::new(by.collect(), placement.wants_status, placement.only.clone())
+        Placement::new(by.collect(), placement.only.clone())
     }
 }
 

@@ -18,16 +18,21 @@ mod world;
 use allocation_counter::{AllocationInfo, measure};
 use argosy_api::Workflow;
 use argosy_core::{
-    OriginUid, Reconcile, WorkflowKey,
-    agent::workflows::{AgentAction, AgentInput},
+    Change, OriginUid, Reconcile, WorkflowKey,
+    agent::{
+        pod_tally::{PodTally, Runs, SeenPod},
+        workflows::{AgentAction, AgentInput},
+    },
     hub::{
         shadow_pods::SeenWatched,
         workflows::{HubAction, HubInput, HubKey},
     },
     index::weight::weight,
+    model::room::Usage,
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use world::{agent, change, claimed, downsync, hub, now, report, run, status};
+use world::{agent, change, claimed, downsync, hub, now, read, report, run, status};
 
 /// Live Workflows beside the one that is measured.
 const FEW: usize = 10;
@@ -172,6 +177,31 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");
     }
+}
+
+#[test]
+fn ten_thousand_pods_take_the_agent_two_mib() {
+    let pods = (0..10_000).map(|number: u32| {
+        let requests = json!({ "cpu": format!("{}m", 100 + number % 500), "memory": format!("{}Mi", 64 * (1 + number % 40)) });
+        let owner = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "controller": true,
+            "uid": format!("10000000-0000-4000-8000-{:012x}", number / 10),
+        });
+        let pod: Pod = read(json!({
+            "metadata": { "name": "p", "uid": format!("00000000-0000-4000-8000-{number:012x}"), "ownerReferences": [owner] },
+            "spec": {
+                "nodeName": format!("ip-10-0-{}-{}.eu-central-1.compute.internal", number % 250, number % 4),
+                "containers": [{ "name": "main", "image": "registry.example.com/some/image:v1.2.3", "resources": { "requests": requests } }],
+            },
+        }));
+        SeenPod::from(pod)
+    });
+    let pods: Vec<SeenPod> = pods.collect();
+    let mut tally = PodTally::default();
+    let spent = measure(|| tally.learn(Change::Reset(pods.clone())));
+    assert!(spent.bytes_current <= 2 << 20, "{spent:?}");
+    let usage = tally.usage(&Runs::default(), &std::collections::BTreeSet::new());
+    assert!(usage.is_some_and(|usage| usage != Usage::default()));
 }
 
 /// JSON that an attacker writes to use as much memory as possible.

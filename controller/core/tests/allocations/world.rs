@@ -162,6 +162,8 @@ pub(crate) fn hub(workflows: usize, told: Option<&Value>) -> WorkflowIndex {
     for input in [
         HubInput::Transform(list([])),
         HubInput::Namespace(list([namespace])),
+        HubInput::Template(Change::Reset(Vec::new())),
+        HubInput::ClusterTemplate(Change::Reset(Vec::new())),
         HubInput::Cluster(list([cluster()])),
         HubInput::Lease(list([lease])),
         HubInput::Policy(list([policy()])),
@@ -205,6 +207,7 @@ pub(crate) fn downsync(workflows: usize) -> ObjectIndex {
         DownsyncInput::Binding(list([])),
         DownsyncInput::Cluster(list([cluster()])),
         DownsyncInput::Properties(list([])),
+        DownsyncInput::SecretProperties(list([])),
         DownsyncInput::work(list([])),
         DownsyncInput::report(list([])),
         DownsyncInput::Collector(list([])),

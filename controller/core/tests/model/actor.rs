@@ -223,7 +223,7 @@ impl<R: Process> Actor<R> {
         }
     }
 
-    fn learn(&mut self, input: R::Input, servers: &Servers) {
+    pub(crate) fn learn(&mut self, input: R::Input, servers: &Servers) {
         self.dirty.extend(self.index.apply(input, self.now(servers)));
     }
 

@@ -17,12 +17,8 @@ use crate::{
     api_server::{ApiServer, Event, Kind, is_deleting, text},
     script::Space,
     servers::{CLUSTERS, Servers, label},
-    watch::{Watch, apply, found, json_of, typed},
+    watch::{Watch, any, apply, found, json_of, typed},
 };
-
-fn any(_: &Value, _: usize) -> bool {
-    true
-}
 
 fn in_mailbox(object: &Value, number: usize) -> bool {
     text(object, "/metadata/namespace") == CLUSTERS[number]

@@ -18,6 +18,10 @@ pub(crate) enum Kind {
     Work,
     Status,
     Record,
+    /// Shadow pods.
+    Pod,
+    /// Virtual Nodes.
+    Node,
 }
 
 pub(crate) struct Event {
@@ -151,7 +155,7 @@ impl ApiServer {
         true
     }
 
-    /// Applies a JSON patch with the guards of a real API server.
+    /// Applies a JSON patch.
     pub(crate) fn patch(
         &mut self,
         kind: Kind,
@@ -159,12 +163,40 @@ impl ApiServer {
         name: &str,
         patch: &Value,
     ) -> Result<Value, Failure> {
+        self.change(kind, namespace, name, |object| {
+            let mut operations = patch.as_array().into_iter().flatten();
+            operations.try_for_each(|operation| {
+                apply(object, operation).map_err(|why| Failure::Refused(format!("{operation}: {why}")))
+            })
+        })
+    }
+
+    /// Applies a merge patch (RFC 7386).
+    pub(crate) fn merge(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, Failure> {
+        self.change(kind, namespace, name, |object| {
+            json_patch::merge(object, patch);
+            Ok(())
+        })
+    }
+
+    /// Changes an object with the guards of a real API server.
+    fn change(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
         let there = self.get(kind, namespace, name)?;
-        let mut patched = there.clone();
-        for operation in patch.as_array().into_iter().flatten() {
-            apply(&mut patched, operation).map_err(|why| Failure::Refused(format!("{operation}: {why}")))?;
-        }
-        let differs = |pointer: &str| there.pointer(pointer) != patched.pointer(pointer);
+        let mut changed = there.clone();
+        change(&mut changed)?;
+        let differs = |pointer: &str| there.pointer(pointer) != changed.pointer(pointer);
         if differs("/metadata/uid") || differs("/metadata/resourceVersion") {
             return Err(Failure::Conflict);
         }
@@ -175,12 +207,12 @@ impl ApiServer {
                 .flatten()
                 .any(|one| !known.is_some_and(|known| known.contains(one)))
         };
-        if is_deleting(&there) && patched.pointer("/metadata/finalizers").is_some_and(added) {
+        if is_deleting(&there) && changed.pointer("/metadata/finalizers").is_some_and(added) {
             return Err(Failure::Refused(
                 "no new finalizers can be added if the object is being deleted".to_owned(),
             ));
         }
-        Ok(self.store(key_of(kind, &there), patched))
+        Ok(self.store(key_of(kind, &there), changed))
     }
 
     /// Deletes an object. `None` if it is gone at once.

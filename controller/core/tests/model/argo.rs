@@ -6,6 +6,7 @@
 //! step `m`, which fails the first time.
 
 use argosy_api::{names, workflow};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,9 +39,17 @@ fn set_phase(object: &mut Value, phase: &str) {
     object["metadata"]["labels"][names::ARGO_PHASE_LABEL] = json!(phase);
 }
 
-fn set_node(object: &mut Value, name: &str, phase: &str) {
+fn set_node(object: &mut Value, name: &str, phase: &str, now: Timestamp) {
     let kind = if name == "w" { "Suspend" } else { "Pod" };
-    object["status"]["nodes"][name] = json!({ "id": name, "type": kind, "phase": phase });
+    let known = text(object, &format!("/status/nodes/{name}/startedAt")).to_owned();
+    let started_at = if phase == "Running" || known.is_empty() {
+        now.to_string()
+    } else {
+        known
+    };
+    object["status"]["nodes"][name] = json!({
+        "id": name, "name": name, "type": kind, "phase": phase, "startedAt": started_at,
+    });
 }
 
 impl World {
@@ -74,10 +83,12 @@ impl World {
         match next {
             Next::Wait => {}
             Next::Node(name, phase) => {
+                let now = self.servers.now;
                 if phase == "Running" && name != "w" {
                     self.servers.ledger.note_pod(&object, name);
+                    self.servers.ledger.note_running(&object, name, now);
                 }
-                set_node(&mut object, name, phase);
+                set_node(&mut object, name, phase, now);
             }
             Next::End(phase) => end(&mut object, phase),
         }
@@ -141,6 +152,7 @@ impl World {
         let versions = log
             .iter()
             .rev()
+            .filter(|event| event.kind != Kind::Pod)
             .take(40)
             .filter(|event| text(&event.object, "/metadata/uid") == uid);
         let versions: Vec<&Value> = versions.take(age % 4 + 1).map(|event| &event.object).collect();
@@ -167,7 +179,7 @@ impl World {
         {
             return;
         }
-        mark(&mut written, &read, starts);
+        mark(&mut written, &read, starts, self.servers.now);
         // The write may be refused; Argo processes the Workflow again anyway.
         drop(self.servers.update_workflow(Writer::LocalArgo, current, written));
     }
@@ -206,7 +218,7 @@ fn end(object: &mut Value, phase: &str) {
 }
 
 /// The write of Argo's controller when it processes an object that it has read as `read`.
-fn mark(object: &mut Value, read: &Value, starts: bool) {
+fn mark(object: &mut Value, read: &Value, starts: bool, now: Timestamp) {
     set_phase(object, "Running");
     object["metadata"]["labels"][names::ARGO_COMPLETED_LABEL] = json!("false");
     object["metadata"]["annotations"][names::ARGO_LAST_SEEN_ANNOTATION] = json!("1");
@@ -220,8 +232,8 @@ fn mark(object: &mut Value, read: &Value, starts: bool) {
         object["metadata"]["finalizers"] = finalizers.into_iter().chain([gc]).collect();
     }
     match (starts, node(read, "local")) {
-        (true, "") => set_node(object, "local", "Running"),
-        (true, "Running") => set_node(object, "local", "Succeeded"),
+        (true, "") => set_node(object, "local", "Running", now),
+        (true, "Running") => set_node(object, "local", "Succeeded", now),
         (true, _) => {
             end(object, "Succeeded");
             without_gc(object);

@@ -12,7 +12,7 @@ use crate::{
     runs::{self, is_for_all},
     script::UserStep,
     servers::{CLUSTERS, POLICIES, Servers, annotation, label},
-    silence,
+    shadows, silence,
     world::World,
 };
 
@@ -37,6 +37,7 @@ fn may_wait(object: &Value) -> bool {
 
 /// Every selected Workflow runs on one cluster and is mirrored as it is there.
 pub(crate) fn at_rest(world: &World) {
+    shadows::check_at_rest(world);
     removal::check_mailboxes(&world.servers);
     copies::check_let_go(&world.servers);
     rebuilt::check_records(&world.servers);
@@ -320,6 +321,7 @@ fn left(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
 pub(crate) fn after_deletion(world: &mut World) {
     let list = |world: &World, kind| world.servers.its.list(kind).cloned().collect::<Vec<_>>();
     assert_eq!(world.workflows(), Vec::<Value>::new());
+    assert_eq!(world.shadow_pods(), Vec::<&Value>::new());
     if world.servers.ledger.was_restored {
         return;
     }

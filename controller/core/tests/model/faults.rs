@@ -125,6 +125,7 @@ impl World {
             return;
         }
         self.hub.lose_watches(space);
+        self.shadows.lose_watches(space);
         for agent in self.agents.iter_mut().chain(self.seconds.iter_mut().flatten()) {
             agent.lose_watches(space);
         }

@@ -18,7 +18,7 @@ use crate::{
     api_server::{ApiServer, Kind, text},
     script::Space,
     servers::Servers,
-    watch::{Watch, apply, found, json_of, typed},
+    watch::{Watch, any, apply, found, json_of, typed},
 };
 
 /// The controller's process number. Agents have the numbers of their clusters.
@@ -26,14 +26,10 @@ pub(crate) const HUB: usize = usize::MAX;
 
 /// Budget in bytes for the reports of one cluster. One report fits, so one of two must be read
 /// again.
-const REPORT_BUDGET: usize = 300;
+const REPORT_BUDGET: usize = 450;
 
 /// Budget in bytes for all Workflows. Two fit, so one of three must be read again.
-const WORKFLOW_BUDGET: usize = 300;
-
-fn any(_: &Value, _: usize) -> bool {
-    true
-}
+const WORKFLOW_BUDGET: usize = 450;
 
 impl Process for WorkflowIndex {
     fn start(_: usize, servers: &Servers) -> Self {
@@ -46,6 +42,9 @@ impl Process for WorkflowIndex {
         });
         // No policy of the model reads the labels of namespaces.
         hub.apply(HubInput::Namespace(Change::Reset(Vec::new())), servers.now);
+        // No Workflow of the model refers to a template.
+        hub.apply(HubInput::Template(Change::Reset(Vec::new())), servers.now);
+        hub.apply(HubInput::ClusterTemplate(Change::Reset(Vec::new())), servers.now);
         hub
     }
 

@@ -71,6 +71,10 @@ pub(crate) struct Ledger {
     pub(crate) copied: BTreeMap<String, String>,
     /// The clusters that each Workflow has asked for, by origin.
     asked: BTreeMap<String, BTreeSet<String>>,
+    /// The time at which each step was first seen to run on its cluster, by origin and node.
+    pub(crate) running_since: BTreeMap<(String, String), Timestamp>,
+    /// The most by which the controller's clock was ever ahead.
+    pub(crate) most_ahead: SignedDuration,
     /// A policy was changed at some time.
     pub(crate) had_policy_changed: bool,
     /// A space was restored from a backup, so knowledge of attempts may be lost.

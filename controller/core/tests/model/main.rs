@@ -31,6 +31,7 @@ mod reruns;
 mod runs;
 mod script;
 mod servers;
+mod shadows;
 mod silence;
 mod strategy;
 mod users;

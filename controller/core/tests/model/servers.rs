@@ -14,6 +14,7 @@ use crate::{
     api_server::{ApiServer, Kind},
     ledger::Ledger,
     script::Space,
+    shadows,
 };
 
 pub(crate) const CLUSTERS: [&str; 2] = ["cluster1", "cluster2"];
@@ -60,7 +61,7 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
 
 /// A policy with this name. It selects Workflows whose label has the same value.
 pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
-    let annotations = match name {
+    let mut annotations = match name {
         "spare" => json!({
             names::ON_LOST_ANNOTATION: "rerun",
             names::LOST_AFTER_ANNOTATION: format!("{}s", LOST_AFTER.as_secs()),
@@ -69,6 +70,9 @@ pub(crate) fn policy(name: &str, clusters: &Value) -> Value {
         "best" => json!({ names::RUNS_ANNOTATION: names::BEST_CLUSTER, names::WHEN_FULL_ANNOTATION: "wait" }),
         _ => json!({}),
     };
+    if let Some((_, shown)) = shadows::POLICIES.iter().find(|(policy, _)| *policy == name) {
+        annotations[names::PODS_ANNOTATION] = json!(shown);
+    }
     json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
         "metadata": { "name": name, "annotations": annotations },
@@ -114,6 +118,7 @@ impl Servers {
             });
             its.create(Kind::Cluster, cluster).expect("is new");
             its.create(Kind::Lease, lease(name, now)).expect("is new");
+            wds.create(Kind::Node, shadows::node(name)).expect("is new");
         }
         for name in POLICIES {
             wds.create(Kind::Policy, policy(name, &clusters_of(name)))

@@ -6,7 +6,11 @@ use argosy_api::names;
 use argosy_core::{
     OriginUid,
     agent::workflows::RunIndex,
-    hub::workflows::{HubAction, WorkflowIndex},
+    hub::{
+        admission::Admission,
+        shadow_pods::ShadowPodIndex,
+        workflows::{HubAction, WorkflowIndex},
+    },
 };
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -22,6 +26,10 @@ use crate::{
 pub(crate) struct World {
     pub(crate) servers: Servers,
     pub(crate) hub: Actor<WorkflowIndex>,
+    /// The loop of shadow pods, in the controller's process.
+    pub(crate) shadows: Actor<ShadowPodIndex>,
+    /// The policies that it knows.
+    pub(crate) told: Option<Arc<Admission>>,
     pub(crate) agents: Vec<Actor<RunIndex>>,
     /// A second agent for the same cluster, which may have slept.
     pub(crate) seconds: Vec<Option<Actor<RunIndex>>>,
@@ -70,6 +78,8 @@ impl World {
             .collect();
         let mut world = Self {
             hub: Actor::new(HUB, &servers),
+            shadows: Actor::new(HUB, &servers),
+            told: None,
             agents,
             seconds: CLUSTERS.iter().map(|_| None).collect(),
             servers,
@@ -153,6 +163,7 @@ impl World {
             Step::Backup(space) => self.back_up(space),
             Step::Restore(space, numbers_go_on) => self.restore(space, numbers_go_on),
         }
+        self.step_shadows(step);
         self.after_step();
     }
 
@@ -186,6 +197,7 @@ impl World {
     fn publish(&mut self) {
         if self.hub.index.is_synced() {
             self.servers.admission = Arc::clone(self.hub.index.admission());
+            self.tell_shadows();
         }
     }
 
@@ -280,6 +292,11 @@ impl World {
                 on!(self, who, actor => actor.restart(&self.servers));
             }
         }
+        self.shadows.lag_no_more();
+        self.shadows.heal();
+        if self.servers.ledger.was_restored {
+            self.restart_shadows();
+        }
         for cluster in 0..CLUSTERS.len() {
             // The slower of two agents may report an older state and be ended before it reports the
             // current one.
@@ -301,6 +318,8 @@ impl World {
             on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
             self.after_step();
         }
+        self.shadows.retry();
+        self.shadows.catch_up(Fault::None, &mut self.servers);
         for cluster in 0..CLUSTERS.len() {
             self.argo(cluster, 0);
         }
@@ -317,6 +336,7 @@ impl World {
         for who in 0..=2 * CLUSTERS.len() {
             on!(self, who, actor => actor.land_before(now, &mut self.servers));
         }
+        self.shadows.land_before(now, &mut self.servers);
         self.servers.now = now;
     }
 
@@ -327,6 +347,8 @@ impl World {
             on!(self, who, actor => actor.lag_no_more());
             on!(self, who, actor => actor.flood(&self.servers));
         }
+        self.shadows.lag_no_more();
+        self.shadows.flood(&self.servers);
         self.wait(hours);
     }
 
@@ -334,7 +356,9 @@ impl World {
     fn waits_shortly(&self) -> bool {
         let end = self.servers.now + SHORTLY;
         let agents = self.agents.iter().chain(self.seconds.iter().flatten());
-        self.hub.waits(end + self.hub.skew) || agents.into_iter().any(|agent| agent.waits(end + agent.skew))
+        self.hub.waits(end + self.hub.skew)
+            || self.shadows.waits(end + self.shadows.skew)
+            || agents.into_iter().any(|agent| agent.waits(end + agent.skew))
     }
 
     /// The number of writes on all servers.

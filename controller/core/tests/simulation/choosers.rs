@@ -12,6 +12,9 @@ pub(crate) trait Chooser {
     /// The cluster for a Workflow; `None` if it waits on the control cluster.
     fn choose(&mut self, draw: &Draw, members: &[Member], now: f64, flow: usize) -> Option<usize>;
 
+    /// The pods of a stage were created, which request so many CPUs together.
+    fn runs(&mut self, _flow: usize, _cluster: usize, _cpus: f64) {}
+
     /// A Workflow has ended.
     fn ended(&mut self, _flow: usize, _cluster: usize) {}
 
@@ -42,6 +45,13 @@ impl Chooser for BestCluster {
         let chosen = self.choice.choose(demand)?;
         self.claims[flow] = Some(self.choice.claim(chosen, demand));
         Some(chosen)
+    }
+
+    fn runs(&mut self, flow: usize, cluster: usize, cpus: f64) {
+        if let Some(claim) = &mut self.claims[flow] {
+            self.choice
+                .run(cluster, claim, &format!("cpu={:.0}m", cpus * 1000.0));
+        }
     }
 
     fn ended(&mut self, flow: usize, cluster: usize) {

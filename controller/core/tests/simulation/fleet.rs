@@ -162,6 +162,8 @@ impl Run<'_> {
             return;
         };
         course.left = stage.width;
+        let cpus = f64::from(stage.width) * stage.cpu;
+        self.chooser.runs(flow, course.cluster, cpus);
         let waiting = Waiting {
             flow,
             pods: stage.width,

@@ -17,9 +17,12 @@ use serde_json::json;
 
 use argosy_api::names;
 
-use crate::runtime::{
-    lenient::Lenient,
-    requests::{self, call},
+use crate::{
+    agent::args::Capacity,
+    runtime::{
+        lenient::Lenient,
+        requests::{self, call},
+    },
 };
 
 /// Page size of a list of nodes.
@@ -30,20 +33,31 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 /// The agent that reports a cluster's facts to the hub.
 pub(super) enum Teller {
     /// OCM's registration agent. Its installation brings the kind ClusterClaim, whose objects it
-    /// shows on the ManagedCluster. It does not know the room, which is the value of
-    /// [`names::ROOM_CLAIM`].
-    Ocm { room: Option<String> },
+    /// shows on the ManagedCluster. It tells the sums of the nodes, but not the largest one.
+    Ocm { nodes: Option<NodeResources> },
     /// This agent, with these facts.
     Us(Facts),
 }
 
-/// Finds out which agent reports about the cluster, and reads the facts.
-pub(super) async fn read(wec: &Client) -> Result<Teller, Failure> {
-    let nodes = allowed(nodes(wec).await)?;
+impl Teller {
+    /// The resources of the cluster's nodes, if they are known.
+    pub(super) fn nodes(&self) -> Option<&NodeResources> {
+        match self {
+            Self::Ocm { nodes } => nodes.as_ref(),
+            Self::Us(facts) => facts.nodes.as_ref(),
+        }
+    }
+}
+
+/// Finds out which agent reports about the cluster, and reads the facts. Nodes are not read if the
+/// agent reports no room.
+pub(super) async fn read(wec: &Client, capacity: Capacity) -> Result<Teller, Failure> {
+    let nodes = match capacity {
+        Capacity::None => Some(NodeResources::default()),
+        Capacity::Nodes | Capacity::Pods => allowed(nodes(wec).await)?,
+    };
     if serves_claims(wec).await? {
-        return Ok(Teller::Ocm {
-            room: nodes.and_then(|nodes| nodes.room()),
-        });
+        return Ok(Teller::Ocm { nodes });
     }
     let version = call(wec.apiserver_version()).await?.git_version;
     let id = cluster_id(wec).await?;

@@ -59,6 +59,9 @@ pub struct JoinArgs {
     /// Directory or reference of the agent's chart
     #[arg(long, default_value = "charts/argosy-agent")]
     chart: String,
+    /// Namespace of the controller, whose port the agent dials
+    #[arg(long, short, default_value = "argosy")]
+    namespace: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -115,6 +118,7 @@ pub(super) async fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     for object in mailbox::objects(name, &args.mailbox_quota) {
         mailbox::apply(&clients.its, &object).await?;
     }
+    mailbox::admit(&clients.its, name, &args.namespace).await?;
     let (token, end) = token(&clients.its, name, args.ttl).await?;
     let kubeconfig = kubeconfig(&hub, &token);
     match args.output {

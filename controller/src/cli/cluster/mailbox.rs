@@ -2,7 +2,8 @@
 //! agent and of its bootstrap account.
 //!
 //! They equal those of the chart's templates `clusters.yaml` and `_mailbox.tpl` without a permanent
-//! token; a test compares both.
+//! token; a test compares both. The chart binds the right to open a tunnel in `nodes.yaml`, in one
+//! RoleBinding for the clusters on its list.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,9 @@ use crate::{
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Role in the controller's namespace with the right to open a tunnel (`nodes.yaml` of the chart).
+const TUNNEL: &str = "argosy-tunnel";
 
 /// The ManagedCluster of a new cluster.
 pub(super) fn managed_cluster(cluster: &str, labels: &[(String, String)], is_accepted: bool) -> Value {
@@ -115,6 +119,30 @@ fn rights(cluster: &str) -> Vec<Value> {
         ),
         bound(&bootstraps, names::BOOTSTRAP_ACCOUNT),
     ]
+}
+
+/// Name of the binding, in the controller's namespace, that lets the agent's service account open a
+/// tunnel.
+pub(super) fn tunnel_binding(cluster: &str) -> String {
+    format!("{TUNNEL}:{cluster}")
+}
+
+/// Lets the agent's service account open a tunnel through the Service in `namespace`, the
+/// controller's. An agent with a certificate may by its group.
+///
+/// The Role exists while the chart has `nodes.enabled`; the binding may be there before. On an ITS
+/// without the namespace there is no Service, either.
+pub(super) async fn admit(its: &Client, cluster: &str, namespace: &str) -> anyhow::Result<()> {
+    if standing(its, namespace).await? == Standing::Missing {
+        return Ok(());
+    }
+    let binding = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": { "name": tunnel_binding(cluster), "namespace": namespace },
+        "roleRef": { "apiGroup": RBAC, "kind": "Role", "name": TUNNEL },
+        "subjects": [{ "kind": "ServiceAccount", "name": names::AGENT_ACCOUNT, "namespace": cluster }],
+    });
+    apply(its, &binding).await
 }
 
 /// State of the namespace with a cluster's name.

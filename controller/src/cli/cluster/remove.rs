@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::{
     COMMAND, Claimed, Clients, Patience, Spaces, counted, is_removed,
-    mailbox::{self, Standing, api_of, cluster_roles},
+    mailbox::{self, Standing, api_of, cluster_roles, tunnel_binding},
     some_of, wait,
 };
 use crate::runtime::{
@@ -217,6 +217,11 @@ async fn cut_off(clients: &Clients, args: &RemoveArgs) -> anyhow::Result<()> {
         delete(api_of(its, rbac, "RoleBinding", name), account).await?;
         delete(api_of(its, rbac, "Role", name), account).await?;
     }
+    delete(
+        api_of(its, rbac, "RoleBinding", &args.namespace),
+        &tunnel_binding(name),
+    )
+    .await?;
     for account in [names::BOOTSTRAP_ACCOUNT, names::AGENT_ACCOUNT] {
         delete(api_of(its, core, "ServiceAccount", name), account).await?;
     }

@@ -71,6 +71,7 @@ mod tests {
         let repository = Repository {
             endpoint: "http://s3:9000".to_owned(),
             bucket: "b".to_owned(),
+            prefix: String::new(),
         };
         let away = judge(Err(Problem::Unreachable {
             repository,

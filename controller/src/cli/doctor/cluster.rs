@@ -153,11 +153,27 @@ pub(super) fn capacity(cluster: &ManagedCluster) -> Judgment {
             "write it as cpu=64,memory=256Gi,runs=200",
         );
     }
+    if let Some(counted) = condition(cluster, types::PODS_COUNTED).filter(|known| known.status != "True") {
+        return Judgment::warning(
+            counted.message.clone(),
+            "install the chart argosy-agent on the cluster with the value capacity: pods, which grants the \
+            right, or with capacity: nodes",
+        );
+    }
     if status.capacity.is_empty() {
+        if let Some(room) = cluster.annotations().get(names::ROOM_ANNOTATION) {
+            return Judgment::ok(format!(
+                "{room}, as annotation {} says; its agent reports no nodes",
+                names::ROOM_ANNOTATION
+            ));
+        }
         return Judgment::warning(
             "its agent reports no nodes",
-            "run kubectl get nodes on the cluster, and check that the agent may list nodes (chart \
-            argosy-agent of this version)",
+            format!(
+                "run kubectl get nodes on the cluster, and check that the agent may list nodes (chart \
+                argosy-agent of this version); if its value capacity is none, write the annotation {}",
+                names::ROOM_ANNOTATION
+            ),
         );
     }
     if cpu == "0" || memory == "0" {

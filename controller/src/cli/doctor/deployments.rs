@@ -83,20 +83,30 @@ fn has_flag(deployment: &Deployment, is_it: impl Fn(&str) -> bool) -> bool {
     arguments.any(|argument| is_it(argument.split('=').next().unwrap_or_default()))
 }
 
-/// Checks the workflow-controller. Without one, the control cluster runs no Workflows itself.
-pub(super) async fn check_argo(wds: &Client, namespace: &str) -> Judgment {
+/// Returns the Deployment of the workflow-controller, if there is one.
+pub(super) async fn workflow_controller(
+    wds: &Client,
+    namespace: &str,
+) -> Result<Option<Deployment>, Failure> {
     let api: Api<Deployment> = Api::namespaced(wds.clone(), namespace);
     for name in names::ARGO_DEPLOYMENTS {
-        match found(call(api.get(name)).await) {
-            Ok(Some(deployment)) => return judge_argo(&deployment, namespace),
-            Ok(None) => {}
-            Err(failure) => return Judgment::unasked("read the workflow-controller's Deployment", &failure),
+        if let Some(deployment) = found(call(api.get(name)).await)? {
+            return Ok(Some(deployment));
         }
     }
-    Judgment::skipped(format!(
-        "there is no workflow-controller in namespace {namespace}, so the control cluster itself runs no \
-        Workflows"
-    ))
+    Ok(None)
+}
+
+/// Checks the workflow-controller. Without one, the control cluster runs no Workflows itself.
+pub(super) async fn check_argo(wds: &Client, namespace: &str) -> Judgment {
+    match workflow_controller(wds, namespace).await {
+        Ok(Some(deployment)) => judge_argo(&deployment, namespace),
+        Ok(None) => Judgment::skipped(format!(
+            "there is no workflow-controller in namespace {namespace}, so the control cluster itself runs no \
+            Workflows"
+        )),
+        Err(failure) => Judgment::unasked("read the workflow-controller's Deployment", &failure),
+    }
 }
 
 fn judge_argo(deployment: &Deployment, namespace: &str) -> Judgment {
@@ -121,7 +131,8 @@ fn judge_argo(deployment: &Deployment, namespace: &str) -> Judgment {
     Judgment::ok(format!("the local workflow-controller is ready, {version}"))
 }
 
-fn ready(deployment: &Deployment) -> i32 {
+/// Returns the number of ready pods.
+pub(super) fn ready(deployment: &Deployment) -> i32 {
     let status = deployment.status.as_ref();
     status
         .and_then(|status| status.ready_replicas)

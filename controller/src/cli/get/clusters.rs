@@ -81,6 +81,7 @@ impl Listed {
             types::AVAILABLE,
             types::ARGO_READY,
             types::ARTIFACT_REPOSITORY_READY,
+            types::PODS_COUNTED,
         ];
         let load = unfinished.load(cluster);
         let wrong = kinds

@@ -1,5 +1,6 @@
 //! Tests of the rendered objects, with transforms and templates, and of the messages.
 
+use k8s_openapi::ByteString;
 use serde_json::json;
 
 use super::*;
@@ -88,10 +89,35 @@ fn config_map(annotation: &str, text: &str) -> Value {
 }
 
 fn rendered_for(cluster: &str, documents: Vec<Value>) -> Rendered {
-    let properties = BTreeMap::from([("clusterName".to_owned(), cluster.to_owned())]);
+    let facts = Facts {
+        labels: [("zone".to_owned(), cluster.to_owned())].into(),
+        properties: [("clusterName".to_owned(), cluster.to_owned())].into(),
+        secrets: [("n".to_owned(), [("key".to_owned(), "of n".to_owned())].into())].into(),
+    };
     let mut rendered = Rendered::default();
-    render(documents, Some(&properties), &mut rendered);
+    render(documents, Some(&facts), &mut rendered);
     rendered
+}
+
+#[test]
+fn only_secrets_of_a_namespace_get_its_secret_properties() {
+    let secret = |namespace: &str| {
+        let data = ByteString(b"{{.key}} at {{.clusterName}}".to_vec());
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "data": { "a": data },
+            "metadata": {
+                "name": "c", "namespace": namespace,
+                "annotations": { "control.kubestellar.io/expand-templates": "true" },
+            },
+        })
+    };
+    let documents = vec![secret("n"), secret("other"), config_map("true", "{{.key}}")];
+    let rendered = rendered_for("edge-1", documents);
+    assert_eq!(
+        rendered.objects[0]["data"]["a"],
+        json!(ByteString(b"of n at edge-1".to_vec()))
+    );
+    assert_eq!(rendered.errors.len(), 2, "{:?}", rendered.errors);
 }
 
 #[test]
@@ -143,5 +169,46 @@ fn templates_without_properties_are_printed_with_a_warning() {
     assert!(
         rendered.warnings[0].starts_with("ConfigMap n/c has templates"),
         "{rendered:?}"
+    );
+}
+
+fn setting(name: &str, set: &Value, selectors: &Value) -> Value {
+    let mut transform = transform(name, "workflows", &[]);
+    transform["spec"]["set"] = set.clone();
+    transform["spec"]["clusterSelectors"] = selectors.clone();
+    transform
+}
+
+#[test]
+fn a_transform_of_some_clusters_is_applied_for_these_only() {
+    let set = json!([{ "path": "$.spec.entrypoint", "expression": "value + '-' + cluster.clusterName" }]);
+    let of_edge = setting("edge", &set, &json!([{ "matchLabels": { "zone": "edge-1" } }]));
+    for (cluster, entrypoint) in [("edge-1", "main-edge-1"), ("edge-2", "main")] {
+        let rendered = rendered_for(cluster, vec![of_edge.clone(), workflow()]);
+        assert_eq!(rendered.objects[0]["spec"]["entrypoint"], entrypoint);
+        assert_eq!((rendered.warnings, rendered.errors), (Vec::new(), Vec::new()));
+    }
+    let unknown = rendered(vec![of_edge, workflow()]);
+    assert_eq!(unknown.objects[0]["spec"]["entrypoint"], "main");
+    assert!(
+        unknown.warnings[0].contains("edge depends on the cluster"),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn an_error_of_set_is_said_with_the_object_and_the_object_is_printed_unchanged() {
+    let set = json!([
+        { "path": "$.spec.entrypoint", "value": "other" },
+        { "path": "$.spec.nodeSelector", "expression": "{'zone': cluster.region}" },
+    ]);
+    let rendered = rendered_for("edge-1", vec![setting("t", &set, &json!([])), workflow()]);
+    assert_eq!(rendered.objects[0]["spec"], json!({ "entrypoint": "main" }));
+    let error = &rendered.errors[0];
+    assert!(
+        error.starts_with(
+            "Workflow w is not sent: CustomTransform t: spec.set[1]: at $['spec']['nodeSelector']: "
+        ),
+        "{error}"
     );
 }

@@ -11,7 +11,7 @@ use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workfl
 use argosy_core::{
     Failure,
     explain::{
-        self, Explanation, History, ObjectAttributes, Unfinished,
+        self, Explanation, History, ObjectAttributes, Referred, Unfinished,
         dry_run::{Distribution, distribute},
     },
     model::cron::{fires, is_cron},
@@ -23,7 +23,7 @@ use kube::{
     core::{DynamicObject, ObjectMeta, PartialObjectMeta},
 };
 
-use super::kind::Kind;
+use super::{kind::Kind, templates::referred};
 use crate::{
     cli::get::clusters::unfinished,
     runtime::{
@@ -46,6 +46,7 @@ struct Planned {
     clusters: Vec<ManagedCluster>,
     namespace_labels: Option<BTreeMap<String, String>>,
     unfinished: Option<Unfinished>,
+    referred: Referred,
     not_read: Vec<String>,
 }
 
@@ -85,6 +86,10 @@ impl Reader {
         // Only the choice for a Workflow that is not claimed depends on the loads.
         let is_choice = run.is_some() && course.claim.is_none() && policies.iter().any(chooses_by_load);
         let unfinished = self.unfinished(is_choice, &mut not_read).await;
+        let referred = match run.as_ref().filter(|_| is_choice) {
+            Some(run) => referred(&self.wds, run, &mut not_read).await,
+            None => Referred::default(),
+        };
         course.not_read = not_read;
         course.fires_here = is_cron(&kind.resource.group, &kind.resource.plural) && fires(&object.data);
         let subject = ObjectAttributes {
@@ -98,6 +103,7 @@ impl Reader {
         Ok(explain::explain(
             subject,
             run.as_ref(),
+            &referred,
             &policies,
             &clusters,
             unfinished.as_ref(),
@@ -135,6 +141,7 @@ impl Reader {
         Ok(explain::explain(
             planned_subject(&run, planned.namespace_labels.as_ref()),
             Some(&run),
+            &planned.referred,
             &planned.policies,
             &planned.clusters,
             planned.unfinished.as_ref(),
@@ -151,6 +158,7 @@ impl Reader {
         Ok(distribute(
             planned_subject(&run, planned.namespace_labels.as_ref()),
             &run,
+            &planned.referred,
             &planned.policies,
             &planned.clusters,
             planned.unfinished.as_ref(),
@@ -167,6 +175,7 @@ impl Reader {
             unfinished: self
                 .unfinished(policies.iter().any(chooses_by_load), &mut not_read)
                 .await,
+            referred: referred(&self.wds, run, &mut not_read).await,
             policies,
             clusters,
             not_read,

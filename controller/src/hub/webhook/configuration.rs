@@ -16,30 +16,49 @@ use kube::api::ObjectMeta;
 
 use super::{PATH, Place, WEBHOOK, own_accounts::Ourselves};
 
-/// The name that the API server reports if the webhook fails.
+/// The names that the API server reports if a webhook fails.
 const NAME: &str = "workflows.argosy.dev";
+const OF_SCHEDULES: &str = "cronworkflows.argosy.dev";
 
 /// Timeout of the API server; afterwards the policies decide alone.
 const TIMEOUT_SECONDS: i32 = 3;
 
-/// Builds the configuration for Workflows that match `selection`, trusting the CAs in `bundle`
-/// (PEM).
+/// Builds the configuration for Workflows that match `selection` and for CronWorkflows, trusting
+/// the CAs in `bundle` (PEM).
 pub(super) fn configuration(
     place: &Place,
     ourselves: &Ourselves,
     selection: &str,
     bundle: &str,
 ) -> MutatingWebhookConfiguration {
-    let webhook = MutatingWebhook {
-        name: NAME.to_owned(),
+    let not_ours = || condition("not-ours", ourselves.is_not_asking());
+    let concerns_argosy = condition("concerns-argosy", concerns_argosy(selection));
+    let is_edited = condition("is-edited", is_edited());
+    let webhook = |name, resource, conditions| webhook(name, resource, conditions, place, bundle);
+    MutatingWebhookConfiguration {
+        metadata: metadata(WEBHOOK),
+        webhooks: Some(vec![
+            webhook(NAME, workflow::PLURAL, vec![not_ours(), concerns_argosy]),
+            webhook(OF_SCHEDULES, workflow::CRON_PLURAL, vec![not_ours(), is_edited]),
+        ]),
+    }
+}
+
+/// A webhook for creations and changes of a resource of Argo.
+fn webhook(
+    name: &str,
+    resource: &str,
+    conditions: Vec<MatchCondition>,
+    place: &Place,
+    bundle: &str,
+) -> MutatingWebhook {
+    MutatingWebhook {
+        name: name.to_owned(),
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(place, bundle),
         // The policies refuse forbidden changes without an answer of the webhook, and only those.
         failure_policy: Some("Ignore".to_owned()),
-        match_conditions: Some(vec![
-            condition("not-ours", ourselves.is_not_asking()),
-            condition("concerns-argosy", concerns_argosy(selection)),
-        ]),
+        match_conditions: Some(conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(LabelSelector::default()),
         object_selector: Some(LabelSelector::default()),
@@ -50,16 +69,23 @@ pub(super) fn configuration(
             api_groups: strings(&[workflow::GROUP]),
             api_versions: strings(&["*"]),
             operations: strings(&["CREATE", "UPDATE"]),
-            resources: strings(&[workflow::PLURAL]),
+            resources: strings(&[resource]),
             scope: Some("Namespaced".to_owned()),
         }]),
         side_effects: "None".to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
-    };
-    MutatingWebhookConfiguration {
-        metadata: metadata(WEBHOOK),
-        webhooks: Some(vec![webhook]),
     }
+}
+
+/// CEL: the object is new, or its specification or labels have changed. Argo writes the status of a
+/// CronWorkflow each time that it fires.
+fn is_edited() -> String {
+    let labels = |object: &str| format!("(has({object}.metadata.labels) ? {object}.metadata.labels : {{}})");
+    format!(
+        "oldObject == null || object.spec != oldObject.spec || {} != {}",
+        labels("object"),
+        labels("oldObject")
+    )
 }
 
 /// CEL: the request concerns Argosy. A policy, or the name of a cluster, decides only about a

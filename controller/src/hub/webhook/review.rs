@@ -1,8 +1,9 @@
 //! One review: parses the bytes that an API server posts, and builds the response.
 //!
 //! Anyone who reaches the port may post, so everything is weighed before it is parsed into a tree,
-//! and only the needed parts are: of a Workflow its metadata, four fields of the specification, and
-//! the status if it changes. The other fields of the specification are only compared.
+//! and only the needed parts are: of a Workflow its metadata, four fields of the specification, at its
+//! creation also those that say what it asks for, and the status if it changes. The other fields of
+//! the specification are only compared.
 
 use std::{
     fmt,
@@ -23,12 +24,21 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
+use super::schedule::{self, Resource};
+
 /// Maximum weight of the trees of one review. The largest status that etcd accepts weighs some 25
 /// MiB, and two that Argo has compressed weigh 100.
 pub(super) const HEAVIEST: usize = 128 << 20;
 
 /// The fields of a specification that are parsed.
 const SPEC: [&str; 4] = ["suspend", "shutdown", "arguments", "archiveLogs"];
+
+/// The fields that say what a Workflow asks for. They are parsed at its creation.
+const DEMAND: [&str; 4] = ["entrypoint", "parallelism", "templates", "workflowTemplateRef"];
+
+/// Maximum length in bytes of the fields that say what a Workflow asks for. Of a longer one that is not
+/// known.
+const LONGEST_DEMAND: usize = 256 << 10;
 
 /// The needed fields of an AdmissionReview. Others are ignored, so that they cannot fail to parse.
 #[derive(Deserialize)]
@@ -44,6 +54,8 @@ pub(super) struct Review<'a> {
 #[serde(rename_all = "camelCase")]
 struct Asked<'a> {
     uid: String,
+    /// The resource for which the webhook is registered.
+    resource: Option<Resource>,
     #[serde(default)]
     namespace: String,
     /// Empty if the API server has not generated the name yet.
@@ -60,6 +72,8 @@ struct Texts<'a> {
     metadata: Option<&'a str>,
     /// `None` if it is no object.
     spec: Option<[Option<&'a str>; SPEC.len()]>,
+    /// Empty unless it is created.
+    demand: [Option<&'a str>; DEMAND.len()],
     /// The whole specification.
     whole_spec: Option<&'a str>,
     status: Option<&'a str>,
@@ -104,6 +118,11 @@ impl<'a> Review<'a> {
     /// Maximum bytes of memory that [`Review::answer`] takes. A review beyond [`HEAVIEST`] is not
     /// parsed, and takes none.
     pub(super) fn weight(&self) -> usize {
+        if let Some(object) = self.schedule() {
+            return Some(schedule::weight_of(object))
+                .filter(|weight| *weight <= HEAVIEST)
+                .unwrap_or_default();
+        }
         let pair = self.pair().ok().flatten();
         pair.map(|pair| pair.weight())
             .filter(|weight| *weight <= HEAVIEST)
@@ -115,11 +134,20 @@ impl<'a> Review<'a> {
     /// A Workflow that cannot be parsed is allowed: refusing it is up to the API server and the
     /// admission policies, and other errors in it do not concern Argosy.
     pub(super) fn answer(self, admission: &Admission) -> Result<Vec<u8>, String> {
+        if let Some(object) = self.schedule() {
+            let Asked { namespace, name, .. } = &self.request;
+            let is_light = schedule::weight_of(object) <= HEAVIEST;
+            let schedule = is_light
+                .then(|| schedule::read(object, namespace, name))
+                .flatten();
+            let answer = schedule.map(|schedule| admission.review_schedule(&schedule));
+            return self.respond(answer.unwrap_or_default());
+        }
         let answer = match self.workflows() {
             Ok(None) => Answer::default(),
             Ok(Some((new, old, is_edited))) => admission.review(&Request {
-                namespace: self.request.namespace,
-                name: self.request.name,
+                namespace: self.request.namespace.clone(),
+                name: self.request.name.clone(),
                 old,
                 new,
                 is_edited,
@@ -140,12 +168,22 @@ impl<'a> Review<'a> {
                 }
             }
         };
+        self.respond(answer)
+    }
+
+    fn respond(self, answer: Answer) -> Result<Vec<u8>, String> {
         let reviewed = Reviewed {
             api_version: self.api_version,
             kind: self.kind,
             response: response(self.request.uid, answer),
         };
         serde_json::to_vec(&reviewed).map_err(|error| error.to_string())
+    }
+
+    /// The CronWorkflow, if the review is about one.
+    fn schedule(&self) -> Option<&'a RawValue> {
+        let resource = self.request.resource.as_ref()?;
+        self.request.object.filter(|_| resource.is_schedule())
     }
 
     /// Returns the new and the old Workflow, and true if the unparsed fields of their
@@ -178,6 +216,9 @@ impl<'a> Review<'a> {
         {
             (old.status, new.status) = (None, None);
         }
+        if old.is_none() {
+            new.demand = new.demand()?;
+        }
         let is_edited = old
             .as_ref()
             .is_some_and(|old| old.whole_spec != new.whole_spec && old.unread() != new.unread());
@@ -203,9 +244,18 @@ impl<'a> Texts<'a> {
         Ok(Self {
             metadata: known(metadata),
             spec: spec.map(|text| fields(text, SPEC)).transpose()?,
+            demand: [None; DEMAND.len()],
             whole_spec: spec,
             status: known(status),
         })
+    }
+
+    /// The fields that say what it asks for; empty if they are too long.
+    fn demand(&self) -> serde_json::Result<[Option<&'a str>; DEMAND.len()]> {
+        let found = self.whole_spec.map(|spec| fields(spec, DEMAND)).transpose()?;
+        let length = |texts: &[Option<&str>]| texts.iter().flatten().map(|text| text.len()).sum::<usize>();
+        let short = found.filter(|texts| length(texts) <= LONGEST_DEMAND);
+        Ok(short.unwrap_or_default())
     }
 
     /// A digest of the fields of the specification that are not parsed. An API server writes fields
@@ -220,7 +270,8 @@ impl<'a> Texts<'a> {
 
     fn weight(&self) -> usize {
         let texts = [self.metadata, self.status].into_iter();
-        let texts = texts.chain(self.spec.into_iter().flatten()).flatten();
+        let texts = texts.chain(self.spec.into_iter().flatten());
+        let texts = texts.chain(self.demand).flatten();
         let status = self.status.filter(|text| text.starts_with('{'));
         let packed = status.and_then(|text| fields(text, ["compressedNodes"]).ok());
         let packed = packed.and_then(|[packed]| packed).map_or(0, unpacked_weight);
@@ -237,8 +288,13 @@ impl<'a> Texts<'a> {
             text.map(|text| serde_json::from_str::<Value>(text).map(|value| (name.to_owned(), value)))
         };
         let spec = self.spec.map(|texts| {
+            // One that cannot be read says nothing. The Workflow must be held all the same.
+            let demand = DEMAND.into_iter().zip(self.demand).filter_map(read);
             let fields = SPEC.into_iter().zip(texts).filter_map(read);
-            fields.collect::<serde_json::Result<_>>().map(Value::Object)
+            fields
+                .chain(demand.flatten().map(Ok))
+                .collect::<serde_json::Result<_>>()
+                .map(Value::Object)
         });
         Ok(Workflow {
             metadata: metadata.unwrap_or_default(),

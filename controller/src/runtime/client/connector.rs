@@ -13,7 +13,7 @@ use axum::{
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
     Config,
@@ -28,6 +28,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 const BETWEEN: Duration = Duration::from_secs(5);
 /// Number of unanswered probes after which the connection is closed.
 const QUESTIONS: u32 = 3;
+/// Time after which an unused connection is closed. A burst opens hundreds, with about 40 KiB of buffers
+/// each. The last used one is used first, so the renewals of Leases keep one open.
+pub(super) const UNUSED: Duration = Duration::from_secs(10);
 
 /// Returns true if this module can build the connections of `config`.
 pub(super) fn serves(config: &Config) -> bool {
@@ -35,9 +38,10 @@ pub(super) fn serves(config: &Config) -> bool {
 }
 
 /// Builds the client that kube's `ClientBuilder::try_from` builds, without kube's retries and
-/// traces.
+/// traces. A connection that is unused for so long is closed.
 pub(super) fn builder(
     config: &Config,
+    unused: Duration,
 ) -> kube::Result<
     ClientBuilder<
         impl Service<
@@ -59,12 +63,70 @@ pub(super) fn builder(
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(unused)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().gzip(!config.disable_compression))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(Client::builder(TokioExecutor::new()).build(connector));
+        .service(client);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::join_all;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+        sync::{Barrier, watch},
+        time::timeout,
+    };
+
+    use super::*;
+
+    const AT_ONCE: usize = 8;
+
+    /// Answers requests, the first one when every connection has one, and counts open connections.
+    async fn serve(mut connection: TcpStream, all: Arc<Barrier>, open: Arc<watch::Sender<usize>>) {
+        open.send_modify(|open| *open += 1);
+        let mut request = vec![0; 4096];
+        while let Ok(1..) = connection.read(&mut request).await {
+            all.wait().await;
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            connection.write_all(answer).await.unwrap();
+        }
+        open.send_modify(|open| *open -= 1);
+    }
+
+    #[tokio::test]
+    async fn connections_of_a_burst_are_closed_when_they_are_unused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (all, open) = (Arc::new(Barrier::new(AT_ONCE)), Arc::new(watch::Sender::new(0)));
+        let mut seen = open.subscribe();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(serve(connection, all.clone(), open.clone()));
+            }
+        });
+        let config = Config::new(url.parse().unwrap());
+        let client = builder(&config, Duration::from_millis(100)).unwrap().build();
+        let requests = (0..AT_ONCE).map(|_| {
+            let request = Request::get("/").body(Vec::new()).unwrap();
+            client.request_text(request)
+        });
+        for answer in join_all(requests).await {
+            assert_eq!(answer.unwrap(), "");
+        }
+        assert_eq!(*seen.borrow(), AT_ONCE);
+        let closed = timeout(Duration::from_secs(10), seen.wait_for(|open| *open == 0)).await;
+        closed.expect("they stay open").unwrap();
+    }
 }

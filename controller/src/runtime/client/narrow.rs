@@ -21,16 +21,35 @@ use kube::client::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{BoxError, Layer, Service};
 
+use crate::runtime::requests::sources;
+
 /// Number of bytes of a body that are read without waiting. Ordinary responses have fewer.
 const SHORT: usize = 1 << 20;
 
 /// Maximum number of bytes of a body.
 const LONGEST: usize = 128 << 20;
 
-/// The body was longer than [`LONGEST`].
+/// The same of a [`LARGE_PAGE`]: as many bytes as a [`SMALL_PAGE`] may have.
+const LONGEST_PAGE: usize = 24 << 20;
+
+/// Number of objects in a page of a long list. A reader of such pages goes on with small ones if one
+/// is too long ([`is_too_long`]). Each page costs an API server some milliseconds, so that ten
+/// thousand objects by small pages take it many seconds.
+pub const LARGE_PAGE: u32 = 250;
+
+/// Number of objects in a page for which there is memory if every object is as large as an API server
+/// stores them, which is 1.5 MiB.
+pub const SMALL_PAGE: u32 = 16;
+
+/// The body was longer than this number of bytes.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the API server's answer is longer than {LONGEST} bytes")]
-struct TooLong;
+#[error("the API server's answer is longer than {0} bytes")]
+struct TooLong(usize);
+
+/// Returns true if a request failed because its response was too long. A smaller page may not be.
+pub fn is_too_long(error: &dyn std::error::Error) -> bool {
+    sources(error).any(<dyn std::error::Error>::is::<TooLong>)
+}
 
 /// Layer that makes long responses wait for each other. Clones share it.
 #[derive(Clone, Debug)]
@@ -76,6 +95,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (is_watch, busy) = (is_watch(request.uri()), self.busy.clone());
+        let longest = longest(request.uri());
         let answer = self.inner.call(request);
         Box::pin(async move {
             Ok(answer.await?.map(|body| {
@@ -83,16 +103,29 @@ where
                 if is_watch {
                     body
                 } else {
-                    Narrowed::from_stream(narrowed(body.into_data_stream(), busy))
+                    Narrowed::from_stream(narrowed(body.into_data_stream(), busy, longest))
                 }
             }))
         })
     }
 }
 
+fn parameters(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().into_iter().flat_map(|query| query.split('&'))
+}
+
 fn is_watch(uri: &Uri) -> bool {
-    let mut pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
-    pairs.any(|pair| pair == "watch=true" || pair == "watch=1")
+    parameters(uri).any(|pair| pair == "watch=true" || pair == "watch=1")
+}
+
+/// Maximum number of bytes of the response to a request.
+fn longest(uri: &Uri) -> usize {
+    let mut limits = parameters(uri).filter_map(|pair| pair.strip_prefix("limit=")?.parse::<u32>().ok());
+    if limits.any(|limit| limit == LARGE_PAGE) {
+        LONGEST_PAGE
+    } else {
+        LONGEST
+    }
 }
 
 struct Reading {
@@ -102,7 +135,11 @@ struct Reading {
 }
 
 /// Streams a body. A long one waits for its turn and keeps it until it is dropped.
-fn narrowed(body: BodyDataStream, busy: Arc<Semaphore>) -> impl Stream<Item = Result<Bytes, BoxError>> {
+fn narrowed(
+    body: BodyDataStream,
+    busy: Arc<Semaphore>,
+    longest: usize,
+) -> impl Stream<Item = Result<Bytes, BoxError>> {
     let reading = Reading {
         body,
         read: 0,
@@ -111,8 +148,8 @@ fn narrowed(body: BodyDataStream, busy: Arc<Semaphore>) -> impl Stream<Item = Re
     stream::try_unfold(reading, move |mut reading| {
         let busy = busy.clone();
         async move {
-            if reading.read > LONGEST {
-                return Err(TooLong.into());
+            if reading.read > longest {
+                return Err(TooLong(longest).into());
             }
             if reading.read > SHORT && reading.turn.is_none() {
                 reading.turn = Some(busy.acquire_owned().await?);
@@ -139,7 +176,11 @@ mod tests {
     fn body(parts: usize, busy: &Arc<Semaphore>) -> impl Stream<Item = Result<Bytes, BoxError>> + use<> {
         let part = Bytes::from(vec![b' '; PART]);
         let parts = stream::iter(vec![Ok::<_, Infallible>(part); parts]);
-        narrowed(Narrowed::from_stream(parts).into_data_stream(), busy.clone())
+        narrowed(
+            Narrowed::from_stream(parts).into_data_stream(),
+            busy.clone(),
+            LONGEST,
+        )
     }
 
     #[tokio::test]
@@ -167,5 +208,20 @@ mod tests {
         assert!(parts.len() <= LONGEST / PART + 2);
         let last = parts.last().unwrap().as_ref().map_err(ToString::to_string);
         assert!(last.unwrap_err().contains("longer than"));
+    }
+
+    #[test]
+    fn a_large_page_has_as_many_bytes_as_a_small_one_may_have() {
+        for (query, bytes) in [
+            ("", LONGEST),
+            ("?limit=16&labelSelector=a", LONGEST),
+            ("?limit=a", LONGEST),
+            ("?labelSelector=a&limit=250", LONGEST_PAGE),
+            // Its reader does not go on with small pages.
+            ("?limit=500", LONGEST),
+        ] {
+            let uri = format!("https://10.0.0.1/api/v1/pods{query}").parse().unwrap();
+            assert_eq!(longest(&uri), bytes, "{query}");
+        }
     }
 }

@@ -17,8 +17,8 @@ pub(in crate::bench) async fn measure(
     plan: Plan,
     found: &mut Found,
 ) -> Result<()> {
-    for line in &environment.lines {
-        let case = match line.stations.len() {
+    for line in environment.lines_of(plan.row) {
+        let case = match line.clusters {
             2 => String::new(),
             places => format!("{places} clusters"),
         };
@@ -34,7 +34,7 @@ pub(in crate::bench) async fn send(
     plan: Plan,
     part: &str,
 ) -> Result<Measurement> {
-    let prefix = format!("{}-{}-{part}", plan.row, line.mode.name());
+    let prefix = format!("{}-{}-{part}", plan.row, line.name());
     let names = names(&prefix, plan.count);
     let asked = environment.asked();
     let begun = asked.begin().await?;
@@ -43,11 +43,6 @@ pub(in crate::bench) async fn send(
     // Reads the running processes again: one may have been restarted.
     let reading = environment.asked().end(&begun).await?;
     let trips = environment.timeline.trips_of(&names);
-    Ok(Measurement::new(
-        plan.row,
-        line.mode,
-        plan.script,
-        &trips,
-        &reading,
-    ))
+    let measured = Measurement::new(plan.row, line.mode, plan.script, &trips, &reading);
+    Ok(measured.by_best_cluster(line.is_best_cluster))
 }

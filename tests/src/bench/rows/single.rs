@@ -36,7 +36,7 @@ pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
     };
     for line in &environment.lines {
         for number in 0..line.stations.len().max(3) {
-            let name = format!("warm-{}-{number}", line.mode.name());
+            let name = format!("warm-{}-{number}", line.name());
             one(environment, line, number, &name, script).await?;
         }
     }
@@ -50,10 +50,11 @@ pub(in crate::bench) async fn measure(
     case: &str,
     found: &mut Found,
 ) -> Result<()> {
-    let mut readings = vec![Reading::default(); environment.lines.len()];
-    let prefix = |line: &Line| format!("{}{}-{}", plan.row, plan.script.nodes, line.mode.name());
+    let lines: Vec<&Line> = environment.lines_of(plan.row).collect();
+    let mut readings = vec![Reading::default(); lines.len()];
+    let prefix = |line: &Line| format!("{}{}-{}", plan.row, plan.script.nodes, line.name());
     for begin in (0..plan.count).step_by(TURN) {
-        for (line, reading) in environment.lines.iter().zip(&mut readings) {
+        for (line, reading) in lines.iter().zip(&mut readings) {
             let asked = environment.asked();
             let begun = asked.begin().await?;
             for number in begin..plan.count.min(begin + TURN) {
@@ -64,9 +65,10 @@ pub(in crate::bench) async fn measure(
             reading.add(&asked.end(&begun).await?);
         }
     }
-    for (line, reading) in environment.lines.iter().zip(&readings) {
+    for (line, reading) in lines.iter().zip(&readings) {
         let trips = environment.timeline.trips_of(&names(&prefix(line), plan.count));
         let measured = Measurement::new(plan.row, line.mode, plan.script, &trips, reading);
+        let measured = measured.by_best_cluster(line.is_best_cluster);
         found.add(measured.without_throughput().called(case));
     }
     Ok(())

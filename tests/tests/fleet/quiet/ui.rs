@@ -51,6 +51,39 @@ async fn the_list_shows_a_dispatched_run_with_its_phase() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_list_shows_the_cluster_of_each_run_in_a_column() -> Result<()> {
+    let fleet = Fleet::using(&[CONTROL, PULL, PUSH]).await?;
+    let control = fleet.control()?;
+    let mut runs = Vec::new();
+    for cluster in [PULL, PUSH] {
+        let workflow = steps(cluster, "column", &["true"]);
+        runs.push((cluster, control.create_workflow(&workflow).await?.name_any()));
+    }
+    Browser::visit(&fleet, "column", async |browser| {
+        browser.open(&format!("workflows/{NAMESPACE}")).await?;
+        let head = "//div[contains(@class, 'argo-table-list__head')]";
+        browser
+            .has(&format!("{head}//div[normalize-space() = 'Cluster']"), PAGE)
+            .await?;
+        for (cluster, name) in &runs {
+            let row = format!(
+                "//a[contains(@href, '/{name}')]/ancestor::div[contains(@class, 'argo-table-list__row')]"
+            );
+            // A cell of its own: the name and the message of a Workflow may contain the cluster's, too.
+            let cell = "div[contains(@class, 'columns') and normalize-space() = ";
+            browser.has(&format!("{row}//{cell}'{cluster}']"), PAGE).await?;
+        }
+        browser.screenshot("column").await
+    })
+    .await?;
+    for (_, name) in &runs {
+        History::follow(control, name, LIMIT).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn the_dag_of_a_dispatched_run_is_drawn_while_it_runs_and_after() -> Result<()> {
     let fleet = Fleet::using(&[CONTROL, PUSH]).await?;
     let control = fleet.control()?;

@@ -87,6 +87,13 @@ seen! {
     SeenRecord, of AppliedManifestWork as RunRecord, by_name;
 }
 
+impl SeenObject {
+    /// UID of the object, if it is no copy of a run.
+    pub(in crate::agent) fn run(&self) -> Option<&str> {
+        self.0.uid().filter(|_| self.0.view.is_born_here)
+    }
+}
+
 impl From<PartialObjectMeta<WorkStatus>> for SeenReported {
     fn from(object: PartialObjectMeta<WorkStatus>) -> Self {
         let metadata = object.metadata;

@@ -1,13 +1,15 @@
-//! Detects that nobody has reacted to a change of a run, and writes the object again so that Argo
-//! processes it.
+//! Detects that nobody has reacted to a change of a run or to its creation, and writes the object
+//! again so that Argo processes it.
 //!
 //! Argo's workflow-controller puts each object that it has written into the store of its informer
 //! (`INFORMER_WRITE_BACK` of Argo 3). This overwrites newer versions that the watch has delivered
 //! in the meantime. A change of that time is lost to the controller until its next resync, after 20
-//! minutes. Another write of the object replaces the stale entry.
+//! minutes. Another write of the object replaces the stale entry. The store has one entry for each
+//! name, so the last write of a run that was deleted may hide the next attempt in the same way.
 //!
 //! Any newer version counts as a reaction, except after a shutdown: that version may be the very write
-//! that hides it, so only the end of the run shows that Argo has seen it.
+//! that hides it, so only the end of the run shows that Argo has seen it. Argo has seen a new attempt
+//! if its phase is not `Pending`: Argo also gives this phase to one that it then forgets.
 //!
 //! Not here: the changes themselves (`verbs`). An agent that restarts has no record of the time of
 //! an earlier change and does not write again because of it.
@@ -29,10 +31,10 @@ const PAUSES: [SignedDuration; 3] = [
     SignedDuration::from_secs(45),
 ];
 
-/// A change of a run that nobody has reacted to.
+/// A change or creation of a run that nobody has reacted to.
 #[derive(Debug)]
 pub(super) struct Unnoticed {
-    /// Resource version of the object with the change.
+    /// Resource version of the changed or created object.
     version: String,
     since: Timestamp,
 }
@@ -40,7 +42,8 @@ pub(super) struct Unnoticed {
 /// The state of a run before an input was processed.
 pub(super) struct Before {
     origin: OriginUid,
-    applied: Applied,
+    /// `None` if the index had no object.
+    applied: Option<Applied>,
 }
 
 impl RunIndex {
@@ -50,9 +53,11 @@ impl RunIndex {
             return None;
         };
         let origin = seen.0.origin.as_ref()?;
-        let applied = self.objects.get(origin)?.applied.clone();
-        let origin = origin.clone();
-        Some(Before { origin, applied })
+        let object = self.objects.get(origin);
+        Some(Before {
+            origin: origin.clone(),
+            applied: object.map(|object| object.applied.clone()),
+        })
     }
 
     /// Stores a change of a run, and forgets one that somebody has reacted to.
@@ -61,12 +66,12 @@ impl RunIndex {
             return;
         };
         match self.objects.get(&origin) {
-            Some(object) if object.applied != applied => {
+            Some(object) if applied.map_or(awaits_argo(object), |applied| object.applied != applied) => {
                 let version = object.resource_version.clone();
                 self.unnoticed.insert(origin, Unnoticed { version, since: now });
             }
             Some(object) if self.is_unnoticed(&origin, object) => {}
-            Some(object) if object.applied.shutdown.is_some() && !object.is_final => {
+            Some(object) if shuts_down(object) || awaits_argo(object) => {
                 let version = object.resource_version.clone();
                 if let Some(change) = self.unnoticed.get_mut(&origin) {
                     change.version = version;
@@ -113,4 +118,14 @@ impl RunIndex {
         }
         .into()
     }
+}
+
+fn shuts_down(object: &ObjectView) -> bool {
+    object.applied.shutdown.is_some() && !object.is_final
+}
+
+/// True if Argo has yet to begin an attempt that follows another one. Of the first attempt there is no
+/// former object, and an Argo that is busy is given no more work.
+fn awaits_argo(object: &ObjectView) -> bool {
+    object.attempt > 1 && !object.has_begun
 }

@@ -38,6 +38,7 @@ pub(super) fn reported(object: &ObjectView, manifest: Option<&Manifest>) -> Opti
         changed_at: None,
         is_remembered: false,
         is_suspended: object.is_suspended && !object.applied.suspend && !object.is_final,
+        requests: object.requests.as_deref().map(ToOwned::to_owned),
     };
     let digest = Fingerprint::of(&json!([status, reported]));
     Some((reported, digest))

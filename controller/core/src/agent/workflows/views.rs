@@ -11,7 +11,8 @@ use crate::{
     model::{
         claim::attempt_of,
         control::{Applied, Control},
-        rerun,
+        demand::running,
+        hold, rerun,
     },
 };
 
@@ -53,6 +54,7 @@ pub(super) struct Manifest {
 
 /// A Workflow of the WEC with our labels: the run or a copy of it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct ObjectView {
     pub(super) key: WorkflowKey,
     /// True if nothing indicates that it was created under another name.
@@ -68,10 +70,14 @@ pub(super) struct ObjectView {
     pub(super) status_digest: Option<Fingerprint>,
     /// True if the run has ended according to Argo's phase. Argo's own TTL uses the phase, too.
     pub(super) is_final: bool,
+    /// True if Argo has given the run a phase other than `Pending`.
+    pub(super) has_begun: bool,
     /// The user's requests that were carried out.
     pub(super) applied: Applied,
     /// `spec.suspend`, regardless of who set it.
     pub(super) is_suspended: bool,
+    /// The requests of its pods, if it has any.
+    pub(super) requests: Option<Box<str>>,
 }
 
 /// The record that an attempt was started, and of its end.
@@ -193,6 +199,11 @@ impl ObjectView {
         let attempt = attempt_of(&object.metadata);
         let applied = Applied::of(&object.metadata);
         let is_born_here = is_born_here(&object.metadata);
+        let phase = workflow::phase(object.status.as_ref());
+        let is_final = workflow::is_final(phase);
+        let has_begun = !["", hold::PENDING].contains(&phase);
+        let status = object.status.as_ref().filter(|_| !is_final);
+        let requests = status.and_then(|status| running(&object.spec, status));
         let metadata = object.metadata;
         Self {
             key: key_of(&metadata),
@@ -206,7 +217,9 @@ impl ObjectView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
-            is_final: workflow::is_final(workflow::phase(object.status.as_ref())),
+            is_final,
+            has_begun,
+            requests: requests.map(|requests| requests.to_string().into()),
             status_digest: object.status.as_ref().map(Fingerprint::of),
             status: object.status.as_ref().map(CompactJson::new),
         }

@@ -230,6 +230,7 @@ fn a_policy_is_as_near_as_its_nearest_clause_and_those_that_select_come_first() 
     let explanation = explain(
         run_subject(&own, None),
         None,
+        &Referred::default(),
         &policies,
         &[],
         None,

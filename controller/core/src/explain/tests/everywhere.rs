@@ -24,6 +24,7 @@ fn verdict(run: &Workflow, policies: &[BindingPolicy]) -> Verdict {
     explain(
         run_subject(&own, None),
         Some(run),
+        &Referred::default(),
         policies,
         &clusters,
         None,

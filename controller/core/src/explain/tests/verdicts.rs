@@ -67,6 +67,7 @@ fn explained(run: &Workflow, policies: &[BindingPolicy], works: &[ManifestWork])
     explain(
         run_subject(&own, None),
         Some(run),
+        &Referred::default(),
         policies,
         &clusters,
         None,
@@ -355,7 +356,16 @@ fn an_object_of_another_kind_goes_to_every_cluster_that_matches() {
     ];
     let sentence = |works: &[ManifestWork]| {
         let course = History::of_object(&read(json!({ "name": "reader", "uid": "u1" })), works, &[]);
-        explain(role_subject(&own), None, &policies, &clusters, None, course).verdict
+        explain(
+            role_subject(&own),
+            None,
+            &Referred::default(),
+            &policies,
+            &clusters,
+            None,
+            course,
+        )
+        .verdict
     };
     let (subject, by) = (
         "clusterroles.rbac.authorization.k8s.io reader",
@@ -424,7 +434,16 @@ fn a_cron_workflow_says_where_it_fires() {
             ..History::default()
         };
         let policies = std::slice::from_ref(policy);
-        explain(cron, None, policies, &[cluster("c1", "True")], None, course).verdict
+        explain(
+            cron,
+            None,
+            &Referred::default(),
+            policies,
+            &[cluster("c1", "True")],
+            None,
+            course,
+        )
+        .verdict
     };
     let stays = verdict(&all, true);
     assert_eq!(

@@ -14,8 +14,7 @@ use crate::{
     hub::admission::initial_metadata::{InitialMetadata, NEVER_COPIED, born, first_claim, reporter},
     index::decode_error,
     model::{
-        claim::Claim,
-        demand::Demand,
+        claim::{Claim, Needs},
         hold::{initial_status, named_cluster, no_policy},
     },
 };
@@ -42,7 +41,7 @@ impl Admission {
             .choice(self.table.fleet())
             .filter(|_| !is_too_deep)
             .map(|cluster| {
-                let needs = Claim::needs(&Demand::of(&object.spec));
+                let needs = Needs::of(&self.templates.demand(&request.namespace, &object.spec));
                 first_claim(&request.name, &cluster, &placement, needs)
             });
         Answer {

@@ -14,8 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     ClusterName,
     model::{
-        amounts::Amounts,
-        claim::Claim,
+        claim::{Claim, Needs},
         hold::{KEEPERS, PENDING, dispatched, hold, initial_status, keeps_suspend, unreported_status},
     },
     policy::Placement,
@@ -48,7 +47,7 @@ pub(crate) fn first_claim(
     name: &str,
     cluster: &ClusterName,
     placement: &Placement,
-    needs: Option<Arc<Amounts>>,
+    needs: Option<Arc<Needs>>,
 ) -> Claim {
     Claim {
         needs,

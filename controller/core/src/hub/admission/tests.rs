@@ -2,6 +2,7 @@
 //! `kubestellar.io/cluster: cluster1`, one for those with `run: anywhere`, one that sends those
 //! with `run: everywhere` to every cluster, and one for namespace `lost` that matches no cluster.
 
+mod schedules;
 mod verbs;
 
 use argosy_api::{BindingPolicy, names};
@@ -54,7 +55,10 @@ fn admission() -> Admission {
         (name.into(), std::sync::Arc::new(labels.into()))
     });
     let table = Table::of(rules.into_iter(), clusters.into_iter());
-    Admission { table }
+    Admission {
+        table,
+        ..Admission::default()
+    }
 }
 
 fn workflow(labels: &Value) -> Value {

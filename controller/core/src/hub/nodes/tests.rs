@@ -100,7 +100,7 @@ impl World {
                 }
                 NodeAction::Update(patch) | NodeAction::Status(patch) => {
                     let mut node = self.node.clone().unwrap();
-                    merge(&mut node, &patch);
+                    json_patch::merge(&mut node, &patch);
                     node
                 }
                 NodeAction::Renew(_) => {
@@ -127,24 +127,6 @@ fn condition(status: &str) -> Value {
         "type": "ManagedClusterConditionAvailable", "status": status, "reason": "Lease", "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     })
-}
-
-/// A merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl ObjectIndex {
             // gone.
             return None;
         }
-        // If a template cannot be expanded, the existing ManifestWork stays as it is.
+        // If a transform or a template cannot be applied, the existing ManifestWork stays as it is.
         let wanted = self.manifest_work(origin, object, cluster)?.ok()?;
         let digest = digest(&wanted);
         let Some(work) = work else {
@@ -170,12 +170,9 @@ impl ObjectIndex {
         keys
     }
 
-    /// Records the templates of these copies that cannot be expanded, or can be again, and adds the
-    /// keys of the policies that report them.
-    pub(super) fn with_templates_checked(
-        &mut self,
-        mut keys: BTreeSet<DownsyncKey>,
-    ) -> BTreeSet<DownsyncKey> {
+    /// Records the transforms and templates of these copies that cannot be applied, or can be again,
+    /// and adds the keys of the policies that report them.
+    pub(super) fn with_content_checked(&mut self, mut keys: BTreeSet<DownsyncKey>) -> BTreeSet<DownsyncKey> {
         let mut concerned = BTreeSet::new();
         for key in &keys {
             let DownsyncKey::Copy(origin, cluster) = key else {
@@ -184,19 +181,25 @@ impl ObjectIndex {
             let address = (origin.clone(), cluster.clone());
             let object = self.objects.get(origin);
             let errors = object
-                .filter(|object| object.is_templated && self.is_destined(object, cluster))
+                .filter(|object| self.may_fail(object) && self.is_destined(object, cluster))
                 .and_then(|object| self.manifest_work(origin, object, cluster)?.err());
-            if self.template_errors.get(&address) == errors.as_ref() {
+            if self.content_errors.get(&address) == errors.as_ref() {
                 continue;
             }
             concerned.extend(object.into_iter().flat_map(ObjectView::policy_keys));
             match errors {
-                Some(errors) => drop(self.template_errors.insert(address, errors)),
-                None => drop(self.template_errors.remove(&address)),
+                Some(errors) => drop(self.content_errors.insert(address, errors)),
+                None => drop(self.content_errors.remove(&address)),
             }
         }
         keys.append(&mut concerned);
         keys
+    }
+
+    /// True if a transform or a template may keep the object from being sent.
+    fn may_fail(&self, object: &ObjectView) -> bool {
+        let kind = &object.kind;
+        object.is_templated || self.transforms.may_fail(&kind.group, &kind.resource)
     }
 
     pub(super) fn on_send_failure(

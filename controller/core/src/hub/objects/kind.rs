@@ -61,6 +61,11 @@ impl Kind {
         cron::is_cron(&self.group, &self.resource)
     }
 
+    /// True if its objects are Secrets.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.resource == "secrets"
+    }
+
     /// True if the status of its objects may be written. KubeStellar does not write these two,
     /// because their own controllers decide by the status.
     pub(crate) fn takes_status(&self) -> bool {

@@ -24,6 +24,7 @@ impl ObjectIndex {
             DownsyncInput::Binding(change) => self.on_bindings(change),
             DownsyncInput::Cluster(change) => self.on_clusters(change),
             DownsyncInput::Properties(change) => self.on_properties(change),
+            DownsyncInput::SecretProperties(change) => self.on_secret_properties(change),
             DownsyncInput::Work(change) => self.on_works(change),
             DownsyncInput::WroteWork(wanted, work) => self.on_written_work(wanted, *work),
             DownsyncInput::WorkGone(cluster, origin) => self.delete_work(&origin, &cluster),

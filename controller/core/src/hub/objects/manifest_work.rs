@@ -13,14 +13,21 @@ use argosy_api::{
 use serde_json::{Map, Value, json};
 
 use super::{ObjectIndex, ObjectView, needs::is_namespaces};
-use crate::{ClusterName, OriginUid, policy::Modulation};
+use crate::{
+    ClusterName, OriginUid,
+    hub::{
+        properties::{expand, expand_secret},
+        transforms::Target,
+    },
+    policy::Modulation,
+};
 
 /// The prefix of the labels of a namespace that say which pods it admits (Pod Security Admission).
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
 impl ObjectIndex {
-    /// The ManifestWork of an object for a cluster, or the errors of the templates that cannot be
-    /// expanded there. `None` if the object has not been read yet. The ManifestWork is created with
+    /// The ManifestWork of an object for a cluster, or the errors of the transforms and templates
+    /// that cannot be applied there. `None` if the object has not been read yet. The ManifestWork is created with
     /// OCM's finalizer, so that any agent, Argosy's or OCM's, deletes the object first.
     pub(super) fn manifest_work(
         &self,
@@ -102,22 +109,46 @@ impl ObjectIndex {
         if is_namespaces(&object.kind.name()) && !self.is_selected_for(object, cluster) {
             manifest = bare_namespace(&manifest);
         }
-        self.transforms
-            .apply_to(&object.kind.group, &object.kind.resource, &mut manifest);
+        let (group, resource) = (&object.kind.group, &object.kind.resource);
+        let known = self.clusters.get(cluster);
+        let are_read = object.is_templated || self.transforms.read_properties(group, resource);
+        let properties = known
+            .filter(|_| are_read)
+            .map(|known| self.properties.of(cluster, known));
+        let target = known.map(|known| Target {
+            labels: &known.labels,
+            properties: properties.as_ref(),
+        });
+        let effect = self
+            .transforms
+            .apply_to(group, resource, &mut manifest, target.as_ref());
+        let obstacles = if object.kind.is_secret() {
+            effect.obstacles_of_secret()
+        } else {
+            effect.obstacles()
+        };
+        if !obstacles.is_empty() {
+            return Some(Err(obstacles));
+        }
         if object.is_templated
-            && let Some(known) = self.clusters.get(cluster)
+            && let Some(mut properties) = properties
         {
-            let (labels, annotations) = (&known.labels, &known.annotations);
-            let group = &object.kind.group;
-            let expanded = self
-                .properties
-                .expand(&mut manifest, group, cluster, labels, annotations);
+            let expanded = if object.kind.is_secret() {
+                properties.extend(self.properties.secret(cluster, &object.namespace));
+                expand_secret(&mut manifest, &properties)
+            } else {
+                expand(&mut manifest, group, &properties)
+            };
             if let Err(errors) = expanded {
                 return Some(Err(errors));
             }
         }
         if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
             let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+            // A transform may have put any value here.
+            if !labels.is_object() {
+                *labels = json!({});
+            }
             if let Some(labels) = labels.as_object_mut() {
                 labels.insert(names::OBJECT_UID_LABEL.to_owned(), json!(origin.as_str()));
             }

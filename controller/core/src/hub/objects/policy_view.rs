@@ -25,8 +25,6 @@ pub(super) struct Policy {
     pub(super) resource_version: String,
     pub(super) generation: i64,
     pub(super) rules: Arc<Rules>,
-    /// True if CronWorkflows are sent, too.
-    pub(super) sends_crons: bool,
     /// The kinds of objects that are sent because its Workflows need them.
     pub(super) asked: Asked,
     problems: Vec<String>,
@@ -66,16 +64,11 @@ impl Policy {
         let is_legacy = policy.spec.want_singleton_reported_state.is_some();
         let warnings = is_legacy.then(|| LEGACY.to_owned()).into_iter().collect();
         let rules = Arc::new(Rules::compile(&policy, &mut problems));
-        let sends_crons = cron::asked(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
-            problems.push(problem);
-            false
-        });
         let asked = Asked::of(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
             problems.push(problem);
             Asked::default()
         });
         Self {
-            sends_crons,
             asked,
             uid: policy.metadata.uid.unwrap_or_default(),
             resource_version: policy.metadata.resource_version.unwrap_or_default(),
@@ -94,13 +87,13 @@ impl Policy {
     /// The wishes of the policy for the object, or `None` if it does not select the object. It
     /// selects CronWorkflows only if it sends them.
     pub(super) fn select(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
-        let stays = !self.sends_crons && cron::is_cron(subject.group, subject.resource);
+        let stays = !self.rules.sends_crons && cron::is_cron(subject.group, subject.resource);
         self.rules.select(subject).filter(|_| !stays)
     }
 
     /// True if `other` is a version of the same policy with the same selection.
     pub(super) fn selects_as(&self, other: &Self) -> bool {
-        let spec = |policy: &Self| (policy.generation, policy.sends_crons, policy.asked);
+        let spec = |policy: &Self| (policy.generation, policy.rules.sends_crons, policy.asked);
         self.uid == other.uid && spec(self) == spec(other)
     }
 

@@ -143,7 +143,7 @@ impl ObjectIndex {
         if object.fires_here {
             return summary.fail(|| format!("{cluster}: {} is not sent: {FIRES_HERE}", object.title()));
         }
-        if let Some(errors) = self.template_errors.get(&address) {
+        if let Some(errors) = self.content_errors.get(&address) {
             return summary.fail(|| format!("{cluster}: {}: {}", object.title(), errors.join("; ")));
         }
         if let Some(failure) = self.send_failures.get(&address) {
@@ -166,7 +166,7 @@ impl ObjectIndex {
                 Some(format!(
                     "{kind} are never sent, because they describe one cluster"
                 ))
-            } else if is_cron(&kind.group, &kind.resource) && !policy.sends_crons {
+            } else if is_cron(&kind.group, &kind.resource) && !policy.rules.sends_crons {
                 Some(format!("{kind}: {}", cron::stays()))
             } else {
                 let catalog = self.catalog.as_ref()?;

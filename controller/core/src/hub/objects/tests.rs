@@ -152,6 +152,7 @@ impl Spaces {
             DownsyncInput::Binding(Change::Reset(Vec::new())),
             DownsyncInput::Cluster(Change::Reset(clusters.into())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
+            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
             DownsyncInput::work(Change::Reset(Vec::new())),
             DownsyncInput::report(Change::Reset(Vec::new())),
             DownsyncInput::Collector(Change::Reset(Vec::new())),

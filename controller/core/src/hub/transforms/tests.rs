@@ -1,6 +1,9 @@
 //! The consequences of a change to a CustomTransform, and the order in which rules apply to an
 //! object.
 
+mod setting;
+mod unchanged;
+
 use serde_json::json;
 
 use super::*;
@@ -85,10 +88,8 @@ fn the_rules_of_the_kind_go_before_the_transforms() {
         "metadata": { "name": "d", "annotations": { "deployment.kubernetes.io/revision": "1", "note": "n", "kept": "k" } },
         "status": {},
     });
-    assert_eq!(
-        transforms.apply_to("apps", "deployments", &mut object),
-        Vec::<String>::new()
-    );
+    let effect = transforms.apply_to("apps", "deployments", &mut object, None);
+    assert_eq!(effect, Effect::default());
     assert_eq!(
         object,
         json!({ "metadata": { "name": "d", "annotations": { "kept": "k" } } })

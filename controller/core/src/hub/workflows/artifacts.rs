@@ -57,7 +57,7 @@ impl WorkflowIndex {
         let mut named = self.own_repository();
         named.learn(&view.spec());
         if let Some(key) = self.by_uid.get(&view.uid) {
-            named.learn(&self.manifest(key, view, claim).0);
+            named.learn(&self.manifest(key, view, claim).object);
         }
         for template in view.templates.values() {
             named.extend(&template.named);

@@ -15,8 +15,7 @@ use super::{
 use crate::{
     WorkflowKey,
     model::{
-        claim::Claim,
-        demand::Demand,
+        claim::{Claim, Needs},
         hold::{PENDING, dispatched, hold, unreported_status},
         json_patch::{JsonPatch, annotation_path},
     },
@@ -41,7 +40,12 @@ pub(super) fn restore_claimed(case: &Case<'_>, _: &Claim) -> Next {
 impl WorkflowIndex {
     /// The patch that claims a Workflow: claim, hold and initial status in one write.
     pub(super) fn claim(&self, key: &WorkflowKey, view: &WorkflowView, chosen: Chosen) -> HubAction {
-        let Chosen { cluster, reason } = chosen;
+        let Chosen {
+            cluster,
+            reason,
+            demand,
+        } = chosen;
+        let demand = demand.unwrap_or_else(|| self.demand(key, view));
         // A rerun that no policy selects any more is still mirrored.
         let rerun = view.claim.as_ref().filter(|claim| claim.lost.is_some());
         let claim = Claim {
@@ -58,7 +62,7 @@ impl WorkflowIndex {
             // Something may be left on the lost cluster.
             lost: rerun.and_then(|claim| claim.lost.clone()),
             chosen: reason,
-            needs: Claim::needs(&Demand::of(&view.spec())),
+            needs: Needs::of(&demand),
             ..Claim::new(&cluster, view.last_attempt + 1)
         };
         let patch = self.claim_patch(view, &claim);

@@ -53,9 +53,9 @@ impl WorkflowIndex {
                 let unanswered = work.unanswered.as_ref().filter(|_| !work.is_started);
                 unanswered.or(work.obstacle.as_ref())
             });
-        let unexpandable = || {
+        let unsendable = || {
             let key = self.by_uid.get(&view.uid).filter(|_| work.is_none())?;
-            self.unexpandable(key, view, claim)
+            self.unsendable(key, view, claim)
         };
         conditions.push(if ended {
             dispatched(claim)
@@ -72,9 +72,9 @@ impl WorkflowIndex {
             WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &message)
         } else if let Some(flaw) = view.flaw.as_ref().filter(|_| work.is_none()) {
             WorkflowCondition::new(types::DISPATCHED, false, reason::UNREADABLE, flaw)
-        } else if let Some(message) = unexpandable() {
+        } else if let Some((why, message)) = unsendable() {
             let message = format!("{}: {message}", claim.cluster);
-            WorkflowCondition::new(types::DISPATCHED, false, reason::TEMPLATE_INVALID, &message)
+            WorkflowCondition::new(types::DISPATCHED, false, why, &message)
         } else if let Some((why, message)) = obstacle {
             WorkflowCondition::new(types::DISPATCHED, false, why, &of_cluster(claim, message))
         } else {

@@ -38,7 +38,7 @@ pub enum CensusChange {
         resource: &'static str,
         /// The room for runs; `None` if nobody says it.
         room: Option<u64>,
-        /// The sum of what unfinished runs reserve.
+        /// The amount that unfinished runs take.
         reserved: u64,
     },
 }
@@ -181,11 +181,12 @@ impl WorkflowIndex {
         let is_known = self.clusters.contains_key(cluster);
         let load = self.loads.get(cluster).filter(|_| is_known);
         load.into_iter().flat_map(|load| {
+            let taken = load.all_taken();
             [CPU, MEMORY].map(|resource| CensusChange::Room {
                 cluster: cluster.clone(),
                 resource,
-                room: load.room.size.get(resource),
-                reserved: load.reserved.get(resource).unwrap_or_default(),
+                room: load.room.amount_for_runs(resource),
+                reserved: taken.get(resource).unwrap_or_default(),
             })
         })
     }

@@ -36,7 +36,7 @@ impl WorkflowIndex {
             None if !self.has_started(view, claim) && !self.is_cleared(view, claim) => None,
             None if self.has_later(view, claim) => self.clear_leftovers(view, Some(claim)),
             None if view.flaw.is_some() => None,
-            None if self.unexpandable(key, view, claim).is_some() => None,
+            None if self.unsendable(key, view, claim).is_some() => None,
             None => Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),
                 work: Box::new(self.manifest_work(key, view, claim, false)),

@@ -20,7 +20,7 @@ impl WorkflowIndex {
     /// handed back, because the previous attempt has begun: it goes to its own cluster again, or
     /// waits while that takes no Workflows.
     pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
-        if let Ok(cluster) = self.choose(view) {
+        if let Ok(cluster) = self.choose(key, view) {
             return Some(self.claim(key, view, cluster));
         }
         match view.claim.as_ref().filter(|claim| claim.lost.is_some()) {

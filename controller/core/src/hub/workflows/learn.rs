@@ -31,6 +31,8 @@ impl WorkflowIndex {
             HubInput::Policy(change) => self.on_policies(change),
             HubInput::Transform(change) => self.on_transforms(change),
             HubInput::Namespace(change) => self.on_namespaces(change),
+            HubInput::Template(change) => self.on_templates(false, change),
+            HubInput::ClusterTemplate(change) => self.on_templates(true, change),
             HubInput::Properties(change) => self.on_properties(change),
             HubInput::LocalArgo(config) => self.on_local_argo(config),
             HubInput::Cluster(change) => self.on_clusters(change),

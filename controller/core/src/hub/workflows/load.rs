@@ -1,8 +1,9 @@
 //! The loads of the clusters, by which one of several is chosen for a Workflow.
 //!
 //! Everything that is claimed for a cluster and has not ended counts, and so does a claim that is
-//! being written. So a thousand decisions in a row see each other. A Workflow stores its own
-//! reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
+//! being written. So a thousand decisions in a row see each other. The claim says what a run asks for,
+//! and once its pods request more than that explains, what they request (`mirror`). A Workflow stores
+//! its own reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
 //! size of a cluster (`model::room`).
 
 use std::sync::Arc;
@@ -18,18 +19,25 @@ use crate::{
 
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.
-    pub(super) fn choose(&self, view: &WorkflowView) -> Result<Chosen, Unplaced> {
+    pub(super) fn choose(&self, key: &WorkflowKey, view: &WorkflowView) -> Result<Chosen, Unplaced> {
         let placement = &view.placement;
         let chosen = placement.choose(self.fleet());
         if chosen != Err(Unplaced::ByLoad) {
             return chosen.map(Chosen::only);
         }
-        let demand = Demand::of(&view.spec());
+        let demand = self.demand(key, view);
         let candidate = Candidate {
             demand: &demand,
             own: view.reservation.as_deref(),
         };
-        placement.choose_by_load(self.fleet(), &self.loads, candidate)
+        let mut chosen = placement.choose_by_load(self.fleet(), &self.loads, candidate)?;
+        chosen.demand = Some(demand);
+        Ok(chosen)
+    }
+
+    /// The resources that a Workflow asks for.
+    pub(super) fn demand(&self, key: &WorkflowKey, view: &WorkflowView) -> Demand {
+        self.admission.templates().demand(&key.namespace, &view.spec())
     }
 
     /// Notes a request for a Workflow.
@@ -39,6 +47,9 @@ impl WorkflowIndex {
         };
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
+            if view.queued.is_some() {
+                self.queue.wake();
+            }
         }
         self.reserve(key);
     }
@@ -85,7 +96,7 @@ impl WorkflowIndex {
         let Some(reservation) = reservation else { return };
         let cluster = &reservation.cluster;
         self.counts.renew_load(cluster);
-        self.queue.is_due = true;
+        self.queue.wake();
         if let Some(load) = self.loads.get_mut(cluster) {
             load.release(&reservation.amounts);
         }
@@ -118,18 +129,22 @@ impl WorkflowIndex {
         counts.then(|| (claim.cluster.clone(), claim.asked()))
     }
 
-    /// Stores the room of a cluster, and returns the Workflows that may have waited for more. The
-    /// runs that are claimed for it reserve at most what it has, so they are counted anew.
+    /// Stores the room of a cluster, and returns the Workflows that may fit now. Those that wait for
+    /// room are in the queue. The
+    /// runs that are claimed for it reserve at most what it has, so they are counted anew if its size
+    /// has changed.
     pub(super) fn on_room(&mut self, cluster: &ClusterName, room: Option<Room>) -> Dirty {
         let known = self.loads.get(cluster).map(|load| &load.room);
         if known == room.as_ref() {
             return Dirty::new();
         }
-        self.queue.is_due = true;
+        self.queue.wake();
         let is_larger = room
             .as_ref()
             .is_some_and(|room| known.is_none_or(|known| room.exceeds(known)));
-        let keys: Vec<WorkflowKey> = self.claimed.get(cluster).into_iter().flatten().cloned().collect();
+        let is_resized = known.map(|known| &known.size) != room.as_ref().map(|room| &room.size);
+        let claimed = self.claimed.get(cluster).filter(|_| is_resized);
+        let keys: Vec<WorkflowKey> = claimed.into_iter().flatten().cloned().collect();
         for key in &keys {
             let known = self.workflows.get_mut(key);
             let reservation =

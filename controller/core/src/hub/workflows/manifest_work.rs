@@ -7,13 +7,18 @@ use std::collections::BTreeMap;
 
 use argosy_api::{
     ManifestWork, ManifestWorkSpec,
+    conditions::reason,
     manifest_work::{ManifestConfig, ManifestsTemplate, ResourceIdentifier, UpdateStrategy},
     names, workflow,
 };
 use serde_json::{Value, json};
 
 use super::{Cluster, WorkflowIndex, view::WorkflowView};
-use crate::{WorkflowKey, model::claim::Claim};
+use crate::{
+    WorkflowKey,
+    hub::{properties::expand, transforms::Target},
+    model::claim::Claim,
+};
 
 impl WorkflowIndex {
     /// The ManifestWork of a claimed Workflow. It is created with the agent's finalizer, so its
@@ -32,7 +37,7 @@ impl WorkflowIndex {
         let mut manifest = if is_withdrawal {
             bare(key)
         } else {
-            self.manifest(key, view, claim).0
+            self.manifest(key, view, claim).object
         };
         mark(&mut manifest, view, claim);
         let spec = ManifestWorkSpec {
@@ -105,30 +110,24 @@ impl WorkflowIndex {
         annotations
     }
 
-    /// The errors in the templates of a Workflow that prevent their expansion for its cluster.
-    pub(super) fn unexpandable(
+    /// The reason why a Workflow cannot be sent to its cluster, with a message: an error of a
+    /// transform or a template.
+    pub(super) fn unsendable(
         &self,
         key: &WorkflowKey,
         view: &WorkflowView,
         claim: &Claim,
-    ) -> Option<String> {
-        if !view.is_templated {
+    ) -> Option<(&'static str, String)> {
+        let (group, resource) = (workflow::GROUP, workflow::PLURAL);
+        if !view.is_templated && !self.transforms.may_fail(group, resource) {
             return None;
         }
-        if self.properties.is_none() {
-            return Some("the properties of the clusters are not known yet".to_owned());
-        }
-        let errors = self.manifest(key, view, claim).1;
-        (!errors.is_empty()).then(|| errors.join("; "))
+        let (reason, errors) = self.manifest(key, view, claim).obstacle?;
+        Some((reason, errors.join("; ")))
     }
 
-    /// The object to create, and the errors in its templates.
-    pub(super) fn manifest(
-        &self,
-        key: &WorkflowKey,
-        view: &WorkflowView,
-        claim: &Claim,
-    ) -> (Value, Vec<String>) {
+    /// The object to create, and the errors of the transforms and templates.
+    pub(super) fn manifest(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Manifest {
         let metadata = json!({
             "name": &*key.name,
             "namespace": &*key.namespace,
@@ -136,25 +135,52 @@ impl WorkflowIndex {
             "annotations": view.annotations.to_map(),
         });
         let mut object = object(metadata, view.spec());
-        self.transforms
-            .apply_to(workflow::GROUP, workflow::PLURAL, &mut object);
-        let mut errors = Vec::new();
-        if view.is_templated
-            && let (Some(properties), Some(cluster)) = (&self.properties, self.clusters.get(&claim.cluster))
-        {
-            let (labels, annotations) = (&cluster.labels, &cluster.annotations);
-            errors = properties
-                .expand(&mut object, workflow::GROUP, &claim.cluster, labels, annotations)
-                .err()
-                .unwrap_or_default();
-        }
+        let obstacle = self.transform(&mut object, view, claim).err();
         let initial = view.brings_to(&claim.cluster);
         if let Some(fields) = object.as_object_mut().filter(|_| !initial.is_empty()) {
             fields.insert("status".to_owned(), Value::Object(initial));
         }
-        (object, errors)
+        Manifest { object, obstacle }
+    }
+
+    /// Applies the transforms, then the templates.
+    fn transform(&self, object: &mut Value, view: &WorkflowView, claim: &Claim) -> Result<(), Obstacle> {
+        let (group, resource) = (workflow::GROUP, workflow::PLURAL);
+        let cluster = self.clusters.get(&claim.cluster);
+        let are_read = view.is_templated || self.transforms.read_properties(group, resource);
+        let properties = self.properties.as_ref().zip(cluster).filter(|_| are_read);
+        let properties = properties.map(|(properties, cluster)| properties.of(&claim.cluster, cluster));
+        let target = cluster.map(|cluster| Target {
+            labels: &cluster.labels,
+            properties: properties.as_ref(),
+        });
+        let effect = self.transforms.apply_to(group, resource, object, target.as_ref());
+        let obstacles = effect.obstacles();
+        if !obstacles.is_empty() {
+            return Err((reason::TRANSFORM_INVALID, obstacles));
+        }
+        if !view.is_templated {
+            return Ok(());
+        }
+        if self.properties.is_none() {
+            let unknown = "the properties of the clusters are not known yet".to_owned();
+            return Err((reason::TEMPLATE_INVALID, vec![unknown]));
+        }
+        properties.map_or(Ok(()), |properties| {
+            expand(object, group, &properties).map_err(|errors| (reason::TEMPLATE_INVALID, errors))
+        })
     }
 }
+
+/// The object of a ManifestWork.
+pub(super) struct Manifest {
+    pub(super) object: Value,
+    /// The reason why it must not be sent.
+    obstacle: Option<Obstacle>,
+}
+
+/// Reason of a condition, and a sentence for each error.
+type Obstacle = (&'static str, Vec<String>);
 
 /// An object with this key and nothing else.
 fn bare(key: &WorkflowKey) -> Value {

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     WorkflowKey,
     model::{
-        claim::Claim,
+        claim::{Claim, Needs},
         hold::{PENDING, unreported_status},
         json_patch::JsonPatch,
     },
@@ -120,9 +120,11 @@ impl WorkflowIndex {
         // The start is recorded together with the first status, which saves a write, or at once if
         // no status is mirrored.
         let is_noted = claim.has_started || report.is_some() || (has_started && !wants_status);
+        let requests = shown.and_then(|report| report.requests.as_deref());
         let noted = Claim {
             has_started: is_noted,
             born_as: claim.born_as.clone().filter(|_| !is_noted),
+            needs: Needs::once_told(claim.needs.as_ref(), requests),
             ..claim.clone()
         };
         let mut annotations = claimed_annotations(view, &noted, shown);

@@ -78,7 +78,7 @@ impl MirroredStatus<'_> {
     /// The phase to show.
     pub(super) fn phase(&self) -> &str {
         let lost = || self.lost.as_ref()?.get("phase")?.as_str();
-        match self.report.phase.as_str() {
+        match &*self.report.phase {
             phase if workflow::is_final(phase) => phase,
             "" => lost().unwrap_or(PENDING),
             phase => lost().unwrap_or(phase),

@@ -34,7 +34,7 @@ pub(super) fn release_unselected(case: &Case<'_>) -> Next {
 pub(super) fn claim(case: &Case<'_>) -> Next {
     let Case { index, key, view, .. } = *case;
     let has_former_work = index.works.contains_key(&view.uid);
-    let blocked = match blocked(view, &view.placement, || index.choose(view), has_former_work) {
+    let blocked = match blocked(view, &view.placement, || index.choose(key, view), has_former_work) {
         Ok(chosen) => return Next::Act(index.claim(key, view, chosen)),
         Err(blocked) => blocked,
     };

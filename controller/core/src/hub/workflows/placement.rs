@@ -61,12 +61,9 @@ impl WorkflowIndex {
         before: Option<&WorkflowView>,
         after: Option<&Placement>,
     ) {
-        let names = |placement: Option<&Placement>| -> BTreeSet<Arc<str>> {
-            let placement = placement.into_iter();
-            placement.flat_map(Placement::policies).cloned().collect()
-        };
+        let names = |placement| -> BTreeSet<Arc<str>> { policies(placement).cloned().collect() };
         let before = before.map(|before| before.placement.as_ref());
-        if before == after {
+        if policies(before).eq(policies(after)) {
             return;
         }
         let (before, after) = (names(before), names(after));
@@ -98,7 +95,7 @@ impl WorkflowIndex {
             .filter(|(_, view)| is_concerned(view))
             .map(|(key, _)| key.clone())
             .collect();
-        self.place_anew(concerned)
+        self.place_anew(concerned, Some(changes))
     }
 
     /// Stores the labels of the namespaces that have changed, and returns the Workflows whose
@@ -114,16 +111,22 @@ impl WorkflowIndex {
         let keys = self.workflows.keys();
         let inside = keys.filter(|key| touched.contains(&*key.namespace));
         let inside = inside.cloned().collect();
-        self.place_anew(inside)
+        self.place_anew(inside, None)
     }
 
-    fn place_anew(&mut self, keys: Vec<WorkflowKey>) -> Dirty {
+    /// Places Workflows anew, and returns those whose placement differs. After a change of policies,
+    /// only these are compared with the Workflows.
+    fn place_anew(&mut self, keys: Vec<WorkflowKey>, changes: Option<&PolicyChanges>) -> Dirty {
         let mut dirty = Dirty::new();
         for key in keys {
             let Some(mut view) = self.workflows.remove(&key) else {
                 continue;
             };
-            let placement = self.table().place(&key, &view.labels.to_map());
+            let (table, labels) = (self.table(), view.labels.to_map());
+            let placement = match changes {
+                Some(changes) => table.place_again(&key, &labels, &view.placement, changes),
+                None => table.place(&key, &labels),
+            };
             if placement != *view.placement {
                 self.reselect(&key, Some(&view), Some(&placement));
                 view.placement = self.placements.share(placement);
@@ -185,7 +188,7 @@ impl WorkflowIndex {
         self.selected_for(name, is_concerned)
     }
 
-    /// The Workflows that may be waiting for more room on a cluster.
+    /// The Workflows that no cluster may have fitted yet.
     pub(super) fn waiting_for(&self, name: &ClusterName) -> Dirty {
         self.selected_for(name, |view| {
             let placement = &view.placement;
@@ -203,4 +206,8 @@ impl WorkflowIndex {
             selected.filter(|key| self.workflows.get(*key).is_some_and(|view| is_concerned(view)));
         concerned.cloned().map(HubKey::Workflow).collect()
     }
+}
+
+fn policies(placement: Option<&Placement>) -> impl Iterator<Item = &Arc<str>> {
+    placement.into_iter().flat_map(Placement::policies)
 }

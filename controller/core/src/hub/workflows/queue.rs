@@ -2,9 +2,10 @@
 //! ([`names::WHEN_FULL_ANNOTATION`](argosy_api::names::WHEN_FULL_ANNOTATION)).
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
-//! turns. When room is freed, a few of them are decided again, never all, so the work for one event
-//! does not grow with their number. A smaller one may pass a larger one that does not fit. Not here:
-//! the room (`load`), and the condition that says that a Workflow waits (`blocked`).
+//! turns. When room is freed, a few of them are decided again with each event until all had their
+//! turn, so the work for one event does not grow with their number. A smaller one may pass a larger
+//! one that does not fit. Not here: the room (`load`),
+//! and the condition that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,
@@ -20,11 +21,11 @@ use serde_json::Value;
 use crate::WorkflowKey;
 
 /// The number of Workflows from the head of the queue that are decided again.
-const FROM_HEAD: usize = 16;
+const FROM_HEAD: usize = 4;
 
 /// The number of further ones. They change each time, so that Workflows at the head that fit nowhere
 /// do not stop the others.
-const FROM_REST: usize = 16;
+const FROM_REST: usize = 4;
 
 /// The place of a Workflow among those of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +62,8 @@ pub(super) struct Queue {
     last: Option<Arc<str>>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<(Arc<str>, Place)>,
-    /// Room was freed since the last call of [`Queue::due`].
-    pub(super) is_due: bool,
+    /// The number of those that have yet to be decided again after room was freed.
+    left: usize,
 }
 
 impl Queue {
@@ -85,13 +86,30 @@ impl Queue {
         self.len
     }
 
-    /// The Workflows to decide again, if room was freed.
+    /// There may be more room, so all that wait are decided again.
+    pub(super) fn wake(&mut self) {
+        self.left = self.len;
+    }
+
+    /// The next few Workflows to decide again, if there may be room.
     pub(super) fn due(&mut self) -> BTreeSet<WorkflowKey> {
-        if !std::mem::take(&mut self.is_due) {
+        if self.left == 0 {
             return BTreeSet::new();
         }
         let mut due = self.heads();
-        due.extend(self.rest());
+        let most = (FROM_HEAD + FROM_REST).min(self.len);
+        let mut had_a_turn = 0;
+        // The next ones may be those at the head.
+        while due.len() < most && had_a_turn < FROM_HEAD + FROM_REST {
+            due.extend(self.next_of_rest());
+            had_a_turn += 1;
+        }
+        let is_all = due.len() >= self.len;
+        self.left = if is_all {
+            0
+        } else {
+            self.left.saturating_sub(had_a_turn)
+        };
         due
     }
 
@@ -122,19 +140,16 @@ impl Queue {
         heads
     }
 
-    /// The next ones after those of the last time, and from the beginning after the last one.
-    fn rest(&mut self) -> Vec<WorkflowKey> {
-        let mut rest = Vec::new();
-        while rest.len() < FROM_REST.min(self.len) {
-            let next = self.after_cursor().or_else(|| {
-                self.cursor = None;
-                self.after_cursor()
-            });
-            let Some((namespace, place)) = next else { break };
-            rest.push(WorkflowKey::new(&namespace, &place.1));
-            self.cursor = Some((namespace, place));
-        }
-        rest
+    /// The one after that of the last time, and the first one after the last one.
+    fn next_of_rest(&mut self) -> Option<WorkflowKey> {
+        let next = self.after_cursor().or_else(|| {
+            self.cursor = None;
+            self.after_cursor()
+        });
+        let (namespace, place) = next?;
+        let key = WorkflowKey::new(&namespace, &place.1);
+        self.cursor = Some((namespace, place));
+        Some(key)
     }
 
     fn after_cursor(&self) -> Option<(Arc<str>, Place)> {
@@ -169,7 +184,7 @@ mod tests {
     }
 
     fn due(queue: &mut Queue) -> Vec<String> {
-        queue.is_due = true;
+        queue.wake();
         queue.due().iter().map(ToString::to_string).collect()
     }
 
@@ -196,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_one_gets_its_turn_and_one_event_never_wakes_more_than_a_few() {
+    fn each_one_gets_its_turn_when_room_is_freed_once_and_one_event_never_wakes_more_than_a_few() {
         let mut queue = Queue::default();
         for number in 0..200 {
             queue.insert(
@@ -206,12 +221,13 @@ mod tests {
         }
         assert_eq!(queue.due(), BTreeSet::new(), "no room was freed");
         let mut seen = BTreeSet::new();
+        queue.wake();
         for _ in 0..=200 / FROM_REST {
-            let due = due(&mut queue);
+            let due = queue.due();
             assert!(due.len() <= FROM_HEAD + FROM_REST);
             seen.extend(due);
         }
-        assert_eq!(seen.len(), 200);
+        assert_eq!((seen.len(), queue.due().len()), (200, 0));
         for number in 0..200 {
             queue.remove(
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),

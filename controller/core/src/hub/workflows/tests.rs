@@ -13,6 +13,7 @@ mod control;
 mod cordoning;
 mod counting;
 mod deleting;
+mod demand;
 mod events;
 mod everywhere;
 mod keeping;
@@ -29,6 +30,7 @@ mod removing;
 mod reporting;
 mod sending;
 mod templates;
+mod transforms;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -205,6 +207,8 @@ impl Fleet {
         fleet.learn(HubInput::Transform(Change::Reset(Vec::new())));
         let namespace = json!({ "metadata": { "name": "argo", "labels": { "team": "a" } } });
         fleet.learn(HubInput::Namespace(Change::Reset(vec![read(namespace)])));
+        fleet.learn(HubInput::Template(Change::Reset(Vec::new())));
+        fleet.learn(HubInput::ClusterTemplate(Change::Reset(Vec::new())));
         fleet.learn(HubInput::work(Change::Reset(Vec::new())));
         fleet.learn(HubInput::report(Change::Reset(Vec::new())));
         let names = ["cluster1", "cluster2"];

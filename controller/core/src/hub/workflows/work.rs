@@ -24,7 +24,7 @@ use crate::{
         text::{LONGEST_MESSAGE, shortened},
     },
     model::{
-        claim::attempt_of,
+        claim::{amounts, attempt_of},
         control::{PACKED_NODES, packed},
         mailbox::{self, REMEMBERED},
         rerun,
@@ -79,7 +79,7 @@ pub(super) struct WorkStatusView {
     pub(super) status: Option<CompactJson>,
     pub(super) digest: Fingerprint,
     /// The phase in the status; empty if there is none.
-    pub(super) phase: String,
+    pub(super) phase: Box<str>,
     /// Its nodes are in an SQL database of the cluster.
     pub(super) is_offloaded: bool,
     pub(super) labels: CompactMap,
@@ -91,8 +91,10 @@ pub(super) struct WorkStatusView {
     pub(super) is_remembered: bool,
     /// Somebody has suspended the run on its cluster.
     pub(super) is_suspended: bool,
+    /// The requests of the run's pods, if it has any and they can be read.
+    pub(super) requests: Option<Box<str>>,
     /// The reason why the last verb had no effect.
-    pub(super) overtaken: Option<String>,
+    pub(super) overtaken: Option<Box<str>>,
     /// The reason why the report cannot be shown, if it cannot. Its content is then dropped.
     pub(super) flaw: Option<Box<str>>,
     /// Artifact locations in the report that are shown only if somebody on the control cluster has
@@ -263,7 +265,7 @@ impl WorkStatusView {
                 attempt: reported.attempt,
                 status: None,
                 digest: Fingerprint::of(&Value::Null),
-                phase: String::new(),
+                phase: Box::default(),
                 is_offloaded: false,
                 labels: CompactMap::default(),
                 annotations: CompactMap::default(),
@@ -271,6 +273,7 @@ impl WorkStatusView {
                 verb: reported.verb.unwrap_or_default(),
                 is_remembered: false,
                 is_suspended: false,
+                requests: None,
                 overtaken: None,
                 flaw: Some(flaw.into()),
                 elsewhere: None,
@@ -288,7 +291,7 @@ impl WorkStatusView {
             resource_version,
             attempt: reported.attempt,
             digest,
-            phase: workflow::phase(status.status.as_ref()).to_owned(),
+            phase: workflow::phase(status.status.as_ref()).into(),
             is_offloaded: is_offloaded(status.status.as_ref()),
             status: text.as_deref().map(CompactJson::of_text),
             labels: returning(&reported.labels),
@@ -297,7 +300,10 @@ impl WorkStatusView {
             verb: reported.verb.unwrap_or_default(),
             is_remembered: reported.is_remembered,
             is_suspended: reported.is_suspended,
-            overtaken: reported.overtaken.map(|text| shortened(&text, LONGEST_MESSAGE)),
+            requests: reported.requests.filter(|text| is_amount(text)).map(Into::into),
+            overtaken: reported
+                .overtaken
+                .map(|text| shortened(&text, LONGEST_MESSAGE).into()),
         }
     }
 
@@ -305,8 +311,9 @@ impl WorkStatusView {
     pub(super) fn size(&self) -> usize {
         let status = self.status.as_ref().map_or(0, CompactJson::size);
         let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.size());
-        let overtaken = self.overtaken.as_ref().map_or(0, String::len);
-        status + elsewhere + overtaken + self.labels.size() + self.annotations.size()
+        let overtaken = self.overtaken.as_ref().map_or(0, |overtaken| overtaken.len());
+        let requests = self.requests.as_ref().map_or(0, |requests| requests.len());
+        status + elsewhere + overtaken + requests + self.labels.size() + self.annotations.size()
     }
 
     /// Drops its content. The address, the version, the phase and the outcome stay.
@@ -316,6 +323,7 @@ impl WorkStatusView {
             self.status = None;
             self.elsewhere = None;
             self.overtaken = None;
+            self.requests = None;
             self.labels = CompactMap::default();
             self.annotations = CompactMap::default();
         }
@@ -353,6 +361,11 @@ fn mend(
 /// may.
 fn returning(reported: &BTreeMap<String, String>) -> CompactMap {
     reported.iter().filter(|(key, _)| may_return(key)).collect()
+}
+
+/// True if a claim can store these amounts.
+fn is_amount(text: &str) -> bool {
+    amounts(Some(text)).is_some_and(|amounts| !amounts.is_empty())
 }
 
 fn is_offloaded(status: Option<&Value>) -> bool {

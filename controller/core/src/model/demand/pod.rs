@@ -1,6 +1,9 @@
-//! The resources that the pod of a template asks for.
+//! The resources that a pod asks for: the pod of a template, and one that exists.
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use serde_json::Value;
 
 use crate::model::amounts::{self, Amounts, CPU, MEMORY};
@@ -10,6 +13,9 @@ const ASSUMED_CPU: u64 = 100;
 
 /// Memory that the kube-scheduler assumes for a container that asks for none, in bytes.
 const ASSUMED_MEMORY: u64 = 200 * 1024 * 1024;
+
+/// The restart policy by which an init container is a sidecar.
+const ALWAYS: &str = "Always";
 
 /// Types of templates that have no pod.
 const WITHOUT_POD: [&str; 3] = ["suspend", "http", "plugin"];
@@ -46,21 +52,27 @@ impl Pod {
         let main = ["container", "script"]
             .into_iter()
             .filter_map(|field| template.get(field));
-        let mut pod = Self::default();
-        for one in main.chain(set).chain(list("sidecars")) {
-            let container = Self::container(one);
-            pod.asked.add(&container.asked);
-            pod.assumed.add(&container.assumed);
-        }
-        if pod.assumed.is_empty() {
+        let mut containers: Vec<Self> = main
+            .chain(set)
+            .chain(list("sidecars"))
+            .map(Self::container)
+            .collect();
+        if containers.is_empty() {
             // A `resource` or `data` template has a container of Argo's.
-            pod = Self::unknown();
+            containers.push(Self::unknown());
         }
-        for one in list("initContainers") {
-            let container = Self::container(one);
-            pod.asked.raise(&container.asked);
-            pod.assumed.raise(&container.assumed);
-        }
+        let is_sidecar = |one: &Value| one.get("restartPolicy").and_then(Value::as_str) == Some(ALWAYS);
+        let initial: Vec<(Self, bool)> = list("initContainers")
+            .map(|one| (Self::container(one), is_sidecar(one)))
+            .collect();
+        let effective = |of: fn(&Self) -> &Amounts| {
+            let initial = initial.iter().map(|(one, is_sidecar)| (of(one), *is_sidecar));
+            effective(containers.iter().map(of), initial)
+        };
+        let mut pod = Self {
+            asked: effective(|pod| &pod.asked),
+            assumed: effective(|pod| &pod.assumed),
+        };
         // Argo's own field for the resources of the whole pod.
         let whole = requests(template.get("podResources"));
         pod.asked.replace(&whole);
@@ -76,6 +88,53 @@ impl Pod {
         assumed.replace(&asked);
         Self { asked, assumed }
     }
+}
+
+/// The requests of a pod that exists, as the kube-scheduler counts them (component-helpers,
+/// `resource.PodRequests`). The API server has already taken limits for requests that are absent.
+pub(crate) fn pod_requests(pod: &PodSpec) -> Amounts {
+    let of = |container: &Container| {
+        let requests = container
+            .resources
+            .as_ref()
+            .and_then(|known| known.requests.as_ref());
+        requests.map(Amounts::of).unwrap_or_default()
+    };
+    let containers: Vec<Amounts> = pod.containers.iter().map(of).collect();
+    let initial = pod.init_containers.iter().flatten();
+    let initial: Vec<(Amounts, bool)> = initial
+        .map(|one| (of(one), one.restart_policy.as_deref() == Some(ALWAYS)))
+        .collect();
+    let initial = initial.iter().map(|(amounts, is_sidecar)| (amounts, *is_sidecar));
+    let mut amounts = effective(containers.iter(), initial);
+    let whole = pod.resources.as_ref().and_then(|known| known.requests.as_ref());
+    let mut whole = whole.map(Amounts::of).unwrap_or_default();
+    whole.retain(|name| [CPU, MEMORY].contains(&name) || name.starts_with("hugepages-"));
+    amounts.replace(&whole);
+    amounts.add(&pod.overhead.as_ref().map(Amounts::of).unwrap_or_default());
+    amounts
+}
+
+/// The most that a pod asks for at a time. Init containers run one after the other before the
+/// containers; sidecars among them, which are marked, keep running.
+fn effective<'a>(
+    containers: impl Iterator<Item = &'a Amounts>,
+    initial: impl Iterator<Item = (&'a Amounts, bool)>,
+) -> Amounts {
+    let (mut sidecars, mut most) = (Amounts::default(), Amounts::default());
+    for (amounts, is_sidecar) in initial {
+        let mut running = sidecars.clone();
+        running.add(amounts);
+        most.raise(&running);
+        if is_sidecar {
+            sidecars = running;
+        }
+    }
+    for amounts in containers {
+        sidecars.add(amounts);
+    }
+    sidecars.raise(&most);
+    sidecars
 }
 
 /// The requests in a field `resources`. Kubernetes takes limits for requests that are absent.

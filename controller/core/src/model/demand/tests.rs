@@ -8,9 +8,17 @@ fn asks(cpu: &str) -> Value {
     json!({ "resources": { "requests": { "cpu": cpu, "memory": "1" } } })
 }
 
+/// The demand of a Workflow that refers to no template that is there.
+fn demand(spec: &Value) -> Demand {
+    Demand::of(spec, &Referred::default())
+}
+
 /// The most that one pod requests, and the average of all.
 fn cpu(spec: &Value) -> (u64, u64) {
-    let demand = Demand::of(spec);
+    cpu_of(&demand(spec))
+}
+
+fn cpu_of(demand: &Demand) -> (u64, u64) {
     let cpu = |amounts: &Amounts| amounts.get(CPU).unwrap_or_default();
     (cpu(&demand.largest), cpu(&demand.typical))
 }
@@ -62,6 +70,10 @@ fn a_pod_asks_for_its_containers_together_or_for_an_init_container_that_asks_for
             4000,
         ),
         (
+            json!({ "container": asks("1"), "initContainers": [with(asks("2"), "restartPolicy", json!("Always")), asks("2")] }),
+            4000,
+        ),
+        (
             json!({ "containerSet": { "containers": [asks("1"), asks("2")] } }),
             3000,
         ),
@@ -76,11 +88,7 @@ fn a_pod_asks_for_its_containers_together_or_for_an_init_container_that_asks_for
         assert_eq!(cpu(&spec_of(&template)), (requested, expected), "{template}");
     }
     for type_ in ["suspend", "http", "plugin"] {
-        assert_eq!(
-            Demand::of(&spec(&json!({ type_: {} }))),
-            Demand::default(),
-            "{type_}"
-        );
+        assert_eq!(demand(&spec(&json!({ type_: {} }))), Demand::default(), "{type_}");
     }
 }
 
@@ -94,18 +102,18 @@ fn spec_of(template: &Value) -> Value {
 #[test]
 fn any_resource_counts_and_cpu_and_memory_are_assumed() {
     let gpu = json!({ "container": { "resources": { "limits": { "nvidia.com/gpu": 1 } } } });
-    let demand = Demand::of(&spec(&gpu));
+    let asked = demand(&spec(&gpu));
     assert_eq!(
-        demand.typical.to_string(),
+        asked.typical.to_string(),
         "cpu=100m,memory=200Mi,nvidia.com/gpu=1"
     );
-    let unknown = Demand::of(&json!({ "workflowTemplateRef": { "name": "t" } }));
+    let unknown = demand(&json!({ "workflowTemplateRef": { "name": "t" } }));
     assert_eq!(unknown.typical.to_string(), "cpu=100m,memory=200Mi");
     assert!(
         unknown.largest.is_empty(),
         "what is assumed needs no room on a node"
     );
-    assert_eq!(demand.largest.get(MEMORY), None);
+    assert_eq!(asked.largest.get(MEMORY), None);
 }
 
 #[test]
@@ -216,13 +224,205 @@ fn templates_that_use_themselves_and_graphs_without_end_are_bounded() {
         json!({ "name": "x", "template": "entry", "withSequence": { "count": u64::MAX.to_string() } });
     let entry = json!({ "steps": [[itself, itself], [itself, itself]] });
     // Without the bound it would take years.
-    let demand = Demand::of(&spec(&entry));
-    assert!(demand.typical.get(CPU).is_some(), "{demand:?}");
+    let asked = demand(&spec(&entry));
+    assert!(asked.typical.get(CPU).is_some(), "{asked:?}");
     let many: Vec<Value> = (0..20_000).map(|_| json!([use_of("entry")])).collect();
-    let demand = Demand::of(&spec(&json!({ "steps": many })));
+    let asked = demand(&spec(&json!({ "steps": many })));
     assert_eq!(
-        demand.typical.get(CPU),
+        asked.typical.get(CPU),
         Some(100),
         "too many steps count as one pod"
     );
+}
+
+#[test]
+fn what_is_used_many_times_is_read_once_and_empty_groups_count() {
+    let sidecars: Vec<Value> = (0..40_000).map(|_| asks("1")).collect();
+    let depends = "x || ".repeat(200_000);
+    let task = json!({ "name": "a", "template": "one", "depends": depends });
+    let mut whole = spec(&json!({ "steps": [vec![use_of("wide"); 3_000], vec![use_of("long"); 900]] }));
+    let templates = whole["templates"].as_array_mut().unwrap();
+    templates.push(json!({ "name": "wide", "container": asks("1"), "sidecars": sidecars }));
+    templates.push(json!({ "name": "long", "dag": { "tasks": [task] } }));
+    // It would take many minutes to read them for each use.
+    assert_eq!(cpu(&whole), (40_001_000, 60_001_950_000));
+    let asked = demand(&spec(&json!({ "steps": vec![json!([]); 20_000] })));
+    assert_eq!(
+        asked.typical.get(CPU),
+        Some(100),
+        "too many groups count as one pod"
+    );
+}
+
+#[test]
+fn the_widest_demand_is_never_less_than_what_tasks_ask_for_at_a_time() {
+    let task = |name: &str, template: &str, needed: Value| json!({ "name": name, "template": template, "dependencies": needed });
+    // While the first task runs, the others run one after the other.
+    let tasks = [
+        task("a", "one", json!([])),
+        task("b", "one", json!([])),
+        task("c", "two", json!(["b"])),
+    ];
+    let (one, two) = (use_of("one"), use_of("two"));
+    for (entry, widest) in [
+        (json!({ "dag": { "tasks": tasks } }), 4000),
+        (json!({ "steps": [[one, one], [two]] }), 2000),
+    ] {
+        assert_eq!(demand(&spec(&entry)).widest.get(CPU), Some(widest), "{entry}");
+    }
+}
+
+#[test]
+fn a_pod_that_exists_asks_for_what_the_kube_scheduler_counts() {
+    let asks = |cpu: &str| json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } });
+    let sidecar = |cpu: &str| with(asks(cpu), "restartPolicy", json!("Always"));
+    let none = json!({ "name": "c" });
+    for (pod, expected) in [
+        (json!({ "containers": [none] }), ""),
+        (
+            json!({ "containers": [asks("1"), asks("500m"), none] }),
+            "cpu=1500m",
+        ),
+        // The API server takes limits for requests, so limits alone mean an older pod without any.
+        (
+            json!({ "containers": [{ "name": "c", "resources": { "limits": { "cpu": "1" } } }] }),
+            "",
+        ),
+        (
+            json!({ "containers": [asks("1")], "initContainers": [asks("3"), asks("2")] }),
+            "cpu=3",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [asks("1"), asks("1")] }),
+            "cpu=2",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [sidecar("1")] }),
+            "cpu=3",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [sidecar("1"), asks("4"), sidecar("1")] }),
+            "cpu=5",
+        ),
+        (
+            json!({ "containers": [asks("2")], "initContainers": [asks("4"), sidecar("1")] }),
+            "cpu=4",
+        ),
+        (
+            json!({ "containers": [asks("2")], "overhead": { "cpu": "250m", "memory": "1Gi" } }),
+            "cpu=2250m,memory=1Gi",
+        ),
+        (
+            json!({
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2", "nvidia.com/gpu": "1" } } }],
+                "resources": { "requests": { "cpu": "3", "memory": "1Gi", "nvidia.com/gpu": "7" } },
+                "overhead": { "cpu": "1" },
+            }),
+            "cpu=4,memory=1Gi,nvidia.com/gpu=1",
+        ),
+        (
+            json!({ "containers": [asks("much"), asks("-1"), asks("1")] }),
+            "cpu=1",
+        ),
+    ] {
+        let spec: k8s_openapi::api::core::v1::PodSpec = crate::testing::read(pod.clone());
+        assert_eq!(pod_requests(&spec).to_string(), expected, "{pod}");
+    }
+}
+
+/// Specifications of templates, by name; a name with a star is that of a ClusterWorkflowTemplate.
+type Templates<'a> = &'a [(&'a str, Value)];
+
+/// The same as [`cpu`], for a Workflow that refers to templates.
+fn cpu_with(spec: &Value, templates: Templates<'_>) -> (u64, u64) {
+    let mut referred = Referred::by(spec);
+    while let Some(key) = referred.take_open() {
+        let star = if key.is_cluster_scoped { "*" } else { "" };
+        let name = format!("{}{star}", key.name);
+        let found = templates.iter().find(|(known, _)| *known == name);
+        let reduced = found.and_then(|(_, spec)| Reduced::of(spec));
+        referred.learn(key, reduced.as_ref());
+    }
+    cpu_of(&Demand::of(spec, &referred))
+}
+
+#[test]
+fn the_templates_that_a_workflow_refers_to_count_like_its_own() {
+    let step = |reference: Value| json!({ "name": "s", "templateRef": reference });
+    let steps = |steps: Value| json!({ "name": "main", "steps": [steps] });
+    let pod = |name: &str, cpu: &str| json!({ "name": name, "container": asks(cpu) });
+    let shop = json!({
+        "entrypoint": "all", "parallelism": 2,
+        "templates": [
+            pod("one", "1"), pod("two", "2"),
+            { "name": "all", "steps": [[use_of("one"), use_of("two"), use_of("one"), use_of("two")]] },
+            { "name": "far", "steps": [[step(json!({ "name": "depot", "template": "four", "clusterScope": true }))]] },
+        ],
+    });
+    let depot = json!({ "templates": [pod("four", "4"), { "name": "back", "steps": [[
+        step(json!({ "name": "shop", "template": "two" })), use_of("four"),
+    ]] }] });
+    let templates = [("shop", shop), ("depot*", depot)];
+    let shop = |template: &str| json!({ "name": "shop", "template": template });
+    let depot = |template: &str| json!({ "name": "depot", "template": template, "clusterScope": true });
+    for (spec, expected) in [
+        // The whole Workflow, and fields of the Workflow that replace those of the template.
+        (json!({ "workflowTemplateRef": { "name": "shop" } }), (2000, 3000)),
+        (
+            json!({ "workflowTemplateRef": { "name": "shop" }, "parallelism": 4 }),
+            (2000, 6000),
+        ),
+        (
+            json!({ "workflowTemplateRef": { "name": "shop" }, "entrypoint": "one" }),
+            (1000, 1000),
+        ),
+        (
+            json!({ "workflowTemplateRef": { "name": "depot", "clusterScope": true }, "entrypoint": "four" }),
+            (4000, 4000),
+        ),
+        // Single templates. A name in a template is looked up where the template is.
+        (
+            spec(&steps(json!([step(shop("one")), use_of("two")]))),
+            (2000, 3000),
+        ),
+        (
+            spec(&steps(json!([with(
+                step(shop("two")),
+                "withItems",
+                json!([1, 2, 3])
+            )]))),
+            (2000, 6000),
+        ),
+        (spec(&steps(json!([step(shop("far"))]))), (4000, 4000)),
+        (spec(&steps(json!([step(depot("back"))]))), (4000, 6000)),
+        // What is missing is not known.
+        (
+            json!({ "workflowTemplateRef": { "name": "depot" }, "entrypoint": "four" }),
+            (0, 100),
+        ),
+        (
+            spec(&steps(json!([
+                step(shop("three")),
+                step(json!({ "name": "none", "template": "one" }))
+            ]))),
+            (0, 200),
+        ),
+        (
+            spec(&steps(json!([step(
+                json!({ "name": "{{x}}", "template": "one" })
+            )]))),
+            (0, 100),
+        ),
+    ] {
+        assert_eq!(cpu_with(&spec, &templates), expected, "{spec}");
+    }
+}
+
+#[test]
+fn templates_that_refer_to_each_other_are_bounded() {
+    let step = |name: &str| json!({ "name": "s", "templateRef": { "name": name, "template": "main" }, "withSequence": { "count": u64::MAX.to_string() } });
+    let template = |other: &str| json!({ "templates": [{ "name": "main", "steps": [[step(other), step(other)], [step(other)]] }] });
+    let templates = [("a", template("b")), ("b", template("a"))];
+    let (_, typical) = cpu_with(&spec(&json!({ "steps": [[step("a")]] })), &templates);
+    assert!(typical > 0, "it comes to an end");
 }

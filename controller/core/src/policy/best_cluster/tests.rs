@@ -28,6 +28,7 @@ fn pod(asked: &str) -> Demand {
     Demand {
         largest: amounts(asked),
         typical: amounts(asked),
+        ..Demand::default()
     }
 }
 
@@ -131,6 +132,7 @@ fn a_cluster_without_a_resource_or_with_too_small_nodes_is_never_chosen() {
             Demand {
                 largest: amounts("cpu=1"),
                 typical: amounts("cpu=50"),
+                ..Demand::default()
             },
             vec![load(0, "cpu=8", None)],
             Some(0),
@@ -146,7 +148,7 @@ fn a_cluster_without_a_resource_or_with_too_small_nodes_is_never_chosen() {
     );
     assert_eq!(
         reason("cpu=8", &small_nodes()),
-        "has at most cpu 4 for a pod that asks for 8"
+        "has at most 4 cpu for a pod, and one asks for 8"
     );
 }
 
@@ -170,6 +172,54 @@ fn there_is_room_until_the_cluster_is_reserved_or_its_limit_is_reached() {
 }
 
 #[test]
+fn what_is_given_back_is_exactly_what_was_reserved() {
+    let odd: Vec<String> = (0..16)
+        .map(|number| format!("a.example/r{number:02}=1"))
+        .collect();
+    let odd = odd.join(",");
+    for (first, second, third) in [
+        // A sequence may have any length.
+        ("cpu=18446744073709551", "cpu=1", "cpu=2"),
+        // The sum has no place for more resources.
+        (odd.as_str(), "cpu=1", "cpu=2"),
+    ] {
+        let mut load = Load::default();
+        let reserve = |load: &mut Load, asked: &str| load.reserve(&Arc::new(amounts(asked)));
+        let (one, two) = (reserve(&mut load, first), reserve(&mut load, second));
+        load.release(&one);
+        assert_eq!(load.reserved, *two, "{first}");
+        let three = reserve(&mut load, third);
+        load.release(&two);
+        assert_eq!(load.reserved, *three, "{first}");
+        load.release(&three);
+        assert_eq!(
+            (load.reserved.to_string(), load.runs),
+            (String::new(), 0),
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn a_cluster_whose_gpus_others_use_is_full_and_not_without_gpus() {
+    let mut full = load(0, "cpu=8,gpu=4", None);
+    full.room.foreign = amounts("cpu=2,gpu=4");
+    let demand = pod("cpu=1,gpu=1");
+    assert_eq!(full.unfit(&demand), None);
+    assert_eq!(chosen_for(&demand, std::slice::from_ref(&full)), Some((0, false)));
+    assert_eq!(
+        chosen_for(&pod("cpu=6"), std::slice::from_ref(&full)),
+        Some((0, true))
+    );
+    assert_eq!(
+        chosen_for(&pod("cpu=7"), std::slice::from_ref(&full)),
+        Some((0, false))
+    );
+    full.room.foreign = amounts("cpu=2,gpu=3");
+    assert_eq!(chosen_for(&demand, &[full]), Some((0, true)));
+}
+
+#[test]
 fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_count() {
     let mut load = load(0, "cpu=4,memory=1Gi", None);
     let asked = Arc::new(amounts("cpu=1000,memory=1Mi,nvidia.com/gpu=1"));
@@ -188,6 +238,42 @@ fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_
     }
     load.release(&own);
     assert_eq!((load.reserved, load.runs), (Amounts::default(), 0));
+}
+
+#[test]
+fn pods_of_runs_count_once_as_what_is_reserved_or_as_what_their_cluster_says_if_that_is_more() {
+    // Each of the runs has reserved 100m.
+    for (runs, used, expected) in [
+        (4, "", "4 runs, cpu 400m of 4"),
+        (4, "cpu=300m", "4 runs, cpu 400m of 4"),
+        // All of them were claimed since the cluster has said this.
+        (4, "cpu=0", "4 runs, cpu 400m of 4"),
+        (4, "cpu=2,nvidia.com/gpu=1", "4 runs, cpu 2 of 4"),
+        (0, "cpu=2", "0 runs, cpu 2 of 4"),
+    ] {
+        let (mut one, other) = (load(runs, "cpu=4", None), load(5, "cpu=4", None));
+        one.room.used = amounts(used);
+        assert_eq!(one.to_string(), expected, "{used}");
+        let percent = if used.starts_with("cpu=2") { 50 } else { 10 };
+        assert_eq!(one.percent(), Some(percent), "{used}");
+        assert_eq!(
+            chosen(&[one, other]),
+            usize::from(used.starts_with("cpu=2")),
+            "{used}"
+        );
+    }
+    // One that is chosen anew does not stand in its own way, and takes nothing from others.
+    let mut load = load(0, "cpu=4", None);
+    let asked = Arc::new(amounts("cpu=2"));
+    let own = Reservation {
+        cluster: name(0),
+        amounts: load.reserve(&asked),
+        asked,
+    };
+    for (used, expected) in [("", 0), ("cpu=1", 1000), ("cpu=3", 3000)] {
+        load.room.used = amounts(used);
+        assert_eq!(load.taken(CPU, 2000), expected, "{used} {own:?}");
+    }
 }
 
 #[test]
@@ -290,5 +376,43 @@ proptest! {
         turned.rotate_left(turn % fitting.len());
         turned.push(load(0, "cpu=100", None));
         prop_assert_eq!(runs(&turned), runs(&fitting));
+    }
+
+    /// The choice looks at the fitness of few clusters, and at the loads in their order. It is the
+    /// choice of whoever looks at everything.
+    #[test]
+    fn the_choice_is_that_of_a_full_comparison(
+        loads in loads(), gpus in prop::collection::vec(0_u64..3, 8), skipped in prop::collection::vec(any::<bool>(), 8), turn in 0_usize..8
+    ) {
+        let demand = pod("cpu=1m,gpu=1");
+        let candidate = Candidate { demand: &demand, own: None };
+        let sized = loads.into_iter().zip(gpus).map(|(mut load, gpus)| {
+            if !load.room.is_unknown() {
+                load.room.size.set("gpu", gpus);
+            }
+            load
+        });
+        let loads: Loads = sized.enumerate().map(|(number, load)| (name(number), load)).collect();
+        let mut names: Vec<ClusterName> = (0..9).map(name).collect();
+        let mut skipped = skipped.into_iter();
+        names.retain(|_| !skipped.next().unwrap_or(false));
+        let middle = turn % names.len().max(1);
+        names.rotate_left(middle);
+        let nothing = Load::default();
+        let load = |cluster: &ClusterName| loads.get(cluster).unwrap_or(&nothing);
+        let fit: Vec<&ClusterName> = names.iter().filter(|name| load(name).unfit(&demand).is_none()).collect();
+        let rooms = fit.iter().map(|name| &load(name).room).filter(|room| !room.is_unknown());
+        let unknown = rooms.filter(|room| room.size.get(CPU) != Some(0)).min_by_key(|room| room.size.get(CPU).unwrap_or(u64::MAX));
+        let rank = |name: &ClusterName| {
+            Rank::of(load(name), name, candidate, unknown.filter(|_| load(name).room.is_unknown()))
+        };
+        let mut ordered = fit;
+        ordered.sort_by(|one, other| rank(one).compare(rank(other)));
+        let expected = ordered.first().map(|best| Best {
+            cluster: best,
+            next: ordered.get(1).copied(),
+            has_room: rank(best).has_room(unknown.is_some()),
+        });
+        prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
     }
 }

@@ -109,6 +109,17 @@ fn argo_and_capacity_are_what_the_agent_tells() {
         let judgment = super::capacity(&cluster(&json!({}), &status));
         assert_eq!(judgment.outcome, outcome, "{status}");
     }
+    let mut annotated = cluster(&json!({}), &json!({ "conditions": [] }));
+    let room = (names::ROOM_ANNOTATION.to_owned(), "cpu=64".to_owned());
+    annotated.metadata.annotations = Some([room].into());
+    assert_eq!(capacity(&annotated).outcome, Outcome::Ok);
+    for (counted, message) in [("True", "its agent reports no nodes"), ("False", "because")] {
+        let judgment = capacity(&with_condition(types::PODS_COUNTED, counted));
+        assert_eq!(
+            (judgment.outcome, judgment.message.as_str()),
+            (Outcome::Warning, message)
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::*;
 #[track_caller]
 fn check(documents: Vec<Value>, expected: &[(&str, &str)]) -> Rendered {
     let mut rendered = Rendered::default();
-    let properties = collect(documents, &mut rendered);
+    let properties = collect(documents, &mut rendered).properties;
     let properties: Vec<(&str, &str)> = properties
         .iter()
         .map(|(key, text)| (key.as_str(), text.as_str()))
@@ -46,6 +46,24 @@ fn a_managed_cluster_and_its_config_map_go_together() {
         ],
     );
     assert_eq!(rendered, Rendered::default());
+}
+
+#[test]
+fn the_properties_of_secrets_are_kept_apart_by_namespace() {
+    let secret = |name: &str, key: &str| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { "key": key } });
+    let documents = vec![
+        managed_cluster(),
+        secret("edge-1", "all"),
+        secret("edge-1.team-a", "a"),
+    ];
+    let facts = collect(documents, &mut Rendered::default());
+    assert_eq!(facts.properties.get("key"), None);
+    for (namespace, key) in [("team-a", "a"), ("team-b", "all")] {
+        assert_eq!(
+            facts.for_secret(namespace).get("key").map(String::as_str),
+            Some(key)
+        );
+    }
 }
 
 #[test]
@@ -89,13 +107,13 @@ fn what_holds_no_properties_is_an_error_and_the_rest_counts() {
         json!({ "zone": "a" }),
         json!({ "replicas": 3 }),
         json!(["zone"]),
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" } }),
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" } }),
         json!({ "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {} }),
     ];
     let rendered = check(documents, &[("zone", "a")]);
     assert_eq!(rendered.errors.len(), 4, "{rendered:?}");
     assert!(
-        rendered.errors[2].contains("a Secret does not contain properties"),
+        rendered.errors[2].contains("a Service does not contain properties"),
         "{rendered:?}"
     );
 }

@@ -74,7 +74,15 @@ fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> S
         namespace_labels: None,
     };
     let clusters = [cluster("cluster1", "True"), cluster("cluster2", "Unknown")];
-    page(&explain(subject, Some(&run), policies, &clusters, None, course))
+    page(&explain(
+        subject,
+        Some(&run),
+        &argosy_core::explain::Referred::default(),
+        policies,
+        &clusters,
+        None,
+        course,
+    ))
 }
 
 #[test]

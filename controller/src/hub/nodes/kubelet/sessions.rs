@@ -21,7 +21,7 @@ use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream, copy, duplex, sink, split},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream, duplex, split},
     time::{sleep, timeout},
 };
 
@@ -41,11 +41,11 @@ const LONGEST_QUERY: usize = 16 << 10;
 /// Bytes of one direction that are read before they are passed on.
 const BUFFER: usize = 64 << 10;
 
-/// Time for the agent's side of a session after the API server has ended its own.
+/// Time for which one side of a session may be silent after the other one has ended.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Time for which the input of a session that has ended is still read.
-const LAST_INPUT: Duration = Duration::from_secs(2);
+const LAST_INPUT: Duration = Duration::from_mins(5);
 
 /// A kind of session.
 #[derive(Clone, Copy, Debug)]
@@ -207,8 +207,16 @@ async fn relay_for(
             _ = answering => {}
         }
     }
-    // A connection that is closed with unread bytes is reset, and its last output is lost.
-    let _ = timeout(LAST_INPUT, copy(&mut reader, &mut sink())).await;
+    // A connection is reset if it is closed with unread bytes or if more bytes come afterwards, and
+    // the output that is still on its way is lost: megabytes if its reader is slow. Go's API server
+    // ends its side when it has read everything.
+    let _ = timeout(LAST_INPUT, read_until_silent(&mut reader, last_words)).await;
+}
+
+/// Reads until the end, an error or a silence of this duration.
+async fn read_until_silent(reader: &mut (impl AsyncRead + Unpin), silence: Duration) {
+    let mut bytes = vec![0; 4 << 10];
+    while let Ok(Ok(1..)) = timeout(silence, reader.read(&mut bytes)).await {}
 }
 
 /// Waits until the number of parts has not changed for `silence`.
@@ -225,7 +233,11 @@ async fn until_silent(parts: &AtomicU64, silence: Duration) {
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::AsyncWriteExt,
+        net::{TcpListener, TcpStream},
+        time::interval,
+    };
 
     use super::*;
 
@@ -262,6 +274,30 @@ mod tests {
         assert_eq!(read, "bye");
         // More than the connection holds, so that somebody must read it.
         api_server.write_all(&[0; 64]).await.unwrap();
+        drop(api_server);
+        timeout(SOON, relaying).await.unwrap().unwrap();
+    }
+    #[tokio::test]
+    async fn a_slow_api_server_that_still_writes_gets_all_output_of_a_session_that_has_ended() {
+        const OUTPUT: usize = 100_000;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dialing = TcpStream::connect(listener.local_addr().unwrap());
+        let (session, api_server) = tokio::join!(listener.accept(), dialing);
+        let ((session, _), mut api_server) = (session.unwrap(), api_server.unwrap());
+        let (near, _agent) = duplex(64);
+        let silence = Duration::from_secs(2);
+        let relaying = tokio::spawn(relay_for(session, near, Body::from(vec![1; OUTPUT]), silence));
+        // It takes half as long again as the longest silence.
+        let mut ticks = interval(Duration::from_millis(200));
+        let mut part = vec![0; OUTPUT / 15];
+        for _ in 0..15 {
+            ticks.tick().await;
+            api_server.write_all(b"more").await.unwrap();
+            api_server.read_exact(&mut part).await.unwrap();
+        }
+        let mut rest = Vec::new();
+        api_server.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(part.len() * 15 + rest.len(), OUTPUT);
         drop(api_server);
         timeout(SOON, relaying).await.unwrap().unwrap();
     }

@@ -102,8 +102,9 @@ fn of_a_workflow_only_what_a_review_looks_at_is_read() {
         "spec": { "templates": [{ "name": "main" }], "suspend": null, "arguments": { "parameters": [] } },
         "status": { "phase": "Running" }, "else": [0],
     });
-    let (read_new, old) = read(None, &new).unwrap();
-    assert_eq!(old, None);
+    let before = json!({ "metadata": { "name": "a" }, "spec": new["spec"] });
+    let (read_new, old) = read(Some(&before), &new).unwrap();
+    assert_eq!(old.map(|old| old.spec).as_ref(), Some(&read_new.spec));
     assert_eq!(read_new.metadata.name.as_deref(), Some("a"));
     assert_eq!(
         read_new.spec,
@@ -112,6 +113,32 @@ fn of_a_workflow_only_what_a_review_looks_at_is_read() {
     assert_eq!(read_new.status, Some(json!({ "phase": "Running" })));
     let (odd, _) = read(None, &json!({ "metadata": {}, "spec": true, "status": null })).unwrap();
     assert_eq!((odd.spec, odd.status), (Value::Null, None));
+}
+
+#[test]
+fn at_its_creation_what_a_workflow_asks_for_is_read_unless_it_is_too_long_or_too_deep() {
+    let pod = |args: &str| json!([{ "name": "main", "container": { "args": [args] } }]);
+    let asks = |templates: &Value| json!({ "spec": { "entrypoint": "main", "templates": templates, "priority": 1, "suspend": true } });
+    let (created, _) = read(None, &asks(&pod("x"))).unwrap();
+    assert_eq!(
+        created.spec,
+        json!({ "entrypoint": "main", "templates": pod("x"), "suspend": true })
+    );
+    let (long, _) = read(None, &asks(&pod(&"x".repeat(LONGEST_DEMAND)))).unwrap();
+    assert_eq!(long.spec, json!({ "suspend": true }));
+    let deep = format!(
+        r#"{{"spec":{{"entrypoint":"main","suspend":true,"templates":{}{}}}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    let review =
+        format!(r#"{{"apiVersion":"v1","kind":"AdmissionReview","request":{{"uid":"u","object":{deep}}}}}"#);
+    let (deep, ..) = Review::read(review.as_bytes())
+        .unwrap()
+        .workflows()
+        .unwrap()
+        .unwrap();
+    assert_eq!(deep.spec, json!({ "entrypoint": "main", "suspend": true }));
 }
 
 #[test]
@@ -152,4 +179,25 @@ fn what_would_take_too_much_memory_is_let_through_unread() {
     let body =
         format!(r#"{{"apiVersion":"v1","kind":"A","request":{{"uid":"u1","object":{{"status":{deep}}}}}}}"#);
     assert!(Review::read(body.as_bytes()).unwrap().workflows().is_err());
+}
+
+#[test]
+fn a_cron_workflow_is_answered_without_a_patch_however_odd_it_is() {
+    let resource = json!({ "group": "argoproj.io", "version": "v1alpha1", "resource": "cronworkflows" });
+    for object in [
+        json!({ "metadata": { "name": "c" }, "spec": { "workflowMetadata": { "labels": { "a": "b" } } } }),
+        json!({ "metadata": { "labels": ["a"] }, "spec": {} }),
+        json!({ "spec": { "workflowMetadata": "x" } }),
+        json!([1]),
+    ] {
+        let request = json!({ "uid": "u1", "resource": resource, "object": object, "oldObject": null });
+        let answered = asked(&request).unwrap();
+        assert_eq!(
+            answered["response"],
+            json!({ "uid": "u1", "allowed": true }),
+            "{object}"
+        );
+    }
+    let deletion = json!({ "uid": "u1", "resource": resource, "object": null });
+    assert_eq!(asked(&deletion).unwrap()["response"]["allowed"], true);
 }

@@ -45,7 +45,7 @@ fn cluster(run: Value, control: &Value) -> Cluster {
 
 impl Cluster {
     #[track_caller]
-    fn control(&self) -> (JsonPatch, Vec<String>) {
+    pub(super) fn control(&self) -> (JsonPatch, Vec<String>) {
         match self.decide() {
             Some(AgentAction::Control { patch, pods, .. }) => (patch, pods),
             other => panic!("expected a change of the run, not {other:#?}"),
@@ -53,13 +53,13 @@ impl Cluster {
     }
 }
 
-fn noted(patch: &JsonPatch) -> Value {
+pub(super) fn noted(patch: &JsonPatch) -> Value {
     let text = patch.value_at(ANNOTATION).expect("what was done is noted");
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
 
 /// The object after `patch`.
-fn after(object: Value, patch: &JsonPatch) -> Value {
+pub(super) fn after(object: Value, patch: &JsonPatch) -> Value {
     let mut object = with(object, json!({ "metadata": { "resourceVersion": "0" } }));
     let patch: json_patch::Patch = serde_json::from_value(patch.to_value()).unwrap();
     json_patch::patch(&mut object, &patch).unwrap();

@@ -1,6 +1,9 @@
 //! An object is created once, and never again after any sign of its creation.
 
-use super::*;
+use super::{
+    control::{after, noted},
+    *,
+};
 
 #[test]
 fn a_manifest_is_created_with_our_marks_and_the_finalizer() {
@@ -204,4 +207,63 @@ fn of_a_manifest_work_that_cannot_be_read_whole_nothing_is_created() {
     assert_eq!(cluster.conditions(), ["Withdrawn=True NeverCreated"]);
     cluster.work(work(1));
     cluster.created();
+}
+
+/// A new attempt on the cluster, reported and recorded as created.
+fn created(attempt: u64, phase: &str) -> Cluster {
+    let mut cluster = Cluster::of(applied(attempt));
+    cluster.object(object(attempt, phase));
+    cluster.report();
+    cluster
+}
+
+#[test]
+fn an_attempt_after_the_first_that_argo_does_not_begin_is_written_again_three_times() {
+    for phase in ["", "Pending"] {
+        let mut cluster = created(2, phase);
+        let mut object = object(2, phase);
+        for (times, pause) in [(1, 5), (2, 15), (3, 45)] {
+            cluster.waits(pause);
+            let (patch, pods) = cluster.control();
+            assert_eq!(
+                (noted(&patch), pods),
+                (json!({ "again": times }), Vec::new()),
+                "{phase}"
+            );
+            object = after(object, &patch);
+            cluster.object(object.clone());
+        }
+        assert_eq!(
+            cluster.agent.decide(&origin(), cluster.now),
+            Decision::rest(),
+            "{phase}"
+        );
+    }
+}
+
+#[test]
+fn what_argo_writes_to_an_attempt_that_it_does_not_begin_is_no_reaction() {
+    let mut cluster = created(2, "");
+    cluster.wait(4);
+    cluster.object(object(2, "Pending"));
+    cluster.report();
+    cluster.waits(1);
+    assert_eq!(noted(&cluster.control().0), json!({ "again": 1 }));
+}
+
+#[test]
+fn a_first_attempt_and_one_that_argo_has_begun_are_not_written_again() {
+    for (attempt, phase) in [(1, ""), (1, "Pending"), (2, "Running")] {
+        let cluster = created(attempt, phase);
+        assert_eq!(
+            cluster.agent.decide(&origin(), cluster.now),
+            Decision::rest(),
+            "{attempt} {phase}"
+        );
+    }
+    let mut cluster = created(2, "");
+    cluster.wait(4);
+    cluster.object(object(2, "Running"));
+    cluster.report();
+    assert_eq!(cluster.agent.decide(&origin(), cluster.now), Decision::rest());
 }

@@ -65,6 +65,38 @@ fn a_run_that_is_suspended_is_told_unless_that_was_asked() {
 }
 
 #[test]
+fn the_requests_of_the_pods_are_told_while_there_are_some() {
+    let node = |phase: &str| json!({ "type": "Pod", "phase": phase, "templateName": "main" });
+    let with_node = |phase: &str, node: &Value| {
+        let template =
+            json!({ "name": "main", "container": { "resources": { "requests": { "cpu": "2" } } } });
+        with(
+            object(1, phase),
+            json!({ "spec": { "templates": [template] }, "status": { "nodes": { "w-1": node } } }),
+        )
+    };
+    for (object, expected) in [
+        (object(1, "Running"), json!(null)),
+        (
+            with_node("Running", &node("Running")),
+            json!("cpu=2,memory=200Mi"),
+        ),
+        (
+            with_node("Running", &node("Pending")),
+            json!("cpu=2,memory=200Mi"),
+        ),
+        (with_node("Running", &node("Succeeded")), json!(null)),
+        // Nothing is left of a run that has ended, whatever its nodes say.
+        (with_node("Failed", &node("Running")), json!(null)),
+    ] {
+        let mut cluster = Cluster::of(applied(1));
+        cluster.object(object.clone());
+        let (reported, _) = report::reported(&cluster.agent.objects[&origin()], None).unwrap();
+        assert_eq!(json!(reported)["requests"], expected, "{object}");
+    }
+}
+
+#[test]
 fn what_was_told_is_known_after_a_restart_from_metadata_alone() {
     let before = Cluster::running("Running");
     let digest = before.agent.work_statuses[&origin()].digest.unwrap().to_string();

@@ -15,7 +15,7 @@ use super::{
     inputs::Inputs,
     results::Table,
 };
-use crate::cel::Expression;
+use crate::cel::{Expression, to_json::printed};
 
 /// The rows, in the order of the groups.
 pub(super) fn rows(
@@ -142,6 +142,6 @@ impl Total {
             Function::Min => self.min,
             Function::Max => self.max,
         };
-        Cell::number(cell::printed(number))
+        Cell::number(printed(number))
     }
 }

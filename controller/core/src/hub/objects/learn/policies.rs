@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 
 use super::Dirty;
@@ -187,7 +187,18 @@ impl ObjectIndex {
         if before.map(relevant) == after.map(relevant) {
             return Dirty::new();
         }
+        let [labels_before, labels_after] = [before, after].map(|it| it.map(|it| it.labels.as_ref()));
+        let has_new_properties = match (before, after) {
+            (Some(before), Some(after)) => {
+                (&before.labels, &before.annotations) != (&after.labels, &after.annotations)
+            }
+            _ => true,
+        };
         let mut dirty = self.templated_on(name);
+        let kinds = self
+            .transforms
+            .touched_by(labels_before, labels_after, has_new_properties);
+        dirty.extend(self.transformed_on(name, &kinds));
         if after.is_some_and(|cluster| cluster.is_removed) {
             dirty.extend(self.works_on(name));
         }
@@ -228,7 +239,37 @@ impl ObjectIndex {
     pub(super) fn on_properties(&mut self, change: Change<ConfigMap>) -> Dirty {
         self.synced.mark(Awaited::Properties, change.is_list());
         let touched = self.properties.learn(change);
+        let mut dirty = Dirty::new();
+        for name in &touched {
+            dirty.extend(self.templated_on(name));
+            let labels = self.clusters.get(name).map(|cluster| cluster.labels.as_ref());
+            let kinds = self.transforms.touched_by(labels, labels, true);
+            dirty.extend(self.transformed_on(name, &kinds));
+        }
+        dirty
+    }
+
+    /// No transform reads these properties.
+    pub(super) fn on_secret_properties(&mut self, change: Change<Secret>) -> Dirty {
+        self.synced.mark(Awaited::SecretProperties, change.is_list());
+        let touched = self.properties.learn_secrets(change);
         touched.iter().flat_map(|name| self.templated_on(name)).collect()
+    }
+
+    /// The keys of the copies of objects of these kinds for a cluster.
+    fn transformed_on(&self, cluster: &ClusterName, kinds: &BTreeSet<(String, String)>) -> Dirty {
+        let origins = kinds
+            .iter()
+            .filter_map(|(group, resource)| self.by_kind.get(&KindName::new(group, resource)))
+            .flatten();
+        let is_destined = |origin: &&OriginUid| {
+            let object = self.objects.get(*origin);
+            object.is_some_and(|object| self.is_destined(object, cluster))
+        };
+        origins
+            .filter(is_destined)
+            .map(|origin| DownsyncKey::Copy(origin.clone(), cluster.clone()))
+            .collect()
     }
 
     /// The keys of the copies for a cluster that are made from templates, and of their policies.

@@ -1,5 +1,7 @@
 //! Templates in objects: they are expanded for each cluster, and never withdraw a copy.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+
 use super::*;
 
 fn templated(text: &str) -> Value {
@@ -102,4 +104,118 @@ fn of_argos_kinds_only_what_begins_with_a_dot_is_ours() {
         spaces.manifest("cluster1", "c1")["spec"]["args"],
         json!(["{{inputs.parameters.x}}", "cluster1", "{{=1+1}}"])
     );
+}
+
+fn secrets() -> Kind {
+    kind("", "secrets", "Secret", true, false)
+}
+
+/// A Secret of a namespace, with a template in its data.
+fn templated_secret(namespace: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "namespace": namespace, "name": "s3", "uid": format!("s-{namespace}"), "labels": { "app": "web" },
+            "annotations": { "control.kubestellar.io/expand-templates": "true" },
+        },
+        "data": { "key": STANDARD.encode(text), "binary": STANDARD.encode([0xff, 0xfe]) },
+    })
+}
+
+fn decoded(spaces: &Spaces, cluster: &str, namespace: &str) -> String {
+    let manifest = spaces.manifest(cluster, &format!("s-{namespace}"));
+    assert_eq!(manifest["data"]["binary"], STANDARD.encode([0xff, 0xfe]));
+    let bytes = STANDARD
+        .decode(manifest["data"]["key"].as_str().unwrap())
+        .unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+impl Spaces {
+    /// Spaces in which a policy sends ConfigMaps and Secrets to the first cluster.
+    fn with_secrets() -> Self {
+        let mut spaces = Self::new();
+        spaces.learn(DownsyncInput::Kinds(vec![config_maps(), secrets()]));
+        spaces.learn(DownsyncInput::object(
+            Arc::new(secrets()),
+            Change::Reset(Vec::new()),
+        ));
+        spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+        spaces
+    }
+
+    fn secret_properties(&mut self, name: &str, data: &[(&str, &str)]) {
+        let data: BTreeMap<_, _> = data
+            .iter()
+            .map(|(key, text)| (*key, STANDARD.encode(text)))
+            .collect();
+        let secret = self.next(json!({ "metadata": { "name": name }, "data": data }));
+        self.learn(DownsyncInput::SecretProperties(Change::Apply(read(secret))));
+    }
+}
+
+#[test]
+fn only_secrets_get_secret_properties_and_those_of_a_namespace_only_its_own() {
+    let mut spaces = Spaces::with_secrets();
+    spaces.secret_properties("cluster1", &[("user", "all"), ("key", "shared")]);
+    spaces.secret_properties("cluster1.team-a", &[("key", "of team a")]);
+    spaces.secret_properties("cluster2.team-b", &[("key", "of another cluster")]);
+    for namespace in ["team-a", "team-b"] {
+        let secret = templated_secret(namespace, "{{.user}}: {{.key}} on {{.clusterName}}");
+        spaces.write(&secrets(), secret);
+    }
+    assert_eq!(
+        decoded(&spaces, "cluster1", "team-a"),
+        "all: of team a on cluster1"
+    );
+    assert_eq!(decoded(&spaces, "cluster1", "team-b"), "all: shared on cluster1");
+    spaces.secret_properties("cluster1.team-b", &[("key", "of team b")]);
+    assert_eq!(
+        decoded(&spaces, "cluster1", "team-b"),
+        "all: of team b on cluster1"
+    );
+    spaces.write(&config_maps(), templated("{{.key}}"));
+    assert!(
+        !spaces
+            .works
+            .values()
+            .any(|work| work.to_string().contains("ConfigMap"))
+    );
+}
+
+#[test]
+fn the_reason_why_a_secret_is_not_expanded_quotes_nothing_of_it() {
+    let mut spaces = Spaces::with_secrets();
+    spaces.write(&secrets(), templated_secret("team-a", "pass{{word"));
+    spaces.pass(2);
+    let said = spaces.status("p")["errors"].to_string();
+    assert!(
+        said.contains("secrets team-a/s3: .data.key: the template cannot be expanded"),
+        "{said}"
+    );
+    assert!(!said.contains("word"), "{said}");
+}
+
+#[test]
+fn the_reason_why_a_value_of_a_secret_is_not_set_quotes_nothing_of_it() {
+    let mut spaces = Spaces::with_secrets();
+    let transform = spaces.next(json!({
+        "metadata": { "name": "t", "generation": 1 },
+        "spec": { "apiGroup": "", "resource": "secrets", "set": [
+            { "path": "$.data.key", "expression": "value < 3 ? 'a' : 'b'" },
+            { "path": "$.metadata.labels", "expression": "{'argosy.dev/' + object.data.key: 'x'}" },
+            { "path": "$.stringData", "expression": "{object.data.key: 1}" },
+            { "path": "$.stringData.*", "expression": "value + 'x'" },
+        ] },
+    }));
+    spaces.learn(DownsyncInput::Transform(Change::Apply(read(transform))));
+    spaces.write(&secrets(), templated_secret("team-a", "password"));
+    spaces.pass(2);
+    let said = spaces.status("p")["errors"].to_string();
+    for index in [0, 1, 3] {
+        let sentence =
+            format!("CustomTransform t: spec.set[{index}]: the value cannot be set; argosy render");
+        assert!(said.contains(&sentence), "{said}");
+    }
+    assert!(!said.contains(&STANDARD.encode("password")), "{said}");
 }

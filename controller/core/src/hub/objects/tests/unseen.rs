@@ -31,6 +31,7 @@ impl Spaces {
             DownsyncInput::Binding(Change::Reset(bindings.into_iter().map(read).collect())),
             DownsyncInput::Cluster(Change::Reset(clusters.into())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
+            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
             DownsyncInput::work(Change::Reset(works.into_iter().map(read).collect())),
             DownsyncInput::report(Change::Reset(vec![read(report)])),
             DownsyncInput::Collector(Change::Reset(collectors.into_iter().map(read).collect())),

@@ -1,15 +1,19 @@
-//! Updates of the index from BindingPolicies, CustomTransforms and the configuration of the WDS's
-//! own Argo.
+//! Updates of the index from BindingPolicies, CustomTransforms, Argo's templates and the
+//! configuration of the WDS's own Argo.
 
 use std::sync::Arc;
 
-use argosy_api::{BindingPolicy, CustomTransform};
+use argosy_api::{BindingPolicy, CustomTransform, workflow};
 use kube::ResourceExt;
 
 use super::Dirty;
 use crate::{
-    Change,
-    hub::workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
+    Change, ClusterName, WorkflowKey,
+    hub::{
+        template_demand::SeenTemplate,
+        transforms::Touched,
+        workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
+    },
     index::store::Delta,
     policy::PolicyChanges,
 };
@@ -39,7 +43,9 @@ impl WorkflowIndex {
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
+                    || known.rules.waits != policy.rules.waits
                     || known.rules.shown != policy.rules.shown
+                    || known.rules.sends_crons != policy.rules.sends_crons
             };
             if known.is_none_or(differs) {
                 changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));
@@ -50,6 +56,29 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.on_rules(&changes)
+    }
+
+    /// Stores templates. The Workflows that may have waited because of what they ask for are decided
+    /// again. No claim changes.
+    pub(super) fn on_templates(&mut self, is_cluster_scoped: bool, change: Change<SeenTemplate>) -> Dirty {
+        let kind = if is_cluster_scoped {
+            Awaited::ClusterTemplates
+        } else {
+            Awaited::Templates
+        };
+        self.synced.mark(kind, change.is_list());
+        let templates = Arc::make_mut(&mut self.admission).templates_mut();
+        let touched = templates.learn(is_cluster_scoped, change, &mut self.in_flight);
+        if touched.is_empty() {
+            return Dirty::new();
+        }
+        self.queue.wake();
+        let concerned = self.workflows.iter().filter(|(key, view)| {
+            // Those in the queue take turns.
+            let may_wait = view.claim.is_none() && view.queued.is_none() && view.hold().is_some();
+            may_wait && view.placement.is_by_load() && (is_cluster_scoped || touched.contains(&key.namespace))
+        });
+        concerned.map(|(key, _)| HubKey::Workflow(key.clone())).collect()
     }
 
     pub(super) fn on_local_argo(&mut self, config: LocalArgo) -> Dirty {
@@ -71,13 +100,33 @@ impl WorkflowIndex {
         );
         self.synced.mark(Awaited::Transforms, delta.is_list);
         let transforms = &mut self.transforms;
-        let mut touched: Vec<String> = Vec::new();
+        let mut touched = Touched::default();
         for name in &delta.gone {
-            touched.extend(transforms.delete(name).names);
+            touched.add(transforms.delete(name));
         }
         for (_, transform) in delta.live {
-            touched.extend(transforms.apply(transform).names);
+            touched.add(transforms.apply(transform));
         }
-        touched.into_iter().map(HubKey::Transform).collect()
+        let mut dirty: Dirty = touched.names.into_iter().map(HubKey::Transform).collect();
+        let concerns_workflows = |(group, resource): &(String, String)| {
+            (group.as_str(), resource.as_str()) == (workflow::GROUP, workflow::PLURAL)
+        };
+        if touched.resources.iter().any(concerns_workflows) {
+            dirty.extend(self.unsent());
+        }
+        dirty
+    }
+
+    /// Claimed Workflows without a ManifestWork on their cluster. An error of a transform may have
+    /// kept them from being sent.
+    fn unsent(&self) -> Dirty {
+        let claimed = self.claimed.iter();
+        let claimed = claimed.flat_map(|(cluster, keys)| keys.iter().map(move |key| (cluster, key)));
+        let is_unsent = |(cluster, key): &(&ClusterName, &WorkflowKey)| {
+            let view = self.workflows.get(*key);
+            view.is_some_and(|view| self.work(view, cluster).is_none())
+        };
+        let unsent = claimed.filter(is_unsent);
+        unsent.map(|(_, key)| HubKey::Workflow(key.clone())).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! One of several clusters is chosen by its load.
 
+mod room;
+
 use argosy_api::names;
 
 use super::*;
@@ -461,4 +463,65 @@ fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
             "{annotations}"
         );
     }
+}
+
+#[test]
+fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    let room = |runs: usize| json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: format!("runs={runs}") } } });
+    fleet.cluster_is("cluster1", room(0));
+    fleet.cluster_is("cluster2", unreachable());
+    let waits = json!({ "status": { "phase": "Pending", "conditions": [
+        { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
+    ] } });
+    for number in 0..30 {
+        fleet.workflow(with(named(number, "both"), waits.clone()));
+    }
+    assert_eq!(fleet.hub.queue.len(), 30);
+    let change = fleet.change(with(cluster("cluster1"), room(20)));
+    let mut open = fleet.learn(HubInput::Cluster(change));
+    open.retain(|key| matches!(key, HubKey::Workflow(_)));
+    assert!((1..=8).contains(&open.len()), "{open:?}");
+    let mut claimed = BTreeSet::new();
+    while let Some(subject) = open.pop_first() {
+        let Some(
+            action @ HubAction::PatchWorkflow {
+                purpose: Purpose::Claim,
+                ..
+            },
+        ) = fleet.hub.decide(&subject, now()).action
+        else {
+            continue;
+        };
+        fleet.hub.requested(&subject, &action);
+        let HubAction::PatchWorkflow { key, patch, .. } = &action else {
+            panic!("it is a claim")
+        };
+        let number: usize = key.name.trim_start_matches('w').parse().unwrap();
+        let mut written = with(named(number, "both"), waits.clone());
+        written["metadata"]["resourceVersion"] = json!("");
+        json_patch::patch(&mut written, &read::<json_patch::Patch>(patch.to_value())).unwrap();
+        claimed.insert(number);
+        open.extend(fleet.workflow(written));
+        open.remove(&subject);
+    }
+    assert_eq!((claimed.len(), fleet.hub.queue.len()), (20, 10));
+}
+
+#[test]
+fn the_annotation_that_makes_workflows_wait_for_room_can_be_changed() {
+    let mut fleet = Fleet::best();
+    fleet.cluster_is(
+        "cluster1",
+        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=0" } } }),
+    );
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(held("both"));
+    fleet.patch(Purpose::Claim);
+    // An annotation does not change the generation of the policy.
+    let change = fleet.change(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    let dirty = fleet.learn(HubInput::Policy(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
 }

@@ -100,7 +100,7 @@ fn what_is_not_listed_yet_is_named() {
         report_budget: crate::REPORT_BUDGET,
         workflow_budget: crate::WORKFLOW_BUDGET,
     });
-    assert_eq!(hub.unlisted().len(), 8);
+    assert_eq!(hub.unlisted().len(), 10);
     hub.apply(HubInput::workflow(Change::Reset(Vec::new())), now());
     assert!(!hub.unlisted().contains(&"workflows"));
     assert_eq!(Fleet::new().hub.unlisted(), Vec::<&str>::new());

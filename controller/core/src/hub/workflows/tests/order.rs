@@ -1,8 +1,10 @@
 //! Decisions depend on the state of the index, not on the order of the inputs.
 
+use kube::core::DynamicObject;
 use proptest::prelude::*;
 
 use super::*;
+use crate::hub::template_demand::SeenTemplate;
 
 /// Objects of every kind that a decision about the Workflow reads.
 fn objects() -> Vec<(&'static str, Value)> {
@@ -57,11 +59,19 @@ fn inputs(kind: &str, change: Change<Value>) -> HubInput {
         "cluster" => HubInput::Cluster(typed(change)),
         "lease" => HubInput::Lease(typed(change)),
         "policy" => HubInput::Policy(typed(change)),
+        "namespace" => HubInput::Namespace(typed(change)),
+        "template" => HubInput::Template(typed::<DynamicObject>(change).map(SeenTemplate::from)),
+        "cluster template" => {
+            HubInput::ClusterTemplate(typed::<DynamicObject>(change).map(SeenTemplate::from))
+        }
         _ => HubInput::Transform(typed(change)),
     }
 }
 
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 10] = [
+    "namespace",
+    "template",
+    "cluster template",
     "workflow",
     "work",
     "report",
@@ -89,6 +99,7 @@ fn empty() -> WorkflowIndex {
     for kind in KINDS {
         hub.apply(inputs(kind, Change::Reset(Vec::new())), now());
     }
+    assert!(hub.is_synced(), "{:?}", hub.unlisted());
     hub
 }
 
@@ -109,6 +120,7 @@ fn listed(objects: &[(&'static str, Value)]) -> WorkflowIndex {
             .collect();
         hub.apply(inputs(kind, Change::Reset(live)), now());
     }
+    assert!(hub.is_synced(), "{:?}", hub.unlisted());
     hub
 }
 

@@ -49,6 +49,25 @@ fn a_policy_that_was_created_anew_counts_although_its_generation_is_the_same() {
 }
 
 #[test]
+fn a_policy_that_no_longer_wants_the_status_does_not_count_when_the_one_that_wants_it_is_gone() {
+    let mut fleet = Fleet::new();
+    fleet.workflow(held("any"));
+    let policy = |name: &str, generation: u64, wants: bool| {
+        json!({
+            "metadata": { "name": name, "uid": name, "generation": generation },
+            "spec": { "clusterSelectors": [{}], "downsync": [{ "wantSingletonReportedState": wants }] },
+        })
+    };
+    on_policy(&mut fleet, policy("changes", 1, true));
+    on_policy(&mut fleet, policy("goes", 1, true));
+    on_policy(&mut fleet, policy("changes", 2, false));
+    assert!(fleet.hub.workflows[&key()].placement.wants_status);
+    let gone = read(fleet.next(policy("goes", 1, true)));
+    fleet.learn(HubInput::Policy(Change::Delete(Box::new(gone))));
+    assert!(!fleet.hub.workflows[&key()].placement.wants_status);
+}
+
+#[test]
 fn a_clause_selects_by_namespace_and_name() {
     for (clause, selects) in [
         (json!({ "namespaces": ["argo"] }), true),

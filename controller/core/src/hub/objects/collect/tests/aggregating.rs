@@ -4,7 +4,7 @@ use argosy_api::{Cell, NamedExpression, StatusCollectorSpec};
 use serde_json::{Value, json};
 
 use super::{column, evaluate, field, row};
-use crate::hub::objects::collect::cell::printed;
+use crate::cel::to_json::printed;
 
 fn spec(group_by: Vec<NamedExpression>, subject: &str) -> StatusCollectorSpec {
     StatusCollectorSpec {
