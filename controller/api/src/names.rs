@@ -60,6 +60,11 @@ pub const WHEN_FULL_ANNOTATION: &str = "argosy.dev/when-full";
 /// `cpu=QUANTITY,memory=QUANTITY,nvidia.com/gpu=NUMBER,runs=NUMBER`. Agents may not write it.
 pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 
+/// Annotation on a Workflow: the resources that its pods request at a time, as
+/// `cpu=QUANTITY,memory=QUANTITY,nvidia.com/gpu=NUMBER`. Each of them replaces the estimate for the
+/// choice of a cluster.
+pub const REQUESTS_ANNOTATION: &str = "argosy.dev/requests";
+
 /// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
 /// label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";

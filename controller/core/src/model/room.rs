@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use argosy_api::{ManagedCluster, managed_cluster::Resources, names};
+use argosy_api::{ManagedCluster, conditions::managed_cluster as types, managed_cluster::Resources, names};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct Room {
     pub(crate) used: Amounts,
     /// Maximum number of unfinished runs.
     pub(crate) runs: Option<u64>,
+    /// The agent says that the cluster does not serve Argo's Workflows.
+    pub(crate) lacks_argo: bool,
 }
 
 /// The requests of the unfinished pods of a cluster.
@@ -151,7 +153,14 @@ impl Room {
         size.replace(&told);
         let mut largest = claim.amounts(|resource| resource.node.as_ref());
         largest.retain(|name| told.get(name).is_none());
+        // A cluster without nodes may grow to any node, but a node is never larger than its cluster.
+        largest.lower_to(&size);
+        let conditions = status.into_iter().flat_map(|status| &status.conditions);
+        let mut ready = conditions
+            .into_iter()
+            .filter(|known| known.type_ == types::ARGO_READY);
         Self {
+            lacks_argo: ready.any(|ready| ready.status == "False"),
             size,
             foreign,
             largest,
@@ -185,6 +194,7 @@ impl Room {
             .iter()
             .any(|(name, _)| self.largest.get(name).is_none());
         is_freed
+            || (other.lacks_argo && !self.lacks_argo)
             || is_larger(&self.size, &other.size)
             || is_larger(&self.largest, &other.largest)
             || (self.is_unknown() && !other.is_unknown())
