@@ -150,6 +150,10 @@ impl Room {
             .unwrap_or_default();
         let mut foreign = claim.amounts(|resource| resource.foreign.as_ref());
         foreign.retain(|name| told.get(name).is_none());
+        // A cluster that may grow has more of everything then than without any node.
+        if !told.is_empty() {
+            size.retain_positive();
+        }
         size.replace(&told);
         let mut largest = claim.amounts(|resource| resource.node.as_ref());
         largest.retain(|name| told.get(name).is_none());
@@ -283,6 +287,15 @@ mod tests {
             (Some(" runs = 5 "), json!({ "cpu": "4" }), "cpu=4", Some(5)),
             (Some("cpu=0"), json!({ "cpu": "4" }), "cpu=0", None),
             (Some("nvidia.com/gpu=8"), json!({}), "nvidia.com/gpu=8", None),
+            (None, json!({ "cpu": "0", "memory": "0" }), "cpu=0,memory=0", None),
+            (
+                Some("runs=1"),
+                json!({ "cpu": "0", "memory": "0" }),
+                "cpu=0,memory=0",
+                Some(1),
+            ),
+            (Some("cpu=8"), json!({ "cpu": "0", "memory": "0" }), "cpu=8", None),
+            (Some("cpu=0"), json!({ "cpu": "4", "memory": "0" }), "cpu=0", None),
             (Some(""), json!({ "cpu": "4" }), "cpu=4", None),
             (Some("cpu=much"), json!({ "cpu": "4" }), "cpu=4", Some(0)),
             (Some("memory"), json!({ "cpu": "4" }), "cpu=4", Some(0)),
