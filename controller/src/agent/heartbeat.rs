@@ -140,7 +140,6 @@ async fn write_id(member: &Member, id: &str) -> Result<(), Failure> {
 /// Renews the Lease three times within its duration, so that one lost request does not end it.
 /// Returns when a response shows that the ITS was restored to an earlier state.
 async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<Option<Instant>>) {
-    let digest = tunnel.digest.map(|digest| digest.to_string());
     let slice = member.lease_duration / 3;
     let renewals = member.metrics.lease(member.cluster.as_str());
     let mut ticks = interval(slice);
@@ -162,7 +161,7 @@ async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<O
             }
         }
         let begun = Instant::now();
-        match timeout(slice, write_lease(member, digest.as_deref())).await {
+        match timeout(slice, write_lease(member, tunnel.annotation.as_deref())).await {
             Ok(Ok(version)) => {
                 if newest.goes_back("Lease", version.as_deref()) {
                     return;
@@ -189,15 +188,15 @@ async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<O
     }
 }
 
-/// Renews the Lease, with the digest of the tunnel's token, and returns its resource version.
-async fn write_lease(member: &Member, digest: Option<&str>) -> Result<Option<String>, Failure> {
+/// Renews the Lease, with the annotation about the tunnel, and returns its resource version.
+async fn write_lease(member: &Member, tunnel: Option<&str>) -> Result<Option<String>, Failure> {
     let api: Api<Lenient<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
     lease.metadata.labels = Some([label].into());
     lease.metadata.annotations =
-        digest.map(|digest| [(names::TUNNEL_ANNOTATION.to_owned(), digest.to_owned())].into());
+        tunnel.map(|tunnel| [(names::TUNNEL_ANNOTATION.to_owned(), tunnel.to_owned())].into());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(names::AGENT.to_owned()),
         lease_duration_seconds: i32::try_from(member.lease_duration.as_secs()).ok(),

@@ -17,14 +17,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Member;
+use super::{Member, Pods};
 use crate::runtime::{
     client::connect_url,
     requests::with_sources,
     tunnel::{
         PATH,
         dial::{Dialed, Error, dial, through_service},
-        token::{Digest, Token},
+        token::Token,
     },
 };
 
@@ -53,8 +53,8 @@ const LONGEST_OFFER: usize = 512;
 
 /// The part of the tunnel that the heartbeat handles.
 pub(super) struct Advert {
-    /// The digest of the token for the Lease; `None` if the agent serves nothing.
-    pub(super) digest: Option<Digest>,
+    /// The annotation of the Lease: the digest of the token, or that the agent serves nothing.
+    pub(super) annotation: Option<String>,
     /// Receives the offer of the controller.
     pub(super) offers: watch::Sender<Option<String>>,
     /// Is notified of the first renewal of the Lease, and of each that follows one that failed: the
@@ -130,11 +130,18 @@ fn path_of(offer: &str) -> Option<String> {
 /// the agent serves anything.
 pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
     let (offers, offer) = watch::channel(None);
-    let service = member.pods.clone().and_then(|service| {
-        let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
-        Some((service, token.ok()?))
-    });
-    let digest = service.as_ref().map(|(_, token)| token.digest());
+    let service = match &member.pods {
+        Pods::Tunnel(service) => {
+            let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
+            token.ok().map(|token| (service.clone(), token))
+        }
+        Pods::Hosted | Pods::Nothing => None,
+    };
+    let annotation = match &member.pods {
+        Pods::Tunnel(_) => service.as_ref().map(|(_, token)| token.digest().to_string()),
+        Pods::Hosted => None,
+        Pods::Nothing => Some(names::NO_TUNNEL.to_owned()),
+    };
     let renewed = Arc::new(Notify::new());
     let dialer = service.map(|(service, token)| {
         let dialer = Dialer {
@@ -148,7 +155,7 @@ pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
         (dialer, offer)
     });
     let advert = Advert {
-        digest,
+        annotation,
         offers,
         renewed,
     };

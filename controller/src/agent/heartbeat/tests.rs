@@ -12,7 +12,7 @@ use kube::Client;
 
 use super::*;
 use crate::{
-    agent::{args::Capacity, tunnel},
+    agent::{Pods, args::Capacity, tunnel},
     runtime::metrics::Metrics,
 };
 
@@ -48,7 +48,7 @@ fn member(client: &Client) -> Member {
         its: client.clone(),
         hub: String::new(),
         wec: client.clone(),
-        pods: None,
+        pods: Pods::Nothing,
         tunnel_authority: None,
         capacity: Capacity::None,
         artifact_namespace: "argo".to_owned(),

@@ -67,7 +67,7 @@ struct State {
     /// This process leads.
     leads: bool,
     leases: HashMap<ClusterName, Standing>,
-    /// The clusters of the fleet, if they are known.
+    /// The clusters of the fleet that are to have a Node, if they are known.
     fleet: Option<BTreeSet<ClusterName>>,
     /// The only owner of each tunnel.
     open: HashMap<ClusterName, Arc<Tunnel>>,
@@ -148,17 +148,18 @@ impl Tunnels {
         self.hosted.send_replace(state.hosted.keys().cloned().collect());
     }
 
-    /// Stores the clusters of the fleet. The tunnel of one that has left is closed with the next look.
+    /// Stores the clusters of the fleet that are to have a Node. The tunnel of one that has left is
+    /// closed with the next look.
     pub(super) fn know(&self, change: &Change<SeenMember>) {
         let mut state = self.lock();
         if let Change::Reset(members) = change {
-            let members = members.iter().filter(|member| member.is_in_fleet());
+            let members = members.iter().filter(|member| member.is_shown());
             state.fleet = Some(members.map(|member| member.name().clone()).collect());
             return;
         }
         let Some(fleet) = &mut state.fleet else { return };
         match change {
-            Change::Apply(member) if member.is_in_fleet() => drop(fleet.insert(member.name().clone())),
+            Change::Apply(member) if member.is_shown() => drop(fleet.insert(member.name().clone())),
             Change::Apply(member) | Change::Delete(member) => drop(fleet.remove(member.name())),
             Change::Reset(_) => {}
         }
@@ -333,7 +334,7 @@ impl State {
             .collect()
     }
 
-    /// True if the cluster is in the fleet.
+    /// True if the cluster is in the fleet, and is to have a Node.
     fn has(&self, cluster: &ClusterName) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.contains(cluster))
     }
@@ -375,6 +376,11 @@ impl Authenticator for Tunnels {
 impl Reach for Tunnels {
     fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable> {
         let state = self.lock();
+        if !state.has(cluster) {
+            return Err(Unreachable {
+                message: format!("cluster {cluster} is not in the fleet, or its virtual Node is turned off"),
+            });
+        }
         let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
         let agent = state.hosted.get(cluster).map(|(_, agent)| agent).or(tunnel);
         agent.cloned().ok_or_else(|| Unreachable {

@@ -363,6 +363,29 @@ fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
 }
 
 #[test]
+fn the_shadow_pods_of_a_cluster_go_with_its_node() {
+    let node = || read(json!({ "metadata": { "name": "argosy-cluster1" } }));
+    for change in [Change::Delete(Box::new(node())), Change::Reset(Vec::new())] {
+        let mut world = World::new(Shown::All);
+        world.running(0);
+        world.shown();
+        let dirty = world.index.apply(ShadowPodInput::Node(change), world.now);
+        assert!(dirty.contains(&key()));
+        assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
+        world.index.apply(ShadowPodInput::Gone(key()), world.now);
+        assert_eq!(world.action(), None);
+        let again = Change::Apply(Box::new(node()));
+        assert!(
+            world
+                .index
+                .apply(ShadowPodInput::Node(again), world.now)
+                .contains(&key())
+        );
+        assert!(matches!(world.action(), Some(ShadowPodAction::Create(_))));
+    }
+}
+
+#[test]
 fn the_containers_of_a_pod_are_those_of_the_first_template_of_its_name() {
     let mut world = World::new(Shown::All);
     let set = |name: &str| json!({ "name": "work", "containerSet": { "containers": [{ "name": name }] } });
