@@ -13,6 +13,7 @@ mod action;
 mod learn;
 mod pod;
 mod seen;
+mod templates;
 
 use std::{
     collections::{BTreeSet, HashMap},
