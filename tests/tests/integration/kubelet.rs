@@ -204,7 +204,7 @@ async fn the_api_server_gets_the_agents_words_and_after_its_end_the_reason() -> 
     said(&pods, &name, ABSENT).await?;
     lab.member.agent()?.terminate()?;
     let expected = format!(
-        "the agent of cluster {} has no tunnel to the control cluster at the moment",
+        "the agent of cluster {} has no tunnel to the control cluster since 20",
         lab.member.cluster
     );
     said(&pods, &name, &expected).await?;

@@ -139,6 +139,27 @@ async fn a_tunnel_is_closed_when_the_lease_names_another_token() {
 }
 
 #[tokio::test]
+async fn a_cluster_without_a_tunnel_is_said_to_have_none_since_the_last_one_ended() {
+    let mut lab = Lab::new().await;
+    let said = |lab: &Lab| match lab.tunnels.agent(&CLUSTER.into()) {
+        Ok(_) => panic!("it has a tunnel"),
+        Err(unreachable) => unreachable.to_string(),
+    };
+    assert!(said(&lab).ends_with("at the moment"), "{}", said(&lab));
+    let serving = lab.tunnel().await;
+    let before = Timestamp::now().as_second();
+    lab.close(Instant::now() + Duration::from_secs(70));
+    ends(serving).await;
+    let text = said(&lab);
+    let (_, since) = text.split_once(" since ").expect("a time");
+    let since: Timestamp = since.parse().unwrap();
+    assert!(since.as_second() >= before, "{text}");
+    lab.tunnels.know(&Change::Reset(Vec::new()));
+    lab.close(Instant::now());
+    assert!(lab.tunnels.lock().ended_at.is_empty(), "it has left the fleet");
+}
+
+#[tokio::test]
 async fn a_controller_that_leads_no_more_closes_all_tunnels() {
     let mut lab = Lab::new().await;
     let serving = lab.tunnel().await;
