@@ -33,7 +33,7 @@ use tokio::time::{Instant, interval, sleep_until};
 use self::{
     lines::Lines,
     live::{Content, Live, Part, Pause},
-    steps::{Step, steps, why_none},
+    steps::{Step, steps, where_live, why_none},
 };
 use crate::{
     artifacts::{self, Bucket},
@@ -452,28 +452,6 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a hint on reading the logs of running steps.
-fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String {
-    let names: Vec<&str> = running.iter().map(|step| step.shown.as_str()).collect();
-    let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
-    let (place, with) = match Claim::of(&workflow.metadata) {
-        Some(claim) => {
-            let cluster = claim.cluster;
-            (
-                format!("cluster {cluster}"),
-                format!(" with a kubeconfig of {cluster}"),
-            )
-        }
-        None => ("this cluster".to_owned(), String::new()),
-    };
-    format!(
-        "these steps have not ended, so their logs are only on {place}: {}; read them{with}: kubectl logs \
-         --namespace {namespace} --selector {}={name} --container {container} --prefix --follow",
-        names.join(", "),
-        names::ARGO_WORKFLOW_LABEL,
-    )
-}
-
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 fn note(text: &str) {
     eprintln!("argosy: {text}");
@@ -482,9 +460,7 @@ fn note(text: &str) {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::json;
 
-    use super::*;
     use crate::cli::{Cli, Command};
 
     #[test]
@@ -495,26 +471,5 @@ mod tests {
         };
         assert_eq!(args.step.as_deref(), Some("first"));
         assert_eq!((args.container.as_str(), args.follow), ("main", true));
-    }
-
-    #[test]
-    fn a_step_that_runs_is_said_to_have_its_log_on_its_cluster() {
-        let claim = Claim::new(&"cluster1".into(), 1).to_annotation("u1");
-        let mut workflow: Workflow = serde_json::from_value(json!({
-            "metadata": { "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { names::CLAIM_ANNOTATION: claim } },
-            "status": { "nodes": { "a": { "type": "Pod", "name": "hello.a", "displayName": "a", "phase": "Running" } } },
-        }))
-        .unwrap();
-        let running = steps(&workflow, "main", None).unwrap();
-        let said = where_live(&workflow, &running.iter().collect::<Vec<_>>(), "main");
-        assert!(
-            said.contains(
-                "only on cluster cluster1: a; read them with a kubeconfig of cluster1: kubectl logs"
-            ),
-            "{said}"
-        );
-        workflow.metadata.annotations = None;
-        let said = where_live(&workflow, &[], "main");
-        assert!(said.contains("only on this cluster"), "{said}");
     }
 }
