@@ -213,6 +213,16 @@ pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 /// the place that its agent dials, as the Service `NAMESPACE/NAME:PORT` or as a URL.
 pub const TUNNEL_ANNOTATION: &str = "argosy.dev/tunnel";
 
+/// Value of [`TUNNEL_ANNOTATION`] on the Lease of a cluster whose agent answers no requests about pods.
+pub const NO_TUNNEL: &str = "none";
+
+/// Annotation on a ManagedCluster: [`NODE_OFF`] if the cluster is to have no virtual Node, so that
+/// nothing of its pods is served on the control cluster, whatever its agent offers.
+pub const NODE_ANNOTATION: &str = "argosy.dev/node";
+
+/// Value of [`NODE_ANNOTATION`] with which a cluster has no virtual Node.
+pub const NODE_OFF: &str = "off";
+
 /// Label on a virtual Node: `"true"`.
 pub const VIRTUAL_NODE_LABEL: &str = "argosy.dev/virtual";
 
