@@ -23,7 +23,7 @@ main() {
   local cluster name rc=0
   local -A names=()
   cd "$ROOT/samples/workflows"
-  for name in */*.yaml; do names[${name#*/}]=1; done
+  for name in {cluster1,cluster2,control}/*.yaml; do names[${name#*/}]=1; done
   for name in "${!names[@]}"; do
     for cluster in cluster1 cluster2 control; do
       diff --label "expected $cluster/$name" --label "$cluster/$name" -u \
@@ -31,8 +31,8 @@ main() {
     done
   done
   toolchain_ensure ui || toolchain_ensure cli
-  "$(toolchain_path)/argo" lint --offline --kinds=workflows cluster1 cluster2 control || rc=1
-  echo "${#names[@]} samples, each for cluster1, cluster2 and the control cluster"
+  "$(toolchain_path)/argo" lint --offline --kinds=workflows cluster1 cluster2 control best-cluster || rc=1
+  echo "${#names[@]} samples, each for cluster1, cluster2 and the control cluster, and those for the best cluster"
   return "$rc"
 }
 

@@ -57,9 +57,8 @@ pub struct Member {
     pub hub: String,
     /// Client of the WEC.
     pub wec: Client,
-    /// Answers the requests about pods that the controller sends through the tunnel; `None` if there
-    /// is no tunnel.
-    pub pods: Option<Router>,
+    /// The requests about pods that it answers.
+    pub pods: Pods,
     /// File with the authorities of a controller that is dialed by its URL, in PEM; without one, those
     /// of the system.
     pub tunnel_authority: Option<PathBuf>,
@@ -80,6 +79,17 @@ pub struct Member {
     /// Channel on which the heartbeat publishes a time: a certificate that was requested before it
     /// must be replaced.
     pub wish: watch::Sender<Option<Timestamp>>,
+}
+
+/// The requests about pods that an agent answers.
+#[derive(Clone)]
+pub enum Pods {
+    /// Those that the controller sends through the tunnel.
+    Tunnel(Router),
+    /// Those of the controller that hosts it, which asks without a tunnel.
+    Hosted,
+    /// None.
+    Nothing,
 }
 
 impl Member {

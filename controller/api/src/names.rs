@@ -69,6 +69,11 @@ pub const WHEN_FULL_ANNOTATION: &str = "argosy.dev/when-full";
 /// `cpu=QUANTITY,memory=QUANTITY,nvidia.com/gpu=NUMBER,runs=NUMBER`. Agents may not write it.
 pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 
+/// Annotation on a Workflow: the resources that its pods request at a time, as
+/// `cpu=QUANTITY,memory=QUANTITY,nvidia.com/gpu=NUMBER`. Each of them replaces the estimate for the
+/// choice of a cluster.
+pub const REQUESTS_ANNOTATION: &str = "argosy.dev/requests";
+
 /// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
 /// label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";
@@ -216,6 +221,16 @@ pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 /// controller, see `runtime::tunnel`. Annotation on a ManagedCluster, written by the controller:
 /// the place that its agent dials, as the Service `NAMESPACE/NAME:PORT` or as a URL.
 pub const TUNNEL_ANNOTATION: &str = "argosy.dev/tunnel";
+
+/// Value of [`TUNNEL_ANNOTATION`] on the Lease of a cluster whose agent answers no requests about pods.
+pub const NO_TUNNEL: &str = "none";
+
+/// Annotation on a ManagedCluster: [`NODE_OFF`] if the cluster is to have no virtual Node, so that
+/// nothing of its pods is served on the control cluster, whatever its agent offers.
+pub const NODE_ANNOTATION: &str = "argosy.dev/node";
+
+/// Value of [`NODE_ANNOTATION`] with which a cluster has no virtual Node.
+pub const NODE_OFF: &str = "off";
 
 /// Label on a virtual Node: `"true"`.
 pub const VIRTUAL_NODE_LABEL: &str = "argosy.dev/virtual";

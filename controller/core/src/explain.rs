@@ -16,7 +16,10 @@ mod tests;
 mod verdict;
 mod waiting;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use argosy_api::{BindingPolicy, ManagedCluster, Workflow, names, workflow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -37,7 +40,7 @@ use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::will_be_claimed,
     model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
-    policy::{Fleet, Load, Loads, Placement, Table},
+    policy::{Candidate, Fleet, Load, Loads, Placement, Table, best_cluster::order},
 };
 pub use crate::{
     model::demand::{Reduced, Referred},
@@ -141,16 +144,11 @@ pub fn explain(
     let run = run.filter(|_| subject.is_workflow());
     let (placement, fleet) = place(subject, &policies, &present, &clusters);
     let outlook: Option<Outlook> = run.map(|run| {
-        let demand = Demand::of(&run.spec, referred);
+        let demand = Demand::of_workflow(run, referred);
         let loads = loads(&present, unfinished);
         if placement.is_by_load() {
-            for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
-                let load = loads.get(&answer.name.as_str().into());
-                answer.load = load.filter(|_| unfinished.is_some()).map(Load::to_string);
-                answer.unfit = load
-                    .and_then(|load| load.unfit(&demand))
-                    .map(|unfit| unfit.to_string());
-            }
+            let loads = (&loads, unfinished.is_some());
+            compare(&mut clusters, &placement, &fleet, loads, &demand);
         }
         will_be_claimed(run, &placement, &fleet, &loads, &demand)
     });
@@ -173,6 +171,37 @@ pub fn explain(
         clusters,
         course,
     }
+}
+
+/// Adds the loads of the clusters, if they are known, and the order in which they would be chosen, and
+/// sorts the clusters by it.
+fn compare(
+    clusters: &mut [ClusterAnswer],
+    placement: &Placement,
+    fleet: &Fleet,
+    (loads, are_runs_known): (&Loads, bool),
+    demand: &Demand,
+) {
+    for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
+        let load = loads.get(&answer.name.as_str().into());
+        answer.load = load.filter(|_| are_runs_known).map(Load::to_string);
+        let unfit = load.and_then(|load| load.unfit(demand));
+        answer.unfit = unfit.map(|unfit| unfit.to_string());
+    }
+    let candidate = Candidate { demand, own: None };
+    let order = order(placement.reachable(fleet), loads, candidate);
+    let places: BTreeMap<&str, (usize, Option<u64>)> = order
+        .iter()
+        .zip(1..)
+        .map(|((cluster, percent), place)| (cluster.as_str(), (place, *percent)))
+        .collect();
+    for answer in clusters.iter_mut() {
+        if let Some((place, percent)) = places.get(answer.name.as_str()) {
+            answer.place = Some(*place);
+            answer.percent_with_it = *percent;
+        }
+    }
+    clusters.sort_by_key(|answer| (!answer.is_matched(), answer.place.unwrap_or(usize::MAX)));
 }
 
 /// The clusters that can be chosen for the object.

@@ -89,9 +89,8 @@ pub(crate) enum Unplaced {
 pub(crate) struct Placement {
     /// The policies that select the Workflow, in order of their names.
     by: Box<[Selecting]>,
-    /// The only possible cluster, if the Workflow is one of several runs, or a copy of such a run, or
-    /// names a cluster.
-    only: Option<ClusterName>,
+    /// The only possible cluster, if there is one for a reason of the Workflow's own.
+    only: Option<Only>,
     /// True if any of the policies wants the Workflow's status back.
     pub(crate) wants_status: bool,
     /// True if any of the policies wants the logs of the Workflow's steps kept in the artifact
@@ -105,6 +104,18 @@ pub(crate) struct Placement {
     /// The time after the expiry of its lease at which a cluster counts as lost. Set if any of the
     /// policies requests a rerun, and none requests a run on every cluster.
     pub(crate) lost_after: Option<SignedDuration>,
+}
+
+/// The only possible cluster of a Workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Only {
+    /// It is one of several runs, or a copy of such a run.
+    Run(ClusterName),
+    /// It names a cluster, and its policies choose the best one. What they say of that choice holds
+    /// for this cluster.
+    Named(ClusterName),
+    /// It names the control cluster, so it is not sent.
+    Local,
 }
 
 /// A policy that selects a Workflow.
@@ -168,9 +179,10 @@ impl Fleet {
 }
 
 impl Placement {
-    fn new(by: Vec<Selecting>, only: Option<ClusterName>) -> Self {
+    fn new(by: Vec<Selecting>, only: Option<Only>) -> Self {
         let policies = || by.iter().map(|selecting| &selecting.policy);
-        let asks_for = |runs: Runs| only.is_none() && policies().any(|policy| policy.runs == runs);
+        let is_run = matches!(only, Some(Only::Run(_)));
+        let asks_for = |runs: Runs| !is_run && policies().any(|policy| policy.runs == runs);
         let is_everywhere = asks_for(Runs::Every);
         let lost_after = policies().filter_map(|policy| policy.lost_after).max();
         let lost_after = lost_after.filter(|_| only.is_none() && !is_everywhere);
@@ -184,7 +196,7 @@ impl Placement {
                 Runs::Unknown
             } else if is_everywhere {
                 Runs::Every
-            } else if asks_for(Runs::Best) || lost_after.is_some() {
+            } else if asks_for(Runs::Best) || lost_after.is_some() || matches!(only, Some(Only::Named(_))) {
                 Runs::Best
             } else {
                 Runs::Only
@@ -210,9 +222,9 @@ impl Placement {
         self.by.iter().map(|selecting| &selecting.policy)
     }
 
-    /// Returns true if any policy selects the Workflow.
+    /// Returns true if any policy selects the Workflow, and it does not name the control cluster.
     pub(crate) fn is_selected(&self) -> bool {
-        !self.by.is_empty()
+        !self.by.is_empty() && self.only != Some(Only::Local)
     }
 
     /// The clusters that any of the policies matches, in order.
@@ -253,13 +265,16 @@ impl Placement {
         self.is_meant(cluster) && self.matched().any(|policy| policy.clusters.contains(cluster))
     }
 
-    /// The only possible cluster, if the Workflow names it.
+    /// The only possible cluster, if there is one for a reason of the Workflow's own.
     pub(crate) fn only(&self) -> Option<&ClusterName> {
-        self.only.as_ref()
+        match self.only.as_ref()? {
+            Only::Run(cluster) | Only::Named(cluster) => Some(cluster),
+            Only::Local => None,
+        }
     }
 
     fn is_meant(&self, cluster: &ClusterName) -> bool {
-        self.only.as_ref().is_none_or(|only| only == cluster)
+        self.only != Some(Only::Local) && self.only().is_none_or(|only| only == cluster)
     }
 
     /// The matched clusters that are not cordoned.
@@ -268,8 +283,8 @@ impl Placement {
     }
 
     /// The cluster to send the Workflow to, or the reason why there is none. It is the only cluster
-    /// that is not cordoned. If the best cluster or reruns are requested, it is the only reachable
-    /// one of these. If a run on every cluster is requested, it is the value that stands for every
+    /// that is not cordoned. If the best cluster or reruns are requested, it is never known without
+    /// the loads, because even the only reachable one may be unfit. If a run on every cluster is requested, it is the value that stands for every
     /// cluster, even for a single cluster: the effect of a policy must not depend on the number of
     /// clusters that it matches.
     pub(crate) fn choose(&self, fleet: &Fleet) -> Result<ClusterName, Unplaced> {
@@ -289,12 +304,12 @@ impl Placement {
             return Ok(names::EVERY_CLUSTER.into());
         }
         if self.is_by_load() {
-            let mut reachable = self.reachable(fleet);
-            let first = reachable.next().ok_or(Unplaced::Unreachable)?;
-            return match reachable.next() {
-                None if !self.waits => Ok(first.clone()),
-                _ => Err(Unplaced::ByLoad),
-            };
+            let is_any_reachable = self.reachable(fleet).next().is_some();
+            return Err(if is_any_reachable {
+                Unplaced::ByLoad
+            } else {
+                Unplaced::Unreachable
+            });
         }
         match open.next() {
             None => Ok(first.clone()),
@@ -341,8 +356,8 @@ impl Placement {
         Chosen::best(others, loads, candidate).map(|(chosen, _)| chosen)
     }
 
-    /// True if there is a cluster for a rerun after `lost` is lost.
-    pub(crate) fn has_successor(&self, lost: &ClusterName, fleet: &Fleet) -> bool {
+    /// True if there may be a cluster for a rerun after `lost` is lost.
+    pub(crate) fn may_have_successor(&self, lost: &ClusterName, fleet: &Fleet) -> bool {
         self.lost_after.is_some() && self.reachable(fleet).any(|cluster| cluster != lost)
     }
 
@@ -352,7 +367,7 @@ impl Placement {
     }
 
     /// All parts in which placements may differ.
-    fn parts(&self) -> (impl Iterator<Item = (*const Matched, bool)>, Option<&ClusterName>) {
+    fn parts(&self) -> (impl Iterator<Item = (*const Matched, bool)>, Option<&Only>) {
         let by = self.by.iter();
         let by = by.map(|selecting| (Arc::as_ptr(&selecting.policy), selecting.wants_status));
         (by, self.only.as_ref())

@@ -54,8 +54,12 @@ const RECHECK_EVERY: Duration = Duration::from_secs(15);
 /// (`--cluster-healthcheck-period`).
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-/// Interval between attempts to read or report the identity of this cluster.
+/// Interval between attempts to read or report the identity of this cluster, and pause before the
+/// Lease is renewed again after the ITS has not answered.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Number of failed renewals in a row of which one is logged.
+const REPORT_EVERY: u32 = 10;
 
 /// Start of the last successful renewal of the Lease; `None` before the first one.
 pub(super) type LastRenewal = watch::Receiver<Option<Instant>>;
@@ -87,9 +91,8 @@ pub(super) async fn run(
     if let Some(id) = cluster_id {
         introduce(&member, &id).await;
     }
-    let digest = tunnel.digest.map(|digest| digest.to_string());
     tokio::select! {
-        () = renew_lease(&member, digest.as_deref(), &renewed) => {}
+        () = renew_lease(&member, &tunnel, &renewed) => {}
         () = describe(&member, &tunnel, room) => {}
     }
 }
@@ -136,12 +139,14 @@ async fn write_id(member: &Member, id: &str) -> Result<(), Failure> {
 
 /// Renews the Lease three times within its duration, so that one lost request does not end it.
 /// Returns when a response shows that the ITS was restored to an earlier state.
-async fn renew_lease(member: &Member, digest: Option<&str>, renewed: &watch::Sender<Option<Instant>>) {
+async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<Option<Instant>>) {
     let slice = member.lease_duration / 3;
     let renewals = member.metrics.lease(member.cluster.as_str());
     let mut ticks = interval(slice);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut newest = Newest::default();
+    // Before the first renewal, the controller does not know the token.
+    let (mut is_lapsed, mut failures) = (true, 0_u32);
     loop {
         ticks.tick().await;
         match timeout(slice, call(member.wec.apiserver_version())).await {
@@ -151,32 +156,47 @@ async fn renew_lease(member: &Member, digest: Option<&str>, renewed: &watch::Sen
                     error = ?answer,
                     "this cluster's API server does not answer, so the lease is not renewed"
                 );
+                is_lapsed = true;
                 continue;
             }
         }
         let begun = Instant::now();
-        match timeout(slice, write_lease(member, digest)).await {
+        match timeout(slice, write_lease(member, tunnel.annotation.as_deref())).await {
             Ok(Ok(version)) => {
                 if newest.goes_back("Lease", version.as_deref()) {
                     return;
                 }
                 renewed.send_replace(Some(begun));
                 renewals.renewed();
+                failures = 0;
+                if std::mem::take(&mut is_lapsed) {
+                    tunnel.renewed.notify_one();
+                }
             }
-            answer => tracing::warn!(error = ?answer, "cannot renew the lease in the mailbox"),
+            answer => {
+                if failures.is_multiple_of(REPORT_EVERY) {
+                    tracing::warn!(error = ?answer, "cannot renew the lease in the mailbox");
+                }
+                is_lapsed = true;
+                failures = failures.saturating_add(1);
+                if !matches!(answer, Ok(Err(Failure::Refused(_) | Failure::NotFound { .. }))) {
+                    // The cluster is unreachable until the next renewal.
+                    ticks.reset_after(AGAIN.min(slice));
+                }
+            }
         }
     }
 }
 
-/// Renews the Lease, with the digest of the tunnel's token, and returns its resource version.
-async fn write_lease(member: &Member, digest: Option<&str>) -> Result<Option<String>, Failure> {
+/// Renews the Lease, with the annotation about the tunnel, and returns its resource version.
+async fn write_lease(member: &Member, tunnel: Option<&str>) -> Result<Option<String>, Failure> {
     let api: Api<Lenient<Lease>> = Api::namespaced(member.its.clone(), member.cluster.as_str());
     let mut lease = Lease::default();
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     let label = (names::OCM_CLUSTER_LABEL.to_owned(), member.cluster.to_string());
     lease.metadata.labels = Some([label].into());
     lease.metadata.annotations =
-        digest.map(|digest| [(names::TUNNEL_ANNOTATION.to_owned(), digest.to_owned())].into());
+        tunnel.map(|tunnel| [(names::TUNNEL_ANNOTATION.to_owned(), tunnel.to_owned())].into());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(names::AGENT.to_owned()),
         lease_duration_seconds: i32::try_from(member.lease_duration.as_secs()).ok(),
@@ -409,3 +429,6 @@ fn repository_ready(repository: &Checked, now: Timestamp) -> Condition {
         Err(problem) => condition(type_, false, problem.reason(), &problem.to_string(), now),
     }
 }
+
+#[cfg(test)]
+mod tests;

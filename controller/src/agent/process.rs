@@ -5,14 +5,13 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, anyhow};
 use argosy_api::names;
 use argosy_core::ClusterName;
-use axum::Router;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    Member,
+    Member, Pods,
     args::{Capacity, ReleaseArgs, RunArgs, Serve},
     identity::{Identity, RotationRequest, Settings},
     pods,
@@ -48,10 +47,10 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
     let wec = metrics.requests(Space::Wec);
     let wec = client::connect_nearby(args.wec_kubeconfig.as_deref(), wec, gate).await?;
     let pods = match args.serve {
-        Serve::None => None,
+        Serve::None => Pods::Nothing,
         serve => {
             let wec = client::connect_streaming(args.wec_kubeconfig.as_deref()).await?;
-            Some(pods::router(wec, args.cluster_name.as_str().into(), serve))
+            Pods::Tunnel(pods::router(wec, args.cluster_name.as_str().into(), serve))
         }
     };
     let credential = credential(&args, &wec, &metrics, gate).await?;
@@ -125,7 +124,7 @@ async fn credential(
 struct Parts {
     cluster: ClusterName,
     wec: Client,
-    pods: Option<Router>,
+    pods: Pods,
     tunnel_authority: Option<PathBuf>,
     capacity: Capacity,
     artifact_namespace: String,

@@ -5,26 +5,26 @@
 //! write. Not here: the bytes of the tunnel (`runtime::tunnel`), and the answers to the controller's
 //! requests (`pods`).
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use argosy_api::{ManagedCluster, names};
 use axum::{Router, http::Uri};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use kube::{Client, ResourceExt};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Member;
+use super::{Member, Pods};
 use crate::runtime::{
     client::connect_url,
     requests::with_sources,
     tunnel::{
         PATH,
         dial::{Dialed, Error, dial, through_service},
-        token::{Digest, Token},
+        token::Token,
     },
 };
 
@@ -53,10 +53,13 @@ const LONGEST_OFFER: usize = 512;
 
 /// The part of the tunnel that the heartbeat handles.
 pub(super) struct Advert {
-    /// The digest of the token for the Lease; `None` if the agent serves nothing.
-    pub(super) digest: Option<Digest>,
+    /// The annotation of the Lease: the digest of the token, or that the agent serves nothing.
+    pub(super) annotation: Option<String>,
     /// Receives the offer of the controller.
     pub(super) offers: watch::Sender<Option<String>>,
+    /// Is notified of the first renewal of the Lease, and of each that follows one that failed: the
+    /// controller refuses a token while the Lease has ended.
+    pub(super) renewed: Arc<Notify>,
 }
 
 impl Advert {
@@ -127,11 +130,19 @@ fn path_of(offer: &str) -> Option<String> {
 /// the agent serves anything.
 pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
     let (offers, offer) = watch::channel(None);
-    let service = member.pods.clone().and_then(|service| {
-        let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
-        Some((service, token.ok()?))
-    });
-    let digest = service.as_ref().map(|(_, token)| token.digest());
+    let service = match &member.pods {
+        Pods::Tunnel(service) => {
+            let token = Token::generate().inspect_err(|error| tracing::error!(%error, "there is no tunnel"));
+            token.ok().map(|token| (service.clone(), token))
+        }
+        Pods::Hosted | Pods::Nothing => None,
+    };
+    let annotation = match &member.pods {
+        Pods::Tunnel(_) => service.as_ref().map(|(_, token)| token.digest().to_string()),
+        Pods::Hosted => None,
+        Pods::Nothing => Some(names::NO_TUNNEL.to_owned()),
+    };
+    let renewed = Arc::new(Notify::new());
     let dialer = service.map(|(service, token)| {
         let dialer = Dialer {
             its: member.its.clone(),
@@ -139,10 +150,16 @@ pub(super) fn prepare(member: &Member) -> (Advert, Option<(Dialer, Offer)>) {
             token,
             service,
             authority: member.tunnel_authority.clone(),
+            renewed: renewed.clone(),
         };
         (dialer, offer)
     });
-    (Advert { digest, offers }, dialer)
+    let advert = Advert {
+        annotation,
+        offers,
+        renewed,
+    };
+    (advert, dialer)
 }
 
 /// The dialing end of an agent.
@@ -156,6 +173,8 @@ pub(super) struct Dialer {
     /// File with the authorities of a controller that is dialed by its URL; without one, those of the
     /// system.
     authority: Option<PathBuf>,
+    /// See [`Advert::renewed`].
+    renewed: Arc<Notify>,
 }
 
 /// The end of an attempt.
@@ -231,6 +250,7 @@ impl Dialer {
             others = 0;
             tokio::select! {
                 () = sleep(pause) => {}
+                () = self.renewed.notified() => pauses.begin_again(),
                 () = stop.cancelled() => {}
             }
         }
@@ -287,28 +307,37 @@ impl Ended {
     }
 }
 
-/// Pauses that grow, and the last refusal that was reported.
+/// Pauses that grow while the failures are of one kind, and the last refusal that was reported.
 struct Pauses {
     delays: ExponentialBackoff,
+    /// The maximum of `delays`, by which kinds of failures differ.
+    longest: Duration,
     reported: Option<String>,
 }
 
 impl Pauses {
     fn new() -> Self {
-        let delays = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(500))
-            .with_max_delay(REFUSED)
-            .with_jitter()
-            .without_max_times();
         Self {
-            delays: delays.build(),
+            delays: growing(UNANSWERED),
+            longest: UNANSWERED,
             reported: None,
         }
     }
 
-    /// The next pause, at most `longest`.
+    /// The next pause, at most `longest`. A failure of another kind than the last one begins with a
+    /// short pause: after a long cut without an answer, the first answer is often a refusal that is
+    /// soon outdated.
     fn next(&mut self, longest: Duration) -> Duration {
+        if self.longest != longest {
+            self.longest = longest;
+            self.begin_again();
+        }
         self.delays.next().unwrap_or(longest).min(longest)
+    }
+
+    /// Makes the next pause short.
+    fn begin_again(&mut self) {
+        self.delays = growing(self.longest);
     }
 
     /// Logs a refusal, once in a row.
@@ -324,57 +353,14 @@ impl Pauses {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_offer_is_a_service_with_a_port() {
-        assert_eq!(
-            path_of("argosy/argosy-controller:webhook").as_deref(),
-            Some("/api/v1/namespaces/argosy/services/https:argosy-controller:webhook/proxy/tunnel")
-        );
-        for bad in [
-            "",
-            "argosy",
-            "argosy/argosy-controller",
-            "argosy/:webhook",
-            "/argosy-controller:webhook",
-            "argosy/a:b/../../../secrets",
-            "argosy/a%2f:webhook",
-            "Argosy/a:webhook",
-        ] {
-            assert_eq!(place_of(bad), None, "{bad} was taken");
-        }
-    }
-
-    #[test]
-    fn an_offer_is_a_url_with_tls_and_without_anything_but_a_place() {
-        for (offer, server, path) in [
-            (
-                "https://argosy.example.org",
-                "https://argosy.example.org/",
-                "/tunnel",
-            ),
-            ("https://10.0.0.1:9443/", "https://10.0.0.1:9443/", "/tunnel"),
-            (
-                "https://example.org/argosy/",
-                "https://example.org/",
-                "/argosy/tunnel",
-            ),
-        ] {
-            let expected = Place::Url(server.parse().unwrap(), path.to_owned());
-            assert_eq!(place_of(offer), Some(expected), "{offer}");
-        }
-        for bad in [
-            "http://example.org",
-            "https://",
-            "https://user:word@example.org",
-            "https://example.org?next=https://other.example",
-            "wss://example.org",
-            "://example.org",
-        ] {
-            assert_eq!(place_of(bad), None, "{bad} was taken");
-        }
-    }
+fn growing(longest: Duration) -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(500))
+        .with_max_delay(longest)
+        .with_jitter()
+        .without_max_times()
+        .build()
 }
+
+#[cfg(test)]
+mod tests;

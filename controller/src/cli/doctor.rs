@@ -228,7 +228,7 @@ fn of_cluster<'a>(
         check(
             "node",
             Some(name),
-            nodes::check(wds, &args.namespace, name).boxed(),
+            nodes::check(wds, &args.namespace, cluster).boxed(),
         ),
     ]
 }

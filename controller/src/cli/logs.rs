@@ -32,8 +32,8 @@ use tokio::time::{Instant, interval, sleep_until};
 
 use self::{
     lines::Lines,
-    live::{Content, Live, Part},
-    steps::{Step, steps, why_none},
+    live::{Content, Live, Part, Pause},
+    steps::{Step, steps, where_live, why_none},
 };
 use crate::{
     artifacts::{self, Bucket},
@@ -41,6 +41,7 @@ use crate::{
         client,
         lenient::Lenient,
         requests::{list, read, with_sources},
+        tunnel::CUT,
         watch::reconnect_policy,
     },
 };
@@ -284,7 +285,9 @@ impl Printer<'_> {
             };
             let mut lines = Lines::new(io::stdout().lock(), self.prefix(step));
             let mut log = log.lines();
+            let mut is_cut = false;
             while let Some(line) = log.try_next().await? {
+                is_cut = line.starts_with(CUT);
                 if live::is_of_executor(&self.args.container, line.as_bytes()) {
                     continue;
                 }
@@ -293,6 +296,9 @@ impl Printer<'_> {
             }
             lines.end()?;
             self.printed.insert(step.id.clone());
+            if is_cut {
+                self.miss(&format!("the log of {} is cut off; read it again", step.shown));
+            }
         }
         Ok(())
     }
@@ -306,6 +312,7 @@ impl Printer<'_> {
         let mut known: Option<Workflow> = None;
         let mut last_part = Instant::now();
         loop {
+            let mut is_late = false;
             tokio::select! {
                 state = states.next() => match state {
                     Some(Ok(Some(workflow))) => known = Some(workflow.into_object()),
@@ -318,24 +325,19 @@ impl Printer<'_> {
                 },
                 part = live.next() => if let Some(part) = part {
                     last_part = Instant::now();
+                    if matches!(&part.content, Content::Pause(Pause { is_last: true, .. })) {
+                        live.ended(&part.node);
+                    }
                     self.print_part(part, known.as_ref())?;
                 },
                 _ = asks.tick() => Live::ask(&workflows, name).await,
                 () = sleep_until(last_part + LAST_LINES), if known.as_ref().is_some_and(has_ended) => {
-                    let left: Vec<String> = live.followed().cloned().collect();
-                    for node in &left {
-                        live.ended(node);
-                    }
+                    last_part = Instant::now();
+                    is_late = true;
                 }
             }
             let Some(workflow) = &known else { continue };
-            for step in &self.steps(workflow)? {
-                if !step.has_ended() {
-                    live.follow(&step.id, self.written.get(&step.id).copied().unwrap_or_default());
-                } else if self.paused.contains_key(&step.id) {
-                    live.ended(&step.id);
-                }
-            }
+            self.choose(workflow, &mut live, is_late)?;
             self.print(workflow, &live).await?;
             if has_ended(workflow) && live.followed().next().is_none() {
                 self.say_what_is_missing(workflow);
@@ -343,6 +345,32 @@ impl Printer<'_> {
             }
         }
         Ok(self.is_complete)
+    }
+
+    /// Chooses the logs that are read from their pods: those of running steps, and, a last time, those
+    /// of ended steps that are not in the bucket. If `is_late`, no log of a running step is expected to
+    /// go on.
+    fn choose(&self, workflow: &Workflow, live: &mut Live, is_late: bool) -> anyhow::Result<()> {
+        for step in &self.steps(workflow)? {
+            let printed = self.written.get(&step.id).copied().unwrap_or_default();
+            let paused = self.paused.get(&step.id);
+            if !step.has_ended() {
+                live.follow(&step.id, printed);
+            } else if paused.is_none() && !is_late {
+                // Its log goes on.
+            } else if step.log.is_some() {
+                live.ended(&step.id);
+            } else {
+                live.finish(&step.id, printed, paused == Some(&true));
+            }
+        }
+        if is_late {
+            let left = live.followed().filter(|node| !live.is_finishing(node));
+            for node in left.cloned().collect::<Vec<_>>() {
+                live.ended(&node);
+            }
+        }
+        Ok(())
     }
 
     /// Prints a part of the log of a running step.
@@ -360,8 +388,9 @@ impl Printer<'_> {
                 *written = written.saturating_add(u64::try_from(bytes.len())?);
                 self.paused.remove(&step.id);
             }
-            Content::Pause { is_complete } => {
-                self.paused.insert(part.node, is_complete);
+            Content::Pause(pause) => {
+                self.written.insert(part.node.clone(), pause.printed);
+                self.paused.insert(part.node, pause.is_complete);
             }
         }
         Ok(())
@@ -398,7 +427,10 @@ impl Printer<'_> {
             .collect();
         for step in &missing {
             let others = &step.containers;
-            let why = if others.is_empty() {
+            let is_begun = self.written.get(&step.id).is_some_and(|bytes| *bytes > 0);
+            let why = if is_begun {
+                "is incomplete: it was cut off, and the rest cannot be read".to_owned()
+            } else if others.is_empty() {
                 "was not archived".to_owned()
             } else {
                 format!(
@@ -420,28 +452,6 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a hint on reading the logs of running steps.
-fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String {
-    let names: Vec<&str> = running.iter().map(|step| step.shown.as_str()).collect();
-    let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
-    let (place, with) = match Claim::of(&workflow.metadata) {
-        Some(claim) => {
-            let cluster = claim.cluster;
-            (
-                format!("cluster {cluster}"),
-                format!(" with a kubeconfig of {cluster}"),
-            )
-        }
-        None => ("this cluster".to_owned(), String::new()),
-    };
-    format!(
-        "these steps have not ended, so their logs are only on {place}: {}; read them{with}: kubectl logs \
-         --namespace {namespace} --selector {}={name} --container {container} --prefix --follow",
-        names.join(", "),
-        names::ARGO_WORKFLOW_LABEL,
-    )
-}
-
 #[expect(clippy::print_stderr, reason = "this is a command, not a service")]
 fn note(text: &str) {
     eprintln!("argosy: {text}");
@@ -450,9 +460,7 @@ fn note(text: &str) {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::json;
 
-    use super::*;
     use crate::cli::{Cli, Command};
 
     #[test]
@@ -463,26 +471,5 @@ mod tests {
         };
         assert_eq!(args.step.as_deref(), Some("first"));
         assert_eq!((args.container.as_str(), args.follow), ("main", true));
-    }
-
-    #[test]
-    fn a_step_that_runs_is_said_to_have_its_log_on_its_cluster() {
-        let claim = Claim::new(&"cluster1".into(), 1).to_annotation("u1");
-        let mut workflow: Workflow = serde_json::from_value(json!({
-            "metadata": { "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { names::CLAIM_ANNOTATION: claim } },
-            "status": { "nodes": { "a": { "type": "Pod", "name": "hello.a", "displayName": "a", "phase": "Running" } } },
-        }))
-        .unwrap();
-        let running = steps(&workflow, "main", None).unwrap();
-        let said = where_live(&workflow, &running.iter().collect::<Vec<_>>(), "main");
-        assert!(
-            said.contains(
-                "only on cluster cluster1: a; read them with a kubeconfig of cluster1: kubectl logs"
-            ),
-            "{said}"
-        );
-        workflow.metadata.annotations = None;
-        let said = where_live(&workflow, &[], "main");
-        assert!(said.contains("only on this cluster"), "{said}");
     }
 }

@@ -20,7 +20,7 @@ use tracing::Instrument;
 
 use crate::{
     agent::{
-        self, Member,
+        self, Member, Pods,
         args::{Capacity, Serve},
         pods,
     },
@@ -220,8 +220,7 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
                     its: host.its.clone(),
                     hub: host.hub.clone(),
                     wec,
-                    // The controller asks its own agents without a tunnel.
-                    pods: None,
+                    pods: Pods::Hosted,
                     tunnel_authority: None,
                     // One process may host many agents, and has no memory for all their pods.
                     capacity: Capacity::Nodes,

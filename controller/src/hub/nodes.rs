@@ -13,16 +13,23 @@ mod virtual_nodes;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow};
 use argosy_core::hub::{admission::Admission, nodes::NodeSettings};
 use futures::future::{BoxFuture, join_all, select_all};
 use kube::Client;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{tunnels::Tunnels, virtual_nodes::remove};
+pub use self::{
+    tunnels::Tunnels,
+    virtual_nodes::{remove, withdraw_offers},
+};
 use super::{args::NodesArgs, webhook};
 use crate::runtime::{
     metrics::Metrics,
@@ -99,15 +106,29 @@ impl Nodes {
     }
 }
 
-/// Runs until `stop`. Returns earlier only if one of its parts fails.
+/// Pause before offers are withdrawn again after a failure.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// Withdraws the offers of an earlier configuration of the controller in `namespace`.
+async fn withdraw(its: &Client, namespace: &str) {
+    while let Err(failure) = withdraw_offers(its, namespace).await {
+        tracing::warn!(error = %failure, "cannot withdraw the offers of tunnels on ManagedClusters");
+        sleep(AGAIN).await;
+    }
+}
+
+/// Runs until `stop`. Returns earlier only if one of its parts fails. `namespace` is that of the
+/// controller.
 pub async fn run(
     nodes: Option<Nodes>,
     (wds, its): (Client, Client),
+    namespace: String,
     admission: watch::Receiver<Option<Arc<Admission>>>,
     metrics: Metrics,
     stop: CancellationToken,
 ) {
     let Some(nodes) = nodes else {
+        stop.run_until_cancelled(withdraw(&its, &namespace)).await;
         return stop.cancelled().await;
     };
     let Nodes { tunnels, opened, .. } = nodes;

@@ -77,6 +77,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let showing = nodes::run(
         nodes,
         (wds.clone(), watchdog.its.clone()),
+        namespace.clone(),
         snapshots.clone(),
         metrics.clone(),
         stop.clone(),

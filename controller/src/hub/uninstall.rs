@@ -6,19 +6,22 @@ use argosy_core::Failure;
 use kube::{Client, Resource as _};
 
 use super::{
-    nodes::remove,
+    nodes::{remove, withdraw_offers},
     webhook::{is_refusal_of_guard, unregister},
 };
 use crate::runtime::release::Release;
 
-/// Deletes virtual Nodes and shadow pods, the webhook and the admission policies, which would
-/// protect the finalizers, and the webhook's Secret in `namespace`. Then releases every Workflow of the WDS that the controller
-/// holds, and returns their number.
+/// Withdraws the offers of tunnels, and deletes virtual Nodes and shadow pods, the webhook and the
+/// admission policies, which would protect the finalizers, and the webhook's Secret in `namespace`. Then
+/// releases every Workflow of the WDS that the controller holds, and returns their number.
 pub async fn release_wds(wds: &Client, namespace: &str) -> Result<usize, Failure> {
-    match remove(wds).await {
-        // Without virtual Nodes, the account may not list them.
-        Ok(_) | Err(Failure::Refused(_)) => {}
-        Err(failure) => return Err(failure),
+    // Without virtual Nodes, the account may not list them. The clusters may be in another API server.
+    let offers = withdraw_offers(wds, namespace).await;
+    for removed in [offers, remove(wds).await.map(|_| ())] {
+        match removed {
+            Ok(()) | Err(Failure::Refused(_) | Failure::NotFound { .. } | Failure::Unserved(_)) => {}
+            Err(failure) => return Err(failure),
+        }
     }
     unregister(wds, namespace).await?;
     let workflows = Release {

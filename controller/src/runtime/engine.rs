@@ -187,6 +187,16 @@ where
         for key in self.index.apply(input, self.now()) {
             self.enqueue(key, Instant::now());
         }
+        self.enqueue_due(None);
+    }
+
+    /// Queues the keys whose turn it is, in their order, except one that has just failed.
+    fn enqueue_due(&mut self, failed: Option<&R::Key>) {
+        for key in self.index.due() {
+            if Some(&key) != failed {
+                self.enqueue(key, Instant::now());
+            }
+        }
     }
 
     /// Queues a key because of an input at `since`.
@@ -297,6 +307,7 @@ where
                 for dirty in self.index.succeeded(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
+                self.enqueue_due(None);
                 self.go_on(key, action.about(), learnt.unwrap_or(now));
             }
             Err(failure) => {
@@ -308,6 +319,7 @@ where
                         self.enqueue(dirty, now);
                     }
                 }
+                self.enqueue_due(Some(&key));
                 if learnt.is_some() {
                     self.enqueue(key, since);
                 } else {

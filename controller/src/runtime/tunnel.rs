@@ -59,6 +59,10 @@ pub const ORIGIN_HEADER: &str = "x-argosy-origin-uid";
 /// else.
 pub const CUT: &str = "argosy: this log is cut off here";
 
+/// Beginning of that line if it follows a line that has no end. The line break between them is not
+/// one of the log.
+pub const CUT_WITHIN_LINE: &str = "argosy: this log is cut off here, within a line";
+
 /// Maximum number of streams of a tunnel at a time. Each is one request.
 pub const STREAMS: u32 = 64;
 

@@ -40,6 +40,7 @@ mod long {
 mod quiet {
     mod applied;
     mod artifacts;
+    mod best_cluster;
     mod daemon_sets;
     mod deletion;
     mod features;

@@ -204,7 +204,7 @@ async fn the_api_server_gets_the_agents_words_and_after_its_end_the_reason() -> 
     said(&pods, &name, ABSENT).await?;
     lab.member.agent()?.terminate()?;
     let expected = format!(
-        "the agent of cluster {} has no tunnel to the control cluster at the moment",
+        "the agent of cluster {} has no tunnel to the control cluster since 20",
         lab.member.cluster
     );
     said(&pods, &name, &expected).await?;
@@ -227,6 +227,38 @@ async fn the_api_server_gets_the_agents_words_and_after_its_end_the_reason() -> 
         "its cluster is gone",
     )
     .await
+}
+
+#[tokio::test]
+async fn a_cluster_whose_node_is_turned_off_is_not_shown_and_not_asked() -> Result<()> {
+    let lab = Lab::new("kubelet-off").await?;
+    let (pods, clusters) = (lab.pods(), lab.fixture.clusters());
+    let nodes: Api<Node> = Api::all(lab.fixture.control.clone());
+    let (name, cluster) = (lab.shadow.name_any(), lab.member.cluster.as_str());
+    let node = names::virtual_node(cluster);
+    said(&pods, &name, ABSENT).await?;
+    let turn = async |value: Option<&str>| {
+        let patch = json!({ "metadata": { "annotations": { names::NODE_ANNOTATION: value } } });
+        clusters
+            .patch(cluster, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+    };
+    turn(Some(names::NODE_OFF)).await?;
+    until_gone(&pods, &name, "its cluster is not shown").await?;
+    until_gone(&nodes, &node, "it is turned off").await?;
+    until(&clusters, cluster, "the offer is withdrawn", |cluster| {
+        !cluster.annotations().contains_key(names::TUNNEL_ANNOTATION)
+    })
+    .await?;
+    let api_server = lab
+        .signing
+        .forged("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
+    let (status, text) = lab.ask(Some(&api_server), "/events/kubelet-off/hello").await?;
+    assert_eq!(status, 500, "{text}");
+    assert!(text.contains("its virtual Node is turned off"), "{text}");
+    turn(None).await?;
+    until(&nodes, &node, "it is turned on again", |_| true).await?;
+    said(&pods, &name, ABSENT).await
 }
 
 #[tokio::test]

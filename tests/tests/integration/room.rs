@@ -166,7 +166,7 @@ async fn an_agent_that_counts_pods_tells_those_of_others_and_of_runs_and_goes_on
     member.argo().report("w", three).await?;
     until(&fixture.workflows(), "w", "two pods are reserved", |run| {
         let claim = run.annotations().get(names::CLAIM_ANNOTATION);
-        claim.is_some_and(|claim| claim.contains(r#""needs":"cpu=6,memory=400Mi""#))
+        claim.is_some_and(|claim| claim.contains(r#""pods":"cpu=6,memory=400Mi""#))
     })
     .await?;
     assert_eq!(listed(&fixture, &member).await?["reserved"], "cpu=6,memory=400Mi");

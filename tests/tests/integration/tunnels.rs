@@ -1,20 +1,25 @@
-//! The end of tunnels to a controller process. Their bytes are tested in `tunnel`.
+//! The end of tunnels to a controller process, and the next one after a cut. Their bytes are tested in
+//! `tunnel`.
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use argosy::runtime::tunnel::{
     dial::{Error, dial, through_service},
     token::Token,
 };
-use argosy_api::names;
+use argosy_api::{conditions::managed_cluster as types, names};
 use argosy_tests::testenv::{
     Fixture,
     admission::eventually,
-    binaries::argosy,
+    binaries::{AgentSettings, Binary, argosy},
+    fixture::conditions,
     objects::CONTROLLER_NAMESPACE,
+    proxy::Proxy,
     served::PORT,
     server::client_of,
     signing::{Signing, TUNNEL_SERVICE},
-    waiting::PATIENCE,
+    waiting::{PATIENCE, until},
 };
 use axum::Router;
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
@@ -180,5 +185,50 @@ async fn the_service_account_of_a_joined_cluster_opens_its_own_tunnel_and_no_oth
             .any(|binding| binding.metadata.name.as_ref() == Some(&name))
     };
     assert!(!of(&own.cluster) && of(&other.cluster), "{left:?}");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "cuts a link for longer than a Lease lasts: scripts/test.sh --all"]
+async fn a_tunnel_is_open_again_within_five_seconds_after_a_cut_that_was_longer_than_the_lease() -> Result<()>
+{
+    let (signing, _) = Signing::with_nodes("tunnels-cut").await?;
+    let fixture = Fixture::on(signing.env.clone(), "tunnels-cut").await?;
+    let member = fixture.join("cut", &fixture.env.servers.wecs[0]).await?;
+    let proxy = Proxy::open(fixture.env.control.kubeconfig()).await?;
+    let settings = AgentSettings {
+        lease_seconds: 30,
+        artifact_namespace: fixture.namespace.clone(),
+    };
+    let (its, wec) = (proxy.kubeconfig(), &member.kubeconfig);
+    let agent = Binary::agent(&member.cluster, its, wec, &settings, &[]).await?;
+    let opened = async |number: usize| {
+        eventually("a tunnel is open", async || {
+            let log = agent.log()?;
+            Ok(log.matches("the tunnel to the controller is open").count() == number)
+        })
+        .await
+    };
+    opened(1).await?;
+    proxy.hang();
+    until(
+        &fixture.clusters(),
+        &member.cluster,
+        "its Lease has ended",
+        |cluster| {
+            let available = conditions(cluster).remove(types::AVAILABLE);
+            available.is_some_and(|(status, _)| status != "True")
+        },
+    )
+    .await?;
+    eventually("the agent has noticed the cut", async || {
+        Ok(agent.log()?.contains("the tunnel to the controller has ended"))
+    })
+    .await?;
+    proxy.recover();
+    let begun = Instant::now();
+    opened(2).await?;
+    let passed = begun.elapsed();
+    ensure!(passed < Duration::from_secs(5), "it took {passed:?}");
     Ok(())
 }

@@ -28,6 +28,13 @@ pub struct ClusterAnswer {
     /// The unfinished runs and the room of the cluster, if the best of several is chosen by them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
+    /// Its place among those that can be chosen now, from 1 up, if the best of several is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<usize>,
+    /// Of all resources that the Workflow asks for, the largest part that would be reserved with it, in
+    /// percent, if the best of several is chosen and the size of the cluster is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent_with_it: Option<u64>,
     /// The reason why it cannot run the Workflow at all, if the best of several is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfit: Option<String>,
@@ -112,6 +119,8 @@ impl ClusterAnswer {
             reachability: Reachability::of(cluster),
             is_cordoned: cluster.spec.taints.iter().any(is_cordon),
             load: None,
+            place: None,
+            percent_with_it: None,
             unfit: None,
             policies,
         }

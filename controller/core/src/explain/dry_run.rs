@@ -63,7 +63,7 @@ pub fn distribute(
         &present,
         &cluster_answers(&present, &selecting),
     );
-    let demand = Demand::of(&run.spec, referred);
+    let demand = Demand::of_workflow(run, referred);
     let asked = Needs::reserved(Needs::of(&demand).as_ref());
     let mut loads = loads(&present, unfinished);
     let mut distribution = Distribution {

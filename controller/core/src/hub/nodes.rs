@@ -1,8 +1,9 @@
 //! Decides on virtual Nodes: one Node of the WDS for each cluster whose agent can serve logs, with
 //! its Lease; and on the offer that makes an agent open its tunnel.
 //!
-//! A Node stays until its cluster leaves the fleet, also while the cluster is unreachable, because
-//! pods on it would be deleted with it. A Node that has one of our names and not our label belongs to
+//! A Node stays until its cluster leaves the fleet, its agent says that it serves nothing, or an
+//! administrator turns it off. It also stays while the cluster is unreachable, because pods on it
+//! would be deleted with it. A Node that has one of our names and not our label belongs to
 //! somebody else. Not here: the content of a Node (`node`), the parts of the inventory that are
 //! kept (`member`), and the endpoint that the Nodes name (the shell).
 
@@ -89,13 +90,32 @@ kinds! {
     }
 }
 
+/// The requests about pods that an agent answers, as its Lease says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serves {
+    /// Those over its tunnel: the Lease has the digest of a token.
+    Tunnel,
+    Nothing,
+}
+
+impl Serves {
+    fn of(lease: &Lease) -> Option<Self> {
+        let digest = lease.annotations().get(names::TUNNEL_ANNOTATION)?;
+        Some(if digest == names::NO_TUNNEL {
+            Self::Nothing
+        } else {
+            Self::Tunnel
+        })
+    }
+}
+
 /// The index.
 #[derive(Debug)]
 pub struct NodeIndex {
     settings: NodeSettings,
     members: BTreeMap<ClusterName, SeenMember>,
-    /// Clusters whose agents have published the digest of a token.
-    dialing: BTreeSet<ClusterName>,
+    /// The agents that say on their Lease what they serve. Old ones do not.
+    agents: BTreeMap<ClusterName, Serves>,
     hosted: BTreeSet<ClusterName>,
     nodes: BTreeMap<ClusterName, SeenNode>,
     renewed: HashMap<ClusterName, Timestamp>,
@@ -111,7 +131,7 @@ impl NodeIndex {
         Self {
             settings,
             members: BTreeMap::new(),
-            dialing: BTreeSet::new(),
+            agents: BTreeMap::new(),
             hosted: BTreeSet::new(),
             nodes: BTreeMap::new(),
             renewed: HashMap::new(),
@@ -141,30 +161,26 @@ impl NodeIndex {
         dirty
     }
 
-    /// Leases change all the time, and only the presence of a digest matters.
+    /// Leases change all the time, and only what they say about the agent matters.
     fn on_leases(&mut self, change: Change<Lease>) -> BTreeSet<ClusterName> {
         self.synced.mark(Awaited::Leases, change.is_list());
         let read = |lease: &Lease| {
             let cluster = ClusterName::from(lease.namespace().unwrap_or_default().as_str());
-            (
-                cluster,
-                lease.annotations().contains_key(names::TUNNEL_ANNOTATION),
-            )
+            (cluster, Serves::of(lease))
         };
-        let former = change.is_list().then(|| std::mem::take(&mut self.dialing));
-        let seen: Vec<(ClusterName, bool)> = match change {
+        let former = change.is_list().then(|| std::mem::take(&mut self.agents));
+        let seen: Vec<(ClusterName, Option<Serves>)> = match change {
             Change::Apply(lease) => vec![read(&lease)],
-            Change::Delete(lease) => vec![(read(&lease).0, false)],
+            Change::Delete(lease) => vec![(read(&lease).0, None)],
             Change::Reset(leases) => leases.iter().map(read).collect(),
         };
-        let mut dirty = former.unwrap_or_default();
-        for (cluster, is_dialing) in seen {
-            let is_news = if is_dialing {
-                self.dialing.insert(cluster.clone())
-            } else {
-                self.dialing.remove(&cluster)
+        let mut dirty: BTreeSet<ClusterName> = former.into_iter().flatten().map(|(name, _)| name).collect();
+        for (cluster, serves) in seen {
+            let known = match serves {
+                Some(serves) => self.agents.insert(cluster.clone(), serves),
+                None => self.agents.remove(&cluster),
             };
-            if is_news {
+            if known != serves {
                 dirty.insert(cluster);
             }
         }
@@ -192,10 +208,20 @@ impl NodeIndex {
         dirty
     }
 
+    fn dials(&self, cluster: &ClusterName) -> bool {
+        self.agents.get(cluster) == Some(&Serves::Tunnel)
+    }
+
+    /// True if the agent of a cluster says that it serves nothing. An agent that is hosted here says
+    /// nothing about it.
+    fn serves_nothing(&self, cluster: &ClusterName) -> bool {
+        self.agents.get(cluster) == Some(&Serves::Nothing) && !self.hosted.contains(cluster)
+    }
+
     /// The offer that belongs on a ManagedCluster. An agent that is hosted here needs no tunnel.
     fn offer(&self, member: &SeenMember) -> Option<&str> {
-        let dials = self.dialing.contains(&member.name) && !self.hosted.contains(&member.name);
-        (dials && !member.is_leaving).then_some(self.settings.tunnel.as_str())
+        let dials = self.dials(&member.name) && !self.hosted.contains(&member.name);
+        (dials && !member.is_left_out).then_some(self.settings.tunnel.as_str())
     }
 
     /// The step for a cluster of the fleet whose Node exists.
@@ -217,7 +243,7 @@ impl NodeIndex {
     }
 
     fn appear(&self, member: &SeenMember, now: Timestamp) -> Decision<NodeAction> {
-        let can_serve = self.hosted.contains(&member.name) || self.dialing.contains(&member.name);
+        let can_serve = self.hosted.contains(&member.name) || self.dials(&member.name);
         if !can_serve {
             return Decision::rest();
         }
@@ -295,7 +321,8 @@ impl Index for NodeIndex {
             let offer = self.offer(member).map(str::to_owned);
             return NodeAction::Offer(member.resource_version.clone(), offer).into();
         }
-        match (member.filter(|member| !member.is_leaving), node) {
+        let member = member.filter(|member| !member.is_left_out && !self.serves_nothing(key));
+        match (member, node) {
             (None, None) => Decision::rest(),
             (None, Some(node)) => NodeAction::Delete(node.owner()).into(),
             (Some(member), None) => self.appear(member, now),

@@ -13,6 +13,7 @@ mod action;
 mod learn;
 mod pod;
 mod seen;
+mod templates;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -306,6 +307,10 @@ impl Index for ShadowPodIndex {
                 _ => Decision::rest(),
             };
         };
+        if !self.nodes.contains(&shadow.node) {
+            // The cluster is not shown any more.
+            return ShadowPodAction::Delete(shadow.named()).into();
+        }
         let workflow = self.workflows.get(&shadow.workflow);
         let end = match (wanted, workflow) {
             // Of a former Workflow of the name, or on a former cluster.

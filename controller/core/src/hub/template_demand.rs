@@ -115,14 +115,14 @@ impl Known<WorkflowKey> for OfKind<'_> {
 }
 
 impl TemplateDemands {
-    /// The demand of a Workflow of this namespace.
-    pub(crate) fn demand(&self, namespace: &str, spec: &Value) -> Demand {
+    /// The demand of a Workflow of this namespace, which may state `requests`.
+    pub(crate) fn demand(&self, namespace: &str, spec: &Value, requests: Option<&str>) -> Demand {
         let mut referred = Referred::by(spec);
         while let Some(key) = referred.take_open() {
             let found = self.find(namespace, &key);
             referred.learn(key, found);
         }
-        Demand::of(spec, &referred)
+        Demand::of(spec, &referred).with(requests)
     }
 
     fn find(&self, namespace: &str, key: &TemplateKey) -> Option<&Reduced> {
@@ -225,7 +225,7 @@ mod tests {
     /// The CPUs that a Workflow of a namespace asks for that is this template.
     fn cpu(known: &TemplateDemands, namespace: &str, name: &str, is_cluster_scoped: bool) -> u64 {
         let reference = json!({ "name": name, "clusterScope": is_cluster_scoped });
-        let demand = known.demand(namespace, &json!({ "workflowTemplateRef": reference }));
+        let demand = known.demand(namespace, &json!({ "workflowTemplateRef": reference }), None);
         demand.typical.get(CPU).unwrap()
     }
 

@@ -285,6 +285,9 @@ pub struct WorkflowIndex {
     /// Claimed Workflows by cluster, except ended ones that are not being deleted: the Workflows
     /// that a change of the cluster concerns.
     claimed: BTreeMap<ClusterName, BTreeSet<WorkflowKey>>,
+    /// Held Workflows without a claim and without a place in the queue: those that may be sent once a
+    /// cluster or a template changes.
+    unplaced: BTreeSet<WorkflowKey>,
     placements: Interner<Placement>,
     /// Until this time, requests of the previous controller process may still take effect.
     inherited_until: Option<Timestamp>,
@@ -321,6 +324,7 @@ impl WorkflowIndex {
             ignored: BTreeMap::new(),
             runs: HashMap::new(),
             claimed: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
             placements: Interner::new(),
             inherited_until: None,
             selected: BTreeMap::new(),
@@ -378,7 +382,18 @@ impl Index for WorkflowIndex {
     }
 
     fn on_synced(&mut self, _: Timestamp) -> Dirty {
-        self.every_key()
+        self.queue.wake();
+        // Those in the queue take turns.
+        let takes_turns = |key: &HubKey| match key {
+            HubKey::Workflow(key) => {
+                let view = self.workflows.get(key);
+                view.is_some_and(|view| view.queued.is_some() && !view.is_deleting)
+            }
+            HubKey::Transform(_) | HubKey::Cluster(_) => false,
+        };
+        let mut keys = self.every_key();
+        keys.retain(|key| !takes_turns(key));
+        keys
     }
 
     fn note_request(&mut self, key: &HubKey, action: &HubAction) {
@@ -390,12 +405,15 @@ impl Index for WorkflowIndex {
     fn store(&mut self, mut input: HubInput, answered: Option<&HubKey>, now: Timestamp) -> Dirty {
         self.inherit(&mut input, now);
         // The claim counts until the object that was answered takes its place.
-        let mut dirty = self.learn(input, now);
+        let dirty = self.learn(input, now);
         if let Some(HubKey::Workflow(key)) = answered {
             self.settle_claim(key, true);
         }
-        dirty.extend(self.queue.due().into_iter().map(HubKey::Workflow));
         dirty
+    }
+
+    fn take_turns(&mut self) -> Vec<HubKey> {
+        self.queue.due().into_iter().map(HubKey::Workflow).collect()
     }
 
     fn store_failure(
@@ -408,9 +426,7 @@ impl Index for WorkflowIndex {
         if let HubKey::Workflow(key) = key {
             self.settle_claim(key, !matches!(failure, Failure::Unreachable(_)));
         }
-        let mut dirty = self.on_failure(key, action, failure, now);
-        dirty.extend(self.queue.due().into_iter().map(HubKey::Workflow));
-        dirty
+        self.on_failure(key, action, failure, now)
     }
 
     fn next_step(&self, key: &HubKey, now: Timestamp) -> Decision<HubAction> {

@@ -29,6 +29,12 @@ pub trait Reconcile {
     /// Applies `input` at `now` and returns the keys whose decision may have changed.
     fn apply(&mut self, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;
 
+    /// Further keys to decide again after an input or a result, in this order. The decision about one
+    /// takes into account the requests for those before it.
+    fn due(&mut self) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
     /// Applies the response to the request in flight for `key`, which ends the request. The
     /// response may be older than events that a watch has delivered in the meantime.
     fn succeeded(&mut self, key: &Self::Key, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;

@@ -45,6 +45,11 @@ pub trait Index {
         now: Timestamp,
     ) -> BTreeSet<Self::Key>;
 
+    /// Further keys to decide again, in this order (see [`Reconcile::due`]).
+    fn take_turns(&mut self) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
     /// Stores the failure of the action that was in flight for a key, and returns the keys whose
     /// decision may have changed. The engine retries the key in any case.
     fn store_failure(
@@ -71,6 +76,14 @@ impl<I: Index> Reconcile for I {
 
     fn apply(&mut self, input: I::Input, now: Timestamp) -> BTreeSet<I::Key> {
         pass_gate(self, input, None, now)
+    }
+
+    fn due(&mut self) -> Vec<I::Key> {
+        if self.may_decide() {
+            self.take_turns()
+        } else {
+            Vec::new()
+        }
     }
 
     fn succeeded(&mut self, key: &I::Key, input: I::Input, now: Timestamp) -> BTreeSet<I::Key> {

@@ -139,6 +139,13 @@ impl Amounts {
         Self(limited.collect())
     }
 
+    /// Lowers each amount to the other one, if there is one that is smaller.
+    pub(crate) fn lower_to(&mut self, most: &Self) {
+        for (name, amount) in &mut self.0 {
+            *amount = most.get(name).unwrap_or(u64::MAX).min(*amount);
+        }
+    }
+
     /// Raises each amount to the other one, if that is larger.
     pub(crate) fn raise(&mut self, other: &Self) {
         self.combine(other, u64::max);

@@ -112,6 +112,9 @@ struct Wire {
     /// The amounts of the widest level, beside `needs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     widest: Option<String>,
+    /// The amounts that are reserved because the pods request more than `needs` and `widest` tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pods: Option<String>,
     /// The last field of the text, because the admission policy `argosy-marks` expects it at the
     /// end.
     uid: String,
@@ -182,7 +185,11 @@ impl Wire {
     }
 
     fn needs(&self) -> Option<Arc<Needs>> {
-        Needs::read(self.needs.as_deref(), self.widest.as_deref())
+        Needs::read(
+            self.needs.as_deref(),
+            self.widest.as_deref(),
+            self.pods.as_deref(),
+        )
     }
 
     fn to_text(&self) -> String {
@@ -289,7 +296,11 @@ impl Claim {
         let is_more = self.has_started || self.is_retry || self.is_given_up || self.lost.is_some();
         let born_as = self.born_as.as_ref().filter(|_| !is_more);
         let uid = if born_as.is_some() { "" } else { uid };
-        let (needs, widest) = self.needs.as_ref().map(|needs| needs.to_texts()).unzip();
+        let [needs, widest, pods] = self
+            .needs
+            .as_ref()
+            .map(|needs| needs.to_texts())
+            .unwrap_or_default();
         let wire = Wire {
             name: born_as.cloned().unwrap_or_default(),
             cluster: self.cluster.to_string(),
@@ -307,7 +318,8 @@ impl Claim {
             given_up: self.is_given_up,
             chosen: self.chosen.clone(),
             needs,
-            widest: widest.flatten(),
+            widest,
+            pods,
         };
         wire.to_text()
     }

@@ -13,10 +13,14 @@ use argosy_api::{
     managed_cluster::{ClusterVersion, Resources},
     names,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Node},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use serde_json::Value;
 
 use crate::model::{
+    amounts::{CPU, MEMORY},
     control::difference,
     quantity::{canonical, sum, thousandths},
 };
@@ -67,6 +71,22 @@ impl NodeResources {
                 self.largest.insert(name.clone(), canonical(amount));
             }
         }
+    }
+}
+
+impl NodeResources {
+    /// The same after all nodes were added. A cluster without nodes for pods has no CPU and no memory,
+    /// which is not the same as a cluster of which nobody knows what it has.
+    #[must_use]
+    pub fn or_zero(mut self) -> Self {
+        for total in [&mut self.capacity, &mut self.allocatable] {
+            for name in [CPU, MEMORY] {
+                total
+                    .entry(name.to_owned())
+                    .or_insert_with(|| Quantity("0".to_owned()));
+            }
+        }
+        self
     }
 }
 
@@ -179,6 +199,25 @@ mod tests {
         assert_eq!(nodes().capacity, expected.capacity);
         assert_eq!(nodes().allocatable, expected.allocatable);
         assert_eq!(nodes().cordoned, ["b".to_owned()].into());
+    }
+
+    #[test]
+    fn a_cluster_whose_nodes_are_all_cordoned_or_gone_has_nothing_for_pods() {
+        let mut cordoned = NodeResources::default();
+        cordoned.add(&node("b", "2", "8Gi", true));
+        let quantities = |resources: Resources| json!(resources);
+        let nothing = json!({ "cpu": "0", "memory": "0" });
+        let cordoned = cordoned.or_zero();
+        assert_eq!(quantities(cordoned.allocatable), nothing);
+        assert_eq!(
+            quantities(cordoned.capacity),
+            json!({ "cpu": "2", "memory": "8Gi" })
+        );
+        assert_eq!(
+            quantities(NodeResources::default().or_zero().allocatable),
+            nothing
+        );
+        assert_eq!(nodes().or_zero(), nodes());
     }
 
     #[test]

@@ -9,15 +9,21 @@
 mod graph;
 mod pod;
 mod running;
+mod stated;
 mod templates;
 
 use std::{collections::BTreeMap, ptr, rc::Rc};
 
-use serde_json::Value;
+use argosy_api::{Workflow, names};
+use serde_json::{Map, Value};
 
 pub use self::templates::{Reduced, Referred};
 use self::{graph::levels, pod::Pod};
-pub(crate) use self::{pod::pod_requests, running::running};
+pub(crate) use self::{
+    pod::pod_requests,
+    running::running,
+    stated::{is_unreadable, stated},
+};
 use super::{
     amounts::Amounts,
     template_refs::{TemplateKey, key, whole},
@@ -59,25 +65,40 @@ impl Demand {
         let mut estimate = Estimate {
             referred,
             scopes: found.chain([(None, own.collect())]).collect(),
+            defaults: field("templateDefaults"),
             leaves: BTreeMap::new(),
             graphs: BTreeMap::new(),
             visits: 0,
         };
         let shape = estimate.named(None, entrypoint.unwrap_or_default(), 0);
+        let mut shape = estimate.with_hooks(shape, None, field("hooks"), 0);
+        if let Some(name) = field("onExit").and_then(Value::as_str) {
+            shape.take_hook(&estimate.named(None, name, 1));
+        }
         shape.limited(field("parallelism")).into()
+    }
+
+    /// The same, for a Workflow that states what it requests (`argosy.dev/requests`).
+    pub(crate) fn of_workflow(run: &Workflow, referred: &Referred) -> Self {
+        let annotations = run.metadata.annotations.as_ref();
+        let requests = annotations.and_then(|known| known.get(names::REQUESTS_ANNOTATION));
+        Self::of(&run.spec, referred).with(requests.map(String::as_str))
+    }
+
+    /// The demand with the stated amounts in place of the estimated ones.
+    pub(crate) fn with(mut self, requests: Option<&str>) -> Self {
+        let Some(stated) = stated(requests) else {
+            return self;
+        };
+        self.typical.replace(&stated);
+        self.widest.replace(&stated);
+        self.largest.lower_to(&stated);
+        self
     }
 
     /// The demand of a Workflow of which nothing is known: one pod that asks for nothing.
     pub(crate) fn unknown() -> Self {
         Shape::of_pod(Pod::unknown()).into()
-    }
-
-    /// The demand of a Workflow of which only the typical amounts are known.
-    pub(crate) fn typical(typical: Amounts) -> Self {
-        Self {
-            typical,
-            ..Self::default()
-        }
     }
 }
 
@@ -154,6 +175,12 @@ impl Shape {
         }
     }
 
+    /// A hook or an exit handler of it. It is brief, so it does not count for the average.
+    fn take_hook(&mut self, hook: &Self) {
+        self.most.add(&hook.most);
+        self.largest.raise(&hook.largest);
+    }
+
     /// `count` of it at the same time.
     fn times(self, count: u64) -> Self {
         Self {
@@ -191,6 +218,8 @@ type Scope<'a> = Option<&'a TemplateKey>;
 struct Estimate<'a> {
     referred: &'a Referred,
     scopes: BTreeMap<Scope<'a>, BTreeMap<&'a str, &'a Value>>,
+    /// The fields that all templates have, as far as they do not replace them.
+    defaults: Option<&'a Value>,
     /// The shapes of templates that have a pod, by the place of the template in memory.
     leaves: BTreeMap<*const Value, Shape>,
     /// The tasks of each `dag` by level, in the same way.
@@ -251,8 +280,28 @@ impl<'a> Estimate<'a> {
     /// A template without steps and tasks.
     fn leaf(&mut self, template: &Value) -> Shape {
         let known = self.leaves.entry(ptr::from_ref(template));
-        let shape = || Pod::of_template(template).map_or_else(Shape::default, Shape::of_pod);
+        let defaults = self.defaults.unwrap_or(&Value::Null);
+        let shape = || Pod::of_template(template, defaults).map_or_else(Shape::default, Shape::of_pod);
         known.or_insert_with(shape).clone()
+    }
+
+    /// Adds the hooks of a Workflow, a step or a task.
+    fn with_hooks(
+        &mut self,
+        mut shape: Shape,
+        scope: Scope<'a>,
+        hooks: Option<&'a Value>,
+        depth: usize,
+    ) -> Shape {
+        for hook in hooks.and_then(Value::as_object).into_iter().flat_map(Map::values) {
+            self.visits += 1;
+            if self.visits > MOST_VISITS {
+                break;
+            }
+            let hook = self.step(scope, hook, depth);
+            shape.take_hook(&hook);
+        }
+        shape
     }
 
     /// Steps or tasks that run at the same time.
@@ -265,6 +314,7 @@ impl<'a> Estimate<'a> {
     fn step(&mut self, scope: Scope<'a>, step: &'a Value, depth: usize) -> Shape {
         let reference = step.get("templateRef").filter(|reference| reference.is_object());
         let name = reference.unwrap_or(step).get("template").and_then(Value::as_str);
+        let own = scope;
         let scope = match reference {
             None => Some(scope),
             Some(reference) => key(reference)
@@ -276,6 +326,7 @@ impl<'a> Estimate<'a> {
             (None, Some(scope), Some(name)) => self.named(scope, name, depth + 1),
             _ => Shape::of_pod(Pod::unknown()),
         };
+        let shape = self.with_hooks(shape, own, step.get("hooks"), depth + 1);
         shape.times(graph::items(step))
     }
 }

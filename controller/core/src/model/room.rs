@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use argosy_api::{ManagedCluster, managed_cluster::Resources, names};
+use argosy_api::{ManagedCluster, conditions::managed_cluster as types, managed_cluster::Resources, names};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct Room {
     pub(crate) used: Amounts,
     /// Maximum number of unfinished runs.
     pub(crate) runs: Option<u64>,
+    /// The agent says that the cluster does not serve Argo's Workflows.
+    pub(crate) lacks_argo: bool,
 }
 
 /// The requests of the unfinished pods of a cluster.
@@ -148,10 +150,21 @@ impl Room {
             .unwrap_or_default();
         let mut foreign = claim.amounts(|resource| resource.foreign.as_ref());
         foreign.retain(|name| told.get(name).is_none());
+        // A cluster that may grow has more of everything then than without any node.
+        if !told.is_empty() {
+            size.retain_positive();
+        }
         size.replace(&told);
         let mut largest = claim.amounts(|resource| resource.node.as_ref());
         largest.retain(|name| told.get(name).is_none());
+        // A cluster without nodes may grow to any node, but a node is never larger than its cluster.
+        largest.lower_to(&size);
+        let conditions = status.into_iter().flat_map(|status| &status.conditions);
+        let mut ready = conditions
+            .into_iter()
+            .filter(|known| known.type_ == types::ARGO_READY);
         Self {
+            lacks_argo: ready.any(|ready| ready.status == "False"),
             size,
             foreign,
             largest,
@@ -185,6 +198,7 @@ impl Room {
             .iter()
             .any(|(name, _)| self.largest.get(name).is_none());
         is_freed
+            || (other.lacks_argo && !self.lacks_argo)
             || is_larger(&self.size, &other.size)
             || is_larger(&self.largest, &other.largest)
             || (self.is_unknown() && !other.is_unknown())
@@ -273,6 +287,15 @@ mod tests {
             (Some(" runs = 5 "), json!({ "cpu": "4" }), "cpu=4", Some(5)),
             (Some("cpu=0"), json!({ "cpu": "4" }), "cpu=0", None),
             (Some("nvidia.com/gpu=8"), json!({}), "nvidia.com/gpu=8", None),
+            (None, json!({ "cpu": "0", "memory": "0" }), "cpu=0,memory=0", None),
+            (
+                Some("runs=1"),
+                json!({ "cpu": "0", "memory": "0" }),
+                "cpu=0,memory=0",
+                Some(1),
+            ),
+            (Some("cpu=8"), json!({ "cpu": "0", "memory": "0" }), "cpu=8", None),
+            (Some("cpu=0"), json!({ "cpu": "4", "memory": "0" }), "cpu=0", None),
             (Some(""), json!({ "cpu": "4" }), "cpu=4", None),
             (Some("cpu=much"), json!({ "cpu": "4" }), "cpu=4", Some(0)),
             (Some("memory"), json!({ "cpu": "4" }), "cpu=4", Some(0)),

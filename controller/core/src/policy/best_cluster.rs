@@ -69,6 +69,8 @@ pub(crate) struct Candidate<'a> {
 /// The reason why a cluster cannot run a Workflow, however few runs it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
+    /// It does not serve Argo's Workflows.
+    NoArgo,
     /// It does not have a resource that the Workflow asks for.
     NoResource(Box<str>),
     /// A pod of the Workflow asks for more than its largest node, or than the whole cluster, has.
@@ -174,6 +176,9 @@ impl Load {
 
     /// The reason why the cluster can never run a Workflow of this demand.
     pub(crate) fn unfit(&self, demand: &Demand) -> Option<Unfit> {
+        if self.room.lacks_argo {
+            return Some(Unfit::NoArgo);
+        }
         if self.room.is_unknown() {
             return None;
         }
@@ -209,6 +214,7 @@ impl fmt::Display for Unfit {
     /// Such as `has no nvidia.com/gpu`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoArgo => f.write_str("does not serve Argo's Workflows"),
             Self::NoResource(name) => write!(f, "has no {name}"),
             Self::TooLarge {
                 resource,
@@ -284,6 +290,12 @@ impl Rank {
             share,
             runs,
         }
+    }
+
+    fn percent(self) -> Option<u64> {
+        let (taken, size) = self.share;
+        let percent = (u128::from(taken) * 100).checked_div(u128::from(size))?;
+        u64::try_from(percent).ok()
     }
 
     fn has_room(self, is_size_known: bool) -> bool {
@@ -372,10 +384,45 @@ pub(crate) fn best<'a>(
     loads: &Loads,
     candidate: Candidate<'_>,
 ) -> Option<Best<'a>> {
-    let nothing = Load::default();
-    let is_fit = |load: &Load| load.unfit(candidate.demand).is_none();
-    let mut lookup = Lookup::new(loads);
     let mut leaders = Leaders::default();
+    let take = |ranked, load: &Load| leaders.take(ranked, || load.unfit(candidate.demand).is_none());
+    let is_size_known = rank_all(clusters, loads, candidate, take);
+    let best = leaders.best?;
+    Some(Best {
+        cluster: best.cluster,
+        next: leaders.next.map(|next| next.cluster),
+        has_room: best.rank.has_room(is_size_known),
+    })
+}
+
+/// The clusters that can run the Workflow, the best one first. Of all resources that the Workflow asks
+/// for, the largest part that is reserved with it, in percent, if that is known.
+pub(crate) fn order<'a>(
+    clusters: impl Iterator<Item = &'a ClusterName>,
+    loads: &Loads,
+    candidate: Candidate<'_>,
+) -> Vec<(&'a ClusterName, Option<u64>)> {
+    let mut all: Vec<Ranked<'a>> = Vec::new();
+    let is_size_known = rank_all(clusters, loads, candidate, |ranked, load| {
+        all.extend(load.unfit(candidate.demand).is_none().then_some(ranked));
+    });
+    all.sort_by(|one, other| one.rank.compare(other.rank).then(one.place.cmp(&other.place)));
+    let percent = |rank: Rank| rank.percent().filter(|_| is_size_known);
+    all.iter()
+        .map(|ranked| (ranked.cluster, percent(ranked.rank)))
+        .collect()
+}
+
+/// Gives the rank of each cluster to `take`. Returns true if the size of any cluster that can run the
+/// Workflow is known.
+fn rank_all<'a>(
+    clusters: impl Iterator<Item = &'a ClusterName>,
+    loads: &Loads,
+    candidate: Candidate<'_>,
+    mut take: impl FnMut(Ranked<'a>, &Load),
+) -> bool {
+    let nothing = Load::default();
+    let mut lookup = Lookup::new(loads);
     // The smallest cluster that has nodes.
     let mut smallest: Option<(u64, &Room)> = None;
     let mut without_size = Vec::new();
@@ -386,24 +433,20 @@ pub(crate) fn best<'a>(
             continue;
         }
         let cpu = load.room.size.get(CPU).unwrap_or(u64::MAX);
-        if cpu > 0 && smallest.is_none_or(|(least, _)| cpu < least) && is_fit(load) {
+        let is_smaller = cpu > 0 && smallest.is_none_or(|(least, _)| cpu < least);
+        if is_smaller && load.unfit(candidate.demand).is_none() {
             smallest = Some((cpu, &load.room));
         }
         let rank = Rank::of(load, cluster, candidate, None);
-        leaders.take(Ranked { cluster, rank, place }, || is_fit(load));
+        take(Ranked { cluster, rank, place }, load);
     }
     // A cluster of which nobody says the size is as small as the smallest one that has nodes.
     let smallest = smallest.map(|(_, room)| room);
     for (place, cluster, load) in without_size {
         let rank = Rank::of(load, cluster, candidate, smallest);
-        leaders.take(Ranked { cluster, rank, place }, || true);
+        take(Ranked { cluster, rank, place }, load);
     }
-    let best = leaders.best?;
-    Some(Best {
-        cluster: best.cluster,
-        next: leaders.next.map(|next| next.cluster),
-        has_room: best.rank.has_room(smallest.is_some()),
-    })
+    smallest.is_some()
 }
 
 /// The reason why the best cluster was chosen, for users.

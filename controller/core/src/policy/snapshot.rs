@@ -12,7 +12,7 @@ use std::{
 
 use argosy_api::{names, workflow};
 
-use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Placement, Rules, Selecting, Selection};
+use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Only, Placement, Rules, Selecting, Selection};
 use crate::{
     ClusterName, WorkflowKey,
     model::{hold::named_cluster, runs::Runs},
@@ -244,8 +244,15 @@ impl Table {
     fn placed(&self, by: Vec<Selecting>, labels: &Labels) -> Placement {
         let only = labels.get(names::RUN_ON_LABEL);
         let named = labels.get(names::KUBESTELLAR_CLUSTER_LABEL);
-        let named = || named_cluster(named.map(String::as_str)).filter(|_| self.are_narrowed(&by));
-        let only = only.map(String::as_str).or_else(named).map(ClusterName::from);
+        let named = named.filter(|_| only.is_none() && self.are_narrowed(&by));
+        let only = match (only, named.map(String::as_str)) {
+            (Some(run), _) => Some(Only::Run(run.as_str().into())),
+            (None, Some(named)) => Some(match named_cluster(Some(named)) {
+                Some(named) => Only::Named(named.into()),
+                None => Only::Local,
+            }),
+            (None, None) => None,
+        };
         Placement::new(by, only)
     }
 

@@ -225,6 +225,7 @@ impl<R: Process> Actor<R> {
 
     pub(crate) fn learn(&mut self, input: R::Input, servers: &Servers) {
         self.dirty.extend(self.index.apply(input, self.now(servers)));
+        self.dirty.extend(self.index.due());
     }
 
     /// Makes a decision about one of the dirty keys that have no request under way.
@@ -353,12 +354,14 @@ impl<R: Process> Actor<R> {
             Ok(input) => {
                 let now = self.now(servers);
                 self.dirty.extend(self.index.succeeded(&key, input, now));
+                self.dirty.extend(self.index.due());
                 self.dirty.insert(key);
             }
             Err(failure) => {
                 let now = self.now(servers);
                 let dirty = self.index.failed(&key, &action, &failure, now);
-                self.dirty.extend(dirty.into_iter().filter(|other| *other != key));
+                let dirty = dirty.into_iter().chain(self.index.due());
+                self.dirty.extend(dirty.filter(|other| *other != key));
                 self.delayed.insert(key);
             }
         }

@@ -358,13 +358,9 @@ pub(crate) fn after_deletion(world: &mut World) {
         return;
     }
     for wec in removal::served(&world.servers) {
-        // No agent has seen the deletion of ManifestWorks in a mailbox that was lost.
-        let is_lost = |object: &&Value| {
-            ledger.new_mailboxes.contains(label(object, names::CLUSTER_LABEL))
-                && ledger.tampered.contains(label(object, names::ORIGIN_UID_LABEL))
+        let is_run = |object: &&Value| {
+            ledger.is_run(object) && !ledger.is_of_lost_mailbox(object) && !ledger.is_of_liar(object)
         };
-        let is_run =
-            |object: &&Value| ledger.is_run(object) && !is_lost(object) && !ledger.is_of_liar(object);
         let runs = wec.list(Kind::Workflow).filter(is_run);
         assert_eq!(left(runs.cloned()), Vec::<String>::new());
     }
@@ -372,7 +368,16 @@ pub(crate) fn after_deletion(world: &mut World) {
     world.settle();
     for wec in removal::served(&world.servers) {
         let records = wec.list(Kind::Record);
-        let records = records.filter(|record| !world.servers.ledger.is_of_liar(record));
+        let ledger = &world.servers.ledger;
+        // The record of a run that is still there stays, too.
+        let is_of = |run: &Value, record: &Value| {
+            label(run, names::ORIGIN_UID_LABEL) == label(record, names::ORIGIN_UID_LABEL)
+        };
+        let is_kept = |record: &Value| {
+            let mut runs = wec.list(Kind::Workflow);
+            ledger.is_of_lost_mailbox(record) && runs.any(|run| is_of(run, record))
+        };
+        let records = records.filter(|record| !ledger.is_of_liar(record) && !is_kept(record));
         assert_eq!(left(records.cloned()), Vec::<String>::new());
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     api_server::{is_deleting, text},
     checks::object_of,
     ledger::{Ledger, attempt, claimed_attempt, is_ours, phase},
+    lies::is_overwritten,
     runs::is_for_all,
     servers::Servers,
     world::World,
@@ -45,12 +46,14 @@ pub(crate) fn check_true(servers: &Servers, object: &Value) {
     );
 }
 
-/// As long as a Workflow shows no end, it shows the state of its run, if the run exists.
+/// As long as a Workflow shows no end, it shows the state of its run, if the run exists and the
+/// report of it in the mailbox was not overwritten under the agent's own digest.
 pub(crate) fn check_state(world: &World, object: &Value) {
     let there = object_of(world, text(object, "/metadata/uid"));
     let is_it = |there: &Value| attempt(there) == claimed_attempt(object) && !is_deleting(there);
     let Some(there) = there.filter(is_it) else { return };
-    if !is_ours(object) || workflow::is_final(phase(object)) {
+    let is_false = is_overwritten(&world.servers, text(object, "/metadata/uid"));
+    if !is_ours(object) || workflow::is_final(phase(object)) || is_false {
         return;
     }
     assert_eq!(

@@ -12,7 +12,7 @@ use crate::{
             Lose, NewMailbox, Policy, Relist, Restart, Restore, Second, Settle, Tamper, User, Wait, Webhook,
         },
         Tamper::DeleteWork,
-        UserStep::{Again, Copy, Create, Delete, Forge, Relabel, Resume, Stop},
+        UserStep::{Again, Copy, Create, Delete, Forge, Relabel, Resume, Room, Stop},
     },
     users::PLAIN,
 };
@@ -571,6 +571,68 @@ fn an_agent_that_begins_anew_keeps_the_name_of_a_run_whose_first_creation_may_st
             CatchUp(0, None),
             CatchUp(1, Late),
             Restart(1),
+        ],
+    );
+}
+
+#[test]
+fn a_record_expires_once_even_where_a_stale_list_lacked_its_object() {
+    run(
+        false,
+        &[
+            User(0, Create("best", SUSPENDED)),
+            CatchUp(0, None),
+            Flood(1),
+            Decide(1, 0),
+            Execute(1, 0, None),
+            Argo(2, 0),
+            Argo(2, 0),
+            Argo(2, 0),
+            Argo(14, 0),
+            Argo(2, 0),
+            CatchUp(1, None),
+            Expire(2, 0),
+            Relist(1, 6),
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_stays_because_its_mailbox_was_lost_keeps_its_record() {
+    run(
+        true,
+        &[
+            Policy(0, PolicyStep::Toggle),
+            Webhook,
+            User(10, Create("cluster1", SUSPENDED)),
+            Lose(6, 1),
+            CatchUp(2, None),
+            CatchUp(0, None),
+            User(10, Relabel("best")),
+            CatchUp(0, None),
+            CatchUp(2, None),
+            Argo(5, 0),
+            Argo(1, 0),
+            Argo(1, 0),
+            Argo(5, 0),
+            Argo(1, 0),
+            CatchUp(2, None),
+            CatchUp(0, None),
+            NewMailbox(1),
+        ],
+    );
+}
+
+#[test]
+fn a_claim_that_cannot_be_written_is_retried_with_pauses_although_it_takes_its_turn() {
+    run(
+        true,
+        &[
+            User(2, Room("cpu=1m")),
+            User(0, Create("best", PLAIN)),
+            CatchUp(0, None),
+            Cut(0, Space::Wds),
+            Hours(0),
         ],
     );
 }

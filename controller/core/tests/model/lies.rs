@@ -18,7 +18,7 @@ use crate::{
         Step::{self, CatchUp, Deliver, LocalExpire, Restart, User},
         UserStep,
     },
-    servers::{CLUSTERS, label},
+    servers::{CLUSTERS, Servers, label},
     users::PLAIN,
     world::World,
 };
@@ -98,6 +98,18 @@ impl Ledger {
     }
 }
 
+/// True if the liar has replaced the content of a report that the agent wrote, and left the agent's
+/// digest on it. The agent reads the metadata only, so it takes the report for its own.
+pub(crate) fn is_overwritten(servers: &Servers, uid: &str) -> bool {
+    let report = servers.its.get(Kind::Status, LIAR, &names::work_name(uid));
+    report.is_ok_and(|report| {
+        report.pointer("/reported/labels/forged").is_some()
+            && report
+                .pointer("/metadata/annotations/argosy.dev~1digest")
+                .is_some()
+    })
+}
+
 fn decoy(number: usize, uid: &str) -> Value {
     let mut decoy = json!({
         "metadata": {
@@ -172,6 +184,25 @@ fn a_copy_that_a_member_has_told_steps_of_is_not_sent_when_it_is_retried() {
             User(3, UserStep::Copy),
             User(10, UserStep::Again),
             CatchUp(0, Fault::None),
+        ],
+    );
+}
+
+#[test]
+fn a_member_that_overwrites_the_end_that_its_own_agent_told_is_shown_in_its_last_state() {
+    run(
+        true,
+        &[
+            User(0, UserStep::Create("cluster1", PLAIN)),
+            CatchUp(0, Fault::None),
+            CatchUp(1, Fault::None),
+            Step::Argo(0, 0),
+            Step::Argo(0, 0),
+            Step::Argo(0, 0),
+            Step::Argo(0, 0),
+            Step::Argo(0, 0),
+            CatchUp(1, Fault::None),
+            Step::Lie(0, Lie::Ended(2, false)),
         ],
     );
 }

@@ -30,6 +30,15 @@ use crate::{
     world::World,
 };
 
+impl Ledger {
+    /// True if the object belongs to a ManifestWork that was lost with its mailbox. No agent has seen
+    /// the deletion of such a ManifestWork.
+    pub(crate) fn is_of_lost_mailbox(&self, object: &Value) -> bool {
+        self.new_mailboxes.contains(label(object, names::CLUSTER_LABEL))
+            && self.tampered.contains(label(object, names::ORIGIN_UID_LABEL))
+    }
+}
+
 impl World {
     /// Replaces a cluster by a new one whose agent uses the same mailbox.
     pub(crate) fn rebuild(&mut self, cluster: usize) {

@@ -70,6 +70,9 @@ macro_rules! on {
     };
 }
 
+/// Maximum number of rounds in which all processes act before hours pass.
+const HASTY_ROUNDS: usize = 10;
+
 impl World {
     pub(crate) fn new(is_guarded: bool) -> Self {
         let servers = Servers::new(is_guarded);
@@ -340,12 +343,26 @@ impl World {
         self.servers.now = now;
     }
 
-    /// Lets hours pass. No watch is that late.
+    /// Lets hours pass. No watch and no decision is that late, and the controller is not cut off for
+    /// that long: what an agent remembers of a run, it remembers for a day.
     fn hours(&mut self, hours: i64) {
         self.pass(SignedDuration::from_mins(1));
         for who in 0..=2 * CLUSTERS.len() {
             on!(self, who, actor => actor.lag_no_more());
             on!(self, who, actor => actor.flood(&self.servers));
+        }
+        on!(self, 0, actor => actor.heal());
+        // Two agents of one cluster may write in turns for ever.
+        for _ in 0..HASTY_ROUNDS {
+            let written = self.written();
+            for who in 0..=2 * CLUSTERS.len() {
+                on!(self, who, actor => actor.retry());
+                on!(self, who, actor => actor.catch_up(Fault::None, &mut self.servers));
+                self.after_step();
+            }
+            if self.written() == written {
+                break;
+            }
         }
         self.shadows.lag_no_more();
         self.shadows.flood(&self.servers);

@@ -106,7 +106,7 @@ async fn nodes(wec: &Client) -> Result<NodeResources, Failure> {
         .matching(VersionMatch::NotOlderThan)
         .at("0");
     requests::each(&api, params, |node: Node| total.add(&node)).await?;
-    Ok(total)
+    Ok(total.or_zero())
 }
 
 /// Makes OCM's registration agent show the claim on the ManagedCluster, or remove it if the value

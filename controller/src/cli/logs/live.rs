@@ -6,10 +6,12 @@
 //! (`StreamObject` in `apiserver/pkg/endpoints/handlers/responsewriters`). Not here: the lines on the
 //! terminal, and the logs of steps that have ended (`logs`).
 
-use std::{collections::HashMap, time::Duration};
+mod reader;
+
+use std::collections::HashMap;
 
 use argosy_api::names;
-use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, StreamExt, stream::BoxStream};
+use futures::{AsyncBufRead, StreamExt, stream::BoxStream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -24,10 +26,10 @@ use serde_json::json;
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinSet},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
-use super::lines::after;
+use self::reader::Reader;
 use crate::runtime::{
     lenient::Lenient,
     requests::{REQUEST_TIMEOUT, with_sources},
@@ -38,15 +40,6 @@ use crate::runtime::{
 /// Number of parts of logs that wait to be printed.
 const QUEUE: usize = 64;
 
-/// Maximum length of a part in bytes. A longer line is printed in several parts.
-const LONGEST: u64 = 64 << 10;
-
-/// Pause before a log that has ended is read again, which doubles up to [`LONGEST_PAUSE`].
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-
 /// Time for which the running pods of a watched Workflow are shown. It is extended while this command
 /// runs.
 const WATCHED: SignedDuration = SignedDuration::from_mins(2);
@@ -56,20 +49,30 @@ const WATCHED: SignedDuration = SignedDuration::from_mins(2);
 pub(super) struct Part {
     /// ID of the node.
     pub(super) node: String,
+    /// Number of the reader.
+    reader: u64,
     /// The content.
     pub(super) content: Content,
 }
 
 /// The content of a part.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Bytes, up to the end of a line if it is not too long.
     Bytes(Vec<u8>),
-    /// The log has ended, or cannot be read. It is read again after a pause.
-    Pause {
-        /// True if it was read to its end.
-        is_complete: bool,
-    },
+    /// The log has ended, or cannot be read.
+    Pause(Pause),
+}
+
+/// The end of one reading of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    /// Number of bytes of the log that were sent so far.
+    pub(super) printed: u64,
+    /// True if the log was read to its end, as far as the API server tells.
+    pub(super) is_complete: bool,
+    /// True if the log is not read again.
+    pub(super) is_last: bool,
 }
 
 /// The logs of the running pods of one Workflow.
@@ -79,10 +82,21 @@ pub(super) struct Live {
     events: BoxStream<'static, watcher::Result<Event<Lenient<Pod>>>>,
     /// Names of the running pods by the ID of their node.
     running: HashMap<String, String>,
-    followed: HashMap<String, AbortHandle>,
+    followed: HashMap<String, Followed>,
+    /// Number of readers so far.
+    count: u64,
     sender: mpsc::Sender<Part>,
     parts: mpsc::Receiver<Part>,
     readers: JoinSet<()>,
+}
+
+/// A log that is being read.
+struct Followed {
+    reading: AbortHandle,
+    /// Number of the reader.
+    reader: u64,
+    /// It is read the last time.
+    is_last: bool,
 }
 
 impl Live {
@@ -98,6 +112,7 @@ impl Live {
             events,
             running: HashMap::new(),
             followed: HashMap::new(),
+            count: 0,
             sender,
             parts,
             readers: JoinSet::new(),
@@ -107,7 +122,10 @@ impl Live {
     /// The next part of any log, or `None` after a change of the running pods. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Part> {
         tokio::select! {
-            part = self.parts.recv() => part,
+            // A reader that was stopped may have sent parts that the next one sends again.
+            part = self.parts.recv() => part.filter(|part| {
+                self.followed.get(&part.node).is_some_and(|known| known.reader == part.reader)
+            }),
             Some(event) = self.events.next() => {
                 if let Ok(Event::InitApply(pod) | Event::Apply(pod)) = event {
                     self.learn(&pod.into_object());
@@ -135,18 +153,58 @@ impl Live {
 
     /// Follows the log of a node if its pod is known to run. Its first `printed` bytes are skipped.
     pub(super) fn follow(&mut self, node: &str, printed: u64) {
-        let Some(pod) = self.running.get(node).filter(|_| !self.is_followed(node)) else {
+        if self.is_followed(node) {
             return;
-        };
-        let reader = Reader {
+        }
+        if let Some(reader) = self.reader(node) {
+            let number = reader.number;
+            self.watch(node, (number, false), reader.follow(printed));
+        }
+    }
+
+    /// Reads the log of a node that has ended a last time, now, if it is being followed. The last part
+    /// is a [`Pause`]. `printed` is its number of bytes that were printed, and `was_complete` is true if
+    /// the former reading went to the end, which counts if the pod exists no longer.
+    pub(super) fn finish(&mut self, node: &str, printed: u64, was_complete: bool) {
+        if !self.is_followed(node) || self.is_finishing(node) {
+            return;
+        }
+        if let Some(reader) = self.reader(node) {
+            let number = reader.number;
+            self.watch(node, (number, true), reader.finish(printed, was_complete));
+        }
+    }
+
+    /// A new reader of the log of a node, if its pod is known.
+    fn reader(&mut self, node: &str) -> Option<Reader> {
+        let pod = self.running.get(node)?.clone();
+        self.count += 1;
+        Some(Reader {
             pods: self.pods.clone(),
-            pod: pod.clone(),
+            pod,
             node: node.to_owned(),
+            number: self.count,
             container: self.container.clone(),
             parts: self.sender.clone(),
+        })
+    }
+
+    /// Starts a reader instead of the former one.
+    fn watch(
+        &mut self,
+        node: &str,
+        (reader, is_last): (u64, bool),
+        reading: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let reading = self.readers.spawn(reading);
+        let started = Followed {
+            reading,
+            reader,
+            is_last,
         };
-        let reading = self.readers.spawn(reader.run(printed));
-        self.followed.insert(node.to_owned(), reading);
+        if let Some(former) = self.followed.insert(node.to_owned(), started) {
+            former.reading.abort();
+        }
     }
 
     /// The nodes whose logs are being read.
@@ -154,10 +212,15 @@ impl Live {
         self.followed.keys()
     }
 
+    /// True if the log of a node is being read the last time.
+    pub(super) fn is_finishing(&self, node: &str) -> bool {
+        self.followed.get(node).is_some_and(|known| known.is_last)
+    }
+
     /// Stops reading the log of a node that has ended.
     pub(super) fn ended(&mut self, node: &str) {
-        if let Some(reading) = self.followed.remove(node) {
-            reading.abort();
+        if let Some(followed) = self.followed.remove(node) {
+            followed.reading.abort();
         }
         self.running.remove(node);
     }
@@ -212,90 +275,5 @@ pub(super) fn is_of_executor(container: &str, line: &[u8]) -> bool {
     line.starts_with(CUT) || (is_of_argo && !["init", "wait"].contains(&container))
 }
 
-/// Reads the log of one pod.
-struct Reader {
-    pods: Api<Pod>,
-    pod: String,
-    node: String,
-    container: String,
-    parts: mpsc::Sender<Part>,
-}
-
-impl Reader {
-    /// Reads the log until it is aborted.
-    async fn run(self, mut printed: u64) {
-        let mut pause = AGAIN;
-        let params = LogParams {
-            container: Some(self.container.clone()),
-            follow: true,
-            ..LogParams::default()
-        };
-        loop {
-            let before = printed;
-            let opened = timeout(REQUEST_TIMEOUT, self.pods.log_stream(&self.pod, &params)).await;
-            let is_complete = match opened {
-                Ok(Ok(log)) => self.copy(log, &mut printed).await.is_ok(),
-                _ => false,
-            };
-            if printed > before {
-                pause = AGAIN;
-            }
-            self.send(Content::Pause { is_complete }).await;
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
-    /// Sends the bytes of the step after the first `printed`, line by line, and counts them.
-    async fn copy(&self, log: impl AsyncBufRead + Send, printed: &mut u64) -> std::io::Result<()> {
-        let mut log = Box::pin(log);
-        let mut skipped = *printed;
-        loop {
-            let mut line = Vec::new();
-            let read = log.as_mut().take(LONGEST).read_until(b'\n', &mut line).await?;
-            if read == 0 {
-                return Ok(());
-            }
-            if is_of_executor(&self.container, &line) {
-                continue;
-            }
-            let line = after(&line, &mut skipped).to_vec();
-            *printed = printed.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
-            if !line.is_empty() {
-                self.send(Content::Bytes(line)).await;
-            }
-        }
-    }
-
-    async fn send(&self, content: Content) {
-        let part = Part {
-            node: self.node.clone(),
-            content,
-        };
-        // The receiver is gone only when the command ends.
-        let _ = self.parts.send(part).await;
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::is_of_executor;
-
-    #[test]
-    fn lines_that_the_archived_log_does_not_contain_are_left_out() {
-        let captures = r#"time="2026-11-25T12:29:57.171Z" level=info msg="capturing logs" argo=true"#;
-        for (container, line, expected) in [
-            ("main", captures, true),
-            ("main", "argosy: this log is cut off here, because", true),
-            ("wait", captures, false),
-            ("main", "hello argo=true", false),
-            ("main", "time=noon", false),
-        ] {
-            assert_eq!(
-                is_of_executor(container, line.as_bytes()),
-                expected,
-                "{container}: {line}"
-            );
-        }
-    }
-}
+mod tests;

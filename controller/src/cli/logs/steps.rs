@@ -4,8 +4,8 @@
 //! (`main-logs`), if `archiveLogs` is set and the node has ended
 //! (`docs/configure-archive-logs.md`).
 
-use argosy_api::{Workflow, workflow};
-use argosy_core::model::control::Nodes;
+use argosy_api::{Workflow, names, workflow};
+use argosy_core::model::{claim::Claim, control::Nodes};
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -128,6 +128,26 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns a hint on reading the logs of running steps.
+pub(super) fn where_live(workflow: &Workflow, running: &[&Step], container: &str) -> String {
+    let steps: Vec<&str> = running.iter().map(|step| step.shown.as_str()).collect();
+    let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
+    let (condition, with) = match Claim::of(&workflow.metadata) {
+        Some(claim) => (
+            " if the control cluster has virtual Nodes",
+            format!(" with a kubeconfig of {}", claim.cluster),
+        ),
+        None => ("", String::new()),
+    };
+    format!(
+        "these steps have not ended: {}; argosy logs -f {name} -n {namespace} prints their logs while they \
+         run{condition}, and so does{with}: kubectl logs --namespace {namespace} --selector {}={name} \
+         --container {container} --prefix --follow",
+        steps.join(", "),
+        names::ARGO_WORKFLOW_LABEL,
+    )
+}
+
 /// Returns the reason that no log of the run was kept, as far as the Workflow shows it.
 pub(super) fn why_none(workflow: &Workflow) -> String {
     let asked = workflow.spec.get("archiveLogs").and_then(Value::as_bool);
@@ -180,6 +200,30 @@ mod tests {
 
     fn shown(steps: &[Step]) -> Vec<&str> {
         steps.iter().map(|step| step.shown.as_str()).collect()
+    }
+
+    #[test]
+    fn a_step_that_runs_is_read_with_follow_or_on_its_cluster() {
+        let claim = Claim::new(&"cluster1".into(), 1).to_annotation("u1");
+        let mut workflow: Workflow = serde_json::from_value(json!({
+            "metadata": { "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { names::CLAIM_ANNOTATION: claim } },
+            "status": { "nodes": { "a": { "type": "Pod", "name": "hello.a", "displayName": "a", "phase": "Running" } } },
+        }))
+        .unwrap();
+        let running = steps(&workflow, "main", None).unwrap();
+        let said = where_live(&workflow, &running.iter().collect::<Vec<_>>(), "main");
+        for part in [
+            "have not ended: a; argosy logs -f hello -n argo prints their logs while they run if the control",
+            "and so does with a kubeconfig of cluster1: kubectl logs --namespace argo",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        workflow.metadata.annotations = None;
+        let said = where_live(&workflow, &[], "main");
+        assert!(
+            said.contains("while they run, and so does: kubectl logs"),
+            "{said}"
+        );
     }
 
     #[test]

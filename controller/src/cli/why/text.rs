@@ -216,7 +216,7 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
             } => format!("CANNOT be reached, since {since}: {reason}: {message}"),
             Reachability::NotKnown => "not known yet if it can be reached".to_owned(),
         });
-        lines.extend(cluster.load.as_ref().map(|load| format!("has {load}")));
+        lines.extend(load_line(cluster));
         lines.extend(
             cluster
                 .unfit
@@ -225,6 +225,20 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
         );
     }
     lines
+}
+
+/// The load of a cluster, with its place among those that can be chosen.
+fn load_line(cluster: &ClusterAnswer) -> Option<String> {
+    let load = cluster.load.as_ref()?;
+    let with_it = cluster
+        .percent_with_it
+        .map(|percent| format!(", {percent} % with this Workflow"));
+    let with_it = with_it.unwrap_or_default();
+    Some(match cluster.place {
+        Some(1) => format!("comes FIRST: has {load}{with_it}"),
+        Some(place) => format!("comes {place}.: has {load}{with_it}"),
+        None => format!("has {load}"),
+    })
 }
 
 fn copy_lines(copy: &DispatchedCopy) -> Vec<String> {

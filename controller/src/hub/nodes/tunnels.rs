@@ -17,6 +17,7 @@ use std::{
 
 use argosy_api::names;
 use argosy_core::{Change, ClusterName, hub::nodes::SeenMember};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt};
 use tokio::{
@@ -67,10 +68,12 @@ struct State {
     /// This process leads.
     leads: bool,
     leases: HashMap<ClusterName, Standing>,
-    /// The clusters of the fleet, if they are known.
+    /// The clusters of the fleet that are to have a Node, if they are known.
     fleet: Option<BTreeSet<ClusterName>>,
     /// The only owner of each tunnel.
     open: HashMap<ClusterName, Arc<Tunnel>>,
+    /// Times at which tunnels ended, of clusters that have no other since.
+    ended_at: HashMap<ClusterName, Timestamp>,
     /// The hosted agents, each with the number of its registration.
     hosted: HashMap<ClusterName, (u64, Agent)>,
     /// Number of the last registration.
@@ -148,17 +151,18 @@ impl Tunnels {
         self.hosted.send_replace(state.hosted.keys().cloned().collect());
     }
 
-    /// Stores the clusters of the fleet. The tunnel of one that has left is closed with the next look.
+    /// Stores the clusters of the fleet that are to have a Node. The tunnel of one that has left is
+    /// closed with the next look.
     pub(super) fn know(&self, change: &Change<SeenMember>) {
         let mut state = self.lock();
         if let Change::Reset(members) = change {
-            let members = members.iter().filter(|member| member.is_in_fleet());
+            let members = members.iter().filter(|member| member.is_shown());
             state.fleet = Some(members.map(|member| member.name().clone()).collect());
             return;
         }
         let Some(fleet) = &mut state.fleet else { return };
         match change {
-            Change::Apply(member) if member.is_in_fleet() => drop(fleet.insert(member.name().clone())),
+            Change::Apply(member) if member.is_shown() => drop(fleet.insert(member.name().clone())),
             Change::Apply(member) | Change::Delete(member) => drop(fleet.remove(member.name())),
             Change::Reset(_) => {}
         }
@@ -203,6 +207,7 @@ impl Tunnels {
         let mut state = self.lock();
         (state.leads, state.fleet) = (false, None);
         state.open.clear();
+        state.ended_at.clear();
     }
 
     fn learn(&self, change: Change<Lease>) {
@@ -233,7 +238,10 @@ impl Tunnels {
         let (ended, tunnel) = (tunnel.ended(), Arc::new(tunnel));
         // An owner here would keep a tunnel open that was taken out.
         let this = Arc::downgrade(&tunnel);
-        let former = self.lock().open.insert(cluster.clone(), tunnel);
+        let mut state = self.lock();
+        state.ended_at.remove(&cluster);
+        let former = state.open.insert(cluster.clone(), tunnel);
+        drop(state);
         drop(former);
         let tunnels = self.clone();
         tokio::spawn(async move {
@@ -243,6 +251,7 @@ impl Tunnels {
             if known.is_some_and(|known| known.ptr_eq(&this)) {
                 state.open.remove(&cluster);
                 tracing::info!(%cluster, "the tunnel of the agent has ended");
+                state.ended_at.insert(cluster, Timestamp::now());
             }
         });
     }
@@ -302,7 +311,8 @@ impl State {
 
     /// Closes the tunnels of agents whose token is no longer in force.
     fn close(&mut self, now: Instant) {
-        let (leases, fleet) = (&self.leases, self.fleet.as_ref());
+        let (leases, fleet, ended_at) = (&self.leases, self.fleet.as_ref(), &mut self.ended_at);
+        ended_at.retain(|cluster, _| fleet.is_some_and(|fleet| fleet.contains(cluster)));
         self.read_at.retain(|_, at| now.duration_since(*at) < READ_EVERY);
         self.open.retain(|cluster, tunnel| {
             let standing = leases.get(cluster);
@@ -315,6 +325,7 @@ impl State {
                     %cluster,
                     "the tunnel was closed: the agent's lease has ended or has another token, or the cluster has left"
                 );
+                ended_at.insert(cluster.clone(), Timestamp::now());
             }
             stays
         });
@@ -333,7 +344,7 @@ impl State {
             .collect()
     }
 
-    /// True if the cluster is in the fleet.
+    /// True if the cluster is in the fleet, and is to have a Node.
     fn has(&self, cluster: &ClusterName) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.contains(cluster))
     }
@@ -375,12 +386,23 @@ impl Authenticator for Tunnels {
 impl Reach for Tunnels {
     fn agent(&self, cluster: &ClusterName) -> Result<Agent, Unreachable> {
         let state = self.lock();
+        if !state.has(cluster) {
+            return Err(Unreachable {
+                message: format!("cluster {cluster} is not in the fleet, or its virtual Node is turned off"),
+            });
+        }
         let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
         let agent = state.hosted.get(cluster).map(|(_, agent)| agent).or(tunnel);
-        agent.cloned().ok_or_else(|| Unreachable {
-            message: format!(
-                "the agent of cluster {cluster} has no tunnel to the control cluster at the moment"
-            ),
+        agent.cloned().ok_or_else(|| {
+            let since = match state.ended_at.get(cluster) {
+                Some(at) => format!("since {}", at.strftime("%Y-%m-%dT%H:%M:%SZ")),
+                None => "at the moment".to_owned(),
+            };
+            Unreachable {
+                message: format!(
+                    "the agent of cluster {cluster} has no tunnel to the control cluster {since}"
+                ),
+            }
         })
     }
 }

@@ -212,6 +212,38 @@ impl Execute<NodeIndex> for Executor {
     }
 }
 
+/// Withdraws the offers of a tunnel to the controller in `namespace`, so that no agent dials in vain.
+/// An offer with a URL does not say whose it is. If it is that of a controller that shares the ITS, that
+/// one offers it again.
+///
+/// # Errors
+///
+/// The API server did not list or patch an object.
+pub async fn withdraw_offers(its: &Client, namespace: &str) -> Result<(), Failure> {
+    let clusters: Api<Lenient<PartialObjectMeta<ManagedCluster>>> = Api::all(its.clone());
+    let is_ours = |offer: &String| {
+        let service = offer.split_once('/').filter(|_| !offer.contains("://"));
+        service.is_none_or(|(named, _)| named == namespace)
+    };
+    let mut offered = Vec::new();
+    each(&clusters, ListParams::default(), |cluster| {
+        if cluster
+            .annotations()
+            .get(names::TUNNEL_ANNOTATION)
+            .is_some_and(is_ours)
+        {
+            offered.push(cluster.name_any());
+        }
+    })
+    .await?;
+    let withdrawal = json!({ "metadata": { "annotations": { names::TUNNEL_ANNOTATION: null } } });
+    let (params, patch) = (patching(names::CONTROLLER), Patch::Merge(withdrawal));
+    for name in offered {
+        found(call(clusters.patch_metadata(&name, &params, &patch)).await)?;
+    }
+    Ok(())
+}
+
 /// Deletes all shadow pods, virtual Nodes and their Leases, and returns the number of Nodes. For an
 /// uninstall, after the controller has ended.
 ///
@@ -246,4 +278,55 @@ pub async fn remove(wds: &Client) -> Result<usize, Failure> {
         left(nodes.delete(name, &DeleteParams::default())).await?;
     }
     Ok(nodes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use axum::{Router, body::to_bytes, extract::Request, http::Method};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn offers_are_withdrawn_but_not_those_of_another_controller() {
+        let cluster = |name: &str, annotations: Value| {
+            json!({
+                "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+                "metadata": { "name": name, "annotations": annotations },
+            })
+        };
+        let offer = |offer: &str| json!({ names::TUNNEL_ANNOTATION: offer });
+        let clusters = [
+            cluster("dials", offer("argosy/argosy-controller:webhook")),
+            cluster("url", offer("https://argosy.example.org")),
+            cluster("others", offer("other/argosy-controller:webhook")),
+            cluster("hosted", json!({ "other": "1" })),
+        ];
+        let list = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedClusterList", "metadata": {},
+            "items": clusters,
+        });
+        let patches: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let seen = patches.clone();
+        let answer = move |request: Request| async move {
+            if request.method() == Method::GET {
+                return list.to_string();
+            }
+            let path = request.uri().path().to_owned();
+            let body = to_bytes(request.into_body(), 1 << 10).await.unwrap();
+            let withdrawal: Value = serde_json::from_slice(&body).unwrap();
+            seen.lock().unwrap().push((path, withdrawal));
+            cluster("patched", json!({})).to_string()
+        };
+        let client = Client::new(Router::new().fallback(answer), "default");
+        withdraw_offers(&client, "argosy").await.unwrap();
+        let patches = patches.lock().unwrap();
+        let withdrawal = json!({ "metadata": { "annotations": { names::TUNNEL_ANNOTATION: null } } });
+        let expected = ["dials", "url"].map(|name| {
+            let path = format!("/apis/cluster.open-cluster-management.io/v1/managedclusters/{name}");
+            (path, withdrawal.clone())
+        });
+        assert_eq!(*patches, expected);
+    }
 }

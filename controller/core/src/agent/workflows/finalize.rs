@@ -101,10 +101,13 @@ impl RunIndex {
             .saturating_add(RECORD_LIFETIME)
             .unwrap_or(Timestamp::MAX);
         if now < expiry {
-            Decision::requeue_at(expiry)
-        } else {
-            AgentAction::DropRecord(origin.clone()).into()
+            return Decision::requeue_at(expiry);
         }
+        // Without the record, an object that turns out to be gone would get a record again.
+        let doubt = self.doubts.get(origin);
+        let look = doubt.map(|doubt| AgentAction::Look(doubt.sought().clone()));
+        look.unwrap_or_else(|| AgentAction::DropRecord(origin.clone()))
+            .into()
     }
 
     /// Records the end of an object, and then releases it.

@@ -15,6 +15,7 @@ use crate::{
     index::decode_error,
     model::{
         claim::{Claim, Needs},
+        demand::is_unreadable,
         hold::{initial_status, named_cluster, no_policy},
     },
 };
@@ -35,18 +36,26 @@ impl Admission {
                 warnings: Vec::new(),
             };
         }
-        // An object that is too deep to be sent is held and reported, but not claimed.
-        let is_too_deep = decode_error::too_deep("spec", &object.spec, 1).is_some();
+        let annotations = object.metadata.annotations.as_ref();
+        let requests = annotations.and_then(|known| known.get(names::REQUESTS_ANNOTATION));
+        let requests = requests.map(String::as_str);
+        let unreadable = is_unreadable(requests);
+        // An object that cannot be sent is held and reported, but not claimed.
+        let is_flawed = unreadable.is_some() || decode_error::too_deep("spec", &object.spec, 1).is_some();
         let claim = placement
             .choice(self.table.fleet())
-            .filter(|_| !is_too_deep)
+            .filter(|_| !is_flawed)
             .map(|cluster| {
-                let needs = Needs::of(&self.templates.demand(&request.namespace, &object.spec));
+                let needs = Needs::of(&self.templates.demand(&request.namespace, &object.spec, requests));
                 first_claim(&request.name, &cluster, &placement, needs)
             });
         Answer {
             patch: birth(object, claim.as_ref(), placement.wants_logs),
-            warnings: named.map(waits).into_iter().collect(),
+            warnings: named
+                .map(waits)
+                .into_iter()
+                .chain(unreadable.as_deref().map(is_held))
+                .collect(),
         }
     }
 }
@@ -57,6 +66,11 @@ fn waits(named: &str) -> String {
         "argosy: {}; it is held until a policy selects it",
         no_policy(named)
     )
+}
+
+/// The warning to a user who states what nobody can read.
+fn is_held(unreadable: &str) -> String {
+    format!("argosy: {unreadable}; it is held until then")
 }
 
 /// Removes the marks that were copied from another Workflow of Argosy. Unless the copied run is

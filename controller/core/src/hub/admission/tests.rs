@@ -415,6 +415,24 @@ fn what_is_too_deep_to_be_sent_is_held_and_not_claimed() {
 }
 
 #[test]
+fn a_workflow_whose_stated_requests_cannot_be_read_is_held_and_its_user_is_told() {
+    let mut stated = workflow(&json!({ "kubestellar.io/cluster": "cluster1" }));
+    for (requests, is_claimed) in [("cpu=8", true), ("cpu 8", false)] {
+        stated["metadata"]["annotations"] = json!({ "argosy.dev/requests": requests });
+        let answer = succeeded(None, &stated, false);
+        let created = after(None, &stated);
+        assert_eq!(Claim::of(&created.metadata).is_some(), is_claimed, "{requests}");
+        let told = answer.warnings.join(" ");
+        assert_eq!(
+            told.contains("\"cpu 8\" is not RESOURCE=QUANTITY"),
+            !is_claimed,
+            "{told}"
+        );
+        assert_eq!(created.labels()[names::ARGO_COMPLETED_LABEL], "true");
+    }
+}
+
+#[test]
 fn whoever_edits_what_was_sent_is_told_that_a_run_is_not_changed_and_who_uses_a_verb_is_not() {
     let old = born();
     let with = |spec: &Value| {

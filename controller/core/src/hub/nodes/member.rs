@@ -32,8 +32,8 @@ pub struct SeenMember {
     pub(super) labels: Labels,
     /// The offer of a tunnel.
     pub(super) offer: Option<String>,
-    /// It was removed from the fleet, or is being deleted.
-    pub(super) is_leaving: bool,
+    /// It was removed from the fleet, is being deleted, or is to have no Node.
+    pub(super) is_left_out: bool,
     pub(super) is_cordoned: bool,
     /// Status, reason and message of its availability.
     pub(super) available: (String, String, String),
@@ -69,9 +69,9 @@ impl SeenMember {
         &self.name
     }
 
-    /// True unless it was removed from the fleet, or is being deleted.
-    pub fn is_in_fleet(&self) -> bool {
-        !self.is_leaving && !self.is_gone
+    /// True unless it was removed from the fleet, is being deleted, or is to have no Node.
+    pub fn is_shown(&self) -> bool {
+        !self.is_left_out && !self.is_gone
     }
 
     /// True if its agent renews its Lease.
@@ -83,8 +83,9 @@ impl SeenMember {
 impl From<ManagedCluster> for SeenMember {
     fn from(cluster: ManagedCluster) -> Self {
         let annotation = |key: &str| cluster.annotations().get(key);
-        let is_leaving =
-            annotation(names::REMOVED_ANNOTATION).is_some() || cluster.metadata.deletion_timestamp.is_some();
+        let is_left_out = annotation(names::REMOVED_ANNOTATION).is_some()
+            || cluster.metadata.deletion_timestamp.is_some()
+            || annotation(names::NODE_ANNOTATION).is_some_and(|value| value == names::NODE_OFF);
         let status = cluster.status.clone().unwrap_or_default();
         let mut conditions = status.conditions.into_iter();
         let available = conditions.find(|known| known.type_ == types::AVAILABLE);
@@ -102,7 +103,7 @@ impl From<ManagedCluster> for SeenMember {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             offer: annotation(names::TUNNEL_ANNOTATION).cloned(),
-            is_leaving,
+            is_left_out,
             is_cordoned: cluster.spec.taints.iter().any(is_cordon),
             available,
             version: version(&status.version.kubernetes),

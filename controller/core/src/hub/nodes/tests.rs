@@ -283,6 +283,46 @@ fn a_node_goes_with_its_cluster_and_stays_while_the_agent_is_away() {
 }
 
 #[test]
+fn a_cluster_whose_agent_says_that_it_serves_nothing_has_no_node() {
+    let mut world = World::new();
+    let nothing = json!({ "argosy.dev/tunnel": "none" });
+    world.lease(&nothing);
+    assert_eq!(world.action(), None);
+    world.dials();
+    world.settle();
+    world.lease(&nothing);
+    assert!(matches!(world.action(), Some(NodeAction::Offer(_, None))));
+    world.cluster["metadata"]["annotations"] = json!({});
+    world.member();
+    assert!(matches!(world.action(), Some(NodeAction::Delete(_))));
+    // The Lease of a former agent, before the hosted one has renewed it.
+    world.index.apply(NodeInput::Hosted([name()].into()), world.now);
+    assert!(!matches!(world.action(), Some(NodeAction::Delete(_))));
+}
+
+#[test]
+fn a_cluster_whose_node_is_turned_off_has_none_whether_its_agent_dials_or_is_hosted() {
+    for is_hosted in [false, true] {
+        let mut world = World::new();
+        world.dials();
+        if is_hosted {
+            world.index.apply(NodeInput::Hosted([name()].into()), world.now);
+            world.cluster["metadata"]["annotations"] = json!({});
+            world.member();
+        }
+        world.settle();
+        world.cluster["metadata"]["annotations"] = json!({ "argosy.dev/node": "off" });
+        world.member();
+        assert!(matches!(world.action(), Some(NodeAction::Delete(_))));
+        world.index.apply(NodeInput::Gone(name()), world.now);
+        assert_eq!(world.action(), None);
+        world.cluster["metadata"]["annotations"] = json!({ "argosy.dev/node": "on" });
+        world.member();
+        assert!(world.action().is_some());
+    }
+}
+
+#[test]
 fn a_node_of_somebody_else_is_left_alone() {
     let mut world = World::new();
     world.dials();

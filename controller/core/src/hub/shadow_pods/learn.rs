@@ -203,22 +203,26 @@ impl ShadowPodIndex {
 
     pub(super) fn on_nodes(&mut self, change: Change<PartialObjectMeta<Node>>) -> BTreeSet<PodKey> {
         self.synced.mark(Awaited::Nodes, change.is_list());
-        let mut added = BTreeSet::new();
-        match change {
-            Change::Apply(node) => added.extend([node.name_any()]),
-            Change::Delete(node) => {
-                self.nodes.remove(&node.name_any());
-            }
+        let changed: BTreeSet<String> = match change {
+            Change::Apply(node) => Some(node.name_any())
+                .filter(|name| self.nodes.insert(name.clone()))
+                .into_iter()
+                .collect(),
+            Change::Delete(node) => self.nodes.take(&node.name_any()).into_iter().collect(),
             Change::Reset(nodes) => {
-                self.nodes.clear();
-                added.extend(nodes.iter().map(ResourceExt::name_any));
+                let listed: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
+                let former = std::mem::replace(&mut self.nodes, listed);
+                self.nodes.symmetric_difference(&former).cloned().collect()
             }
+        };
+        if changed.is_empty() {
+            return BTreeSet::new();
         }
-        added.retain(|name| self.nodes.insert(name.clone()));
-        let on_added = self
-            .workflows
-            .values()
-            .filter(|known| added.contains(&known.node));
-        on_added.flat_map(|known| known.pods.iter().cloned()).collect()
+        let workflows = self.workflows.values();
+        let wanted = workflows.filter(|known| changed.contains(&known.node));
+        let wanted = wanted.flat_map(|known| known.pods.iter());
+        let shown = self.shadows.iter();
+        let shown = shown.filter(|(_, shadow)| changed.contains(&shadow.node));
+        wanted.chain(shown.map(|(key, _)| key)).cloned().collect()
     }
 }

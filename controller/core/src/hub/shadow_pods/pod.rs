@@ -34,7 +34,8 @@ pub(super) fn pod(
             },
         })
     };
-    let containers: Vec<Value> = running.containers.iter().map(|name| container(name)).collect();
+    let containers = |names: &[String]| -> Vec<Value> { names.iter().map(|name| container(name)).collect() };
+    let named = &running.containers;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -44,7 +45,7 @@ pub(super) fn pod(
             },
             "annotations": {
                 names::ARGO_NODE_ID_ANNOTATION: running.id, "workflows.argoproj.io/node-name": running.node,
-                "kubectl.kubernetes.io/default-container": running.containers.first(), "sidecar.istio.io/inject": "false",
+                "kubectl.kubernetes.io/default-container": named.default, "sidecar.istio.io/inject": "false",
             },
             "ownerReferences": [{
                 "apiVersion": format!("{}/{}", workflow::GROUP, workflow::VERSION), "kind": workflow::KIND,
@@ -57,7 +58,7 @@ pub(super) fn pod(
             "securityContext": {
                 "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": { "type": "RuntimeDefault" },
             },
-            "initContainers": [container("init")], "containers": containers,
+            "initContainers": containers(&named.init), "containers": containers(&named.all),
         },
     });
     // The object is well-formed, so the default is never used.

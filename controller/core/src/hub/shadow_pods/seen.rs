@@ -13,7 +13,11 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectM
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::{PodKey, action::Named};
+use super::{
+    PodKey,
+    action::Named,
+    templates::{CONTAINERS, Containers, Templates, is_name, text},
+};
 use crate::{
     WorkflowKey,
     index::store::{Incoming, Version, Versioned},
@@ -32,15 +36,6 @@ const LONGEST: usize = 1024;
 
 /// Maximum length of a name of a Workflow whose pods have it as a label.
 const LONGEST_LABEL: usize = 63;
-
-/// Maximum number of containers of a pod that are shown.
-const CONTAINERS: usize = 16;
-
-/// Maximum number of containers in a list that are looked at. Most of a hostile list has no name.
-const LOOKED_AT: usize = 64;
-
-/// The templates of a Workflow by name.
-type Templates<'a> = HashMap<&'a str, &'a Value>;
 
 /// A Workflow of the WDS that was sent to a cluster.
 #[derive(Clone, Debug)]
@@ -86,8 +81,7 @@ pub(super) struct Running {
     /// Name of the pod.
     pub(super) pod: String,
     pub(super) started_at: Timestamp,
-    /// Names of its containers, the one whose log is read by default first.
-    pub(super) containers: Vec<String>,
+    pub(super) containers: Containers,
 }
 
 impl Running {
@@ -162,6 +156,7 @@ impl SeenWatched {
     /// one is done only for those that are shown.
     fn read(&mut self, workflow: &Workflow, nodes: &Nodes<'_>) {
         let (mut running, mut ended) = (Vec::new(), Vec::new());
+        let named = Naming::of(workflow);
         for id in nodes.ids().filter(|id| id.len() <= LONGEST) {
             let Some(node) = nodes.get(id) else { continue };
             if text(&node, "type") != Some("Pod") {
@@ -169,21 +164,18 @@ impl SeenWatched {
             }
             if text(&node, "phase") == Some("Running") {
                 running.push((started_at(&node), id));
-            } else if let Some(end) = end(&node) {
+            } else if let Some(end) = named.end(&node) {
                 ended.push((end, id));
             }
         }
         running.sort_by_key(|(started_at, _)| Reverse(*started_at));
         self.left_out = running.len().saturating_sub(MOST_OF_ONE);
         running.truncate(MOST_OF_ONE);
-        if !running.is_empty() {
-            let named = Naming::of(workflow);
-            let shown = running.into_iter().filter_map(|(_, id)| {
-                let node = nodes.get(id)?;
-                named.running(id, &node)
-            });
-            self.running = shown.collect();
-        }
+        let shown = running.into_iter().filter_map(|(_, id)| {
+            let node = nodes.get(id)?;
+            named.running(id, &node, nodes)
+        });
+        self.running = shown.collect();
         self.ids = self.running.iter().map(|running| running.id.clone()).collect();
         ended.sort_by_key(|(end, _)| Reverse(end.at));
         ended.truncate(MOST_ENDED);
@@ -194,11 +186,6 @@ impl SeenWatched {
 fn watched_until(metadata: &ObjectMeta) -> Option<Timestamp> {
     let annotations = metadata.annotations.as_ref()?;
     annotations.get(names::WATCHED_UNTIL_ANNOTATION)?.parse().ok()
-}
-
-/// A text of a node. Not by a JSON pointer, which allocates for each of its parts.
-fn text<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
-    node.get(key).and_then(Value::as_str)
 }
 
 fn time(node: &Value, key: &str) -> Option<Timestamp> {
@@ -221,11 +208,11 @@ impl<'a> Naming<'a> {
         Self {
             workflow: workflow.metadata.name.as_deref().unwrap_or_default(),
             format: PodNames::of(&workflow.metadata),
-            templates: templates(workflow),
+            templates: Templates::of(workflow),
         }
     }
 
-    fn running(&self, id: &str, node: &Value) -> Option<Running> {
+    fn running(&self, id: &str, node: &Value, nodes: &Nodes<'_>) -> Option<Running> {
         let pod = self.format.name(self.workflow, id, node)?;
         let name = text(node, "name").unwrap_or_default();
         (is_name(&pod, 253) && name.len() <= LONGEST).then(|| Running {
@@ -233,77 +220,21 @@ impl<'a> Naming<'a> {
             node: name.to_owned(),
             pod,
             started_at: started_at(node),
-            containers: containers(&self.templates, node),
+            containers: self.templates.containers(node, nodes),
         })
     }
-}
 
-fn end(node: &Value) -> Option<End> {
-    let phase = text(node, "phase")?;
-    if !["Succeeded", "Failed", "Error"].contains(&phase) {
-        return None;
-    }
-    let artifacts = node.get("outputs").and_then(|outputs| outputs.get("artifacts"));
-    let artifacts = artifacts.and_then(Value::as_array);
-    let is_log = |artifact: &Value| text(artifact, "name").is_some_and(|name| name.ends_with("-logs"));
-    Some(End {
-        at: time(node, "finishedAt").unwrap_or(Timestamp::MIN),
-        has_succeeded: phase == "Succeeded",
-        has_log: artifacts.is_some_and(|artifacts| artifacts.iter().any(is_log)),
-    })
-}
-
-/// True if this can be the name of an object (with `longest` 253) or of a container (63).
-fn is_name(text: &str, longest: usize) -> bool {
-    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let may_have_dots = longest > 63;
-    let is_inner = |byte: u8| is_end(byte) || byte == b'-' || (may_have_dots && byte == b'.');
-    (1..=longest).contains(&text.len())
-        && text.bytes().all(is_inner)
-        && text.bytes().next().is_some_and(is_end)
-        && text.bytes().next_back().is_some_and(is_end)
-}
-
-/// Names of the containers of a node's pod: those of its template, if that is in the Workflow, and
-/// Argo's own.
-fn containers(templates: &Templates<'_>, node: &Value) -> Vec<String> {
-    let template = text(node, "templateName").and_then(|name| templates.get(name));
-    let named = |list: Option<&Value>| -> Vec<String> {
-        let containers = list.and_then(Value::as_array).into_iter().flatten();
-        let names = containers
-            .take(LOOKED_AT)
-            .filter_map(|container| text(container, "name"));
-        let names = names.filter(|name| is_name(name, 63) && !["init", "wait"].contains(name));
-        names.take(CONTAINERS).map(str::to_owned).collect()
-    };
-    let field = |pointer: &str| template.and_then(|template| template.pointer(pointer));
-    let mut all = named(field("/containerSet/containers"));
-    if all.is_empty() {
-        all.push("main".to_owned());
-    }
-    all.extend(named(field("/sidecars")));
-    all.push("wait".to_owned());
-    let mut known = BTreeSet::new();
-    all.retain(|name| known.insert(name.clone()));
-    all
-}
-
-/// The templates of the Workflow and those that Argo has stored in its status. Of several with one
-/// name, the first counts.
-fn templates(workflow: &Workflow) -> Templates<'_> {
-    let status = workflow.status.as_ref();
-    let lists = [
-        workflow.spec.get("templates"),
-        status.and_then(|status| status.pointer("/storedWorkflowTemplateSpec/templates")),
-    ];
-    let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
-    let mut templates = Templates::new();
-    for template in all {
-        if let Some(name) = text(template, "name") {
-            templates.entry(name).or_insert(template);
+    fn end(&self, node: &Value) -> Option<End> {
+        let phase = text(node, "phase")?;
+        if !["Succeeded", "Failed", "Error"].contains(&phase) {
+            return None;
         }
+        Some(End {
+            at: time(node, "finishedAt").unwrap_or(Timestamp::MIN),
+            has_succeeded: phase == "Succeeded",
+            has_log: self.templates.has_log(node),
+        })
     }
-    templates
 }
 
 /// A shadow pod of the WDS.
@@ -386,7 +317,7 @@ impl From<Pod> for SeenShadow {
             node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
             containers: containers
                 .map(|container| container.name.clone())
-                .take(2 * CONTAINERS)
+                .take(2 * CONTAINERS + 1)
                 .collect(),
             has_begun: has_ended || phase.as_deref() == Some("Running"),
             has_ended,

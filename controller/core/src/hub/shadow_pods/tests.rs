@@ -363,12 +363,51 @@ fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
 }
 
 #[test]
+fn a_pod_with_an_artifact_that_is_no_log_stays_shown() {
+    let mut ended = node("Succeeded", 0);
+    ended["finishedAt"] = json!(at(20).to_string());
+    ended["outputs"] = json!({ "artifacts": [{ "name": "build-logs" }] });
+    let mut world = World::new(Shown::All);
+    world.running(0);
+    world.shown();
+    world.now = at(20);
+    world.nodes(json!({ "n": ended }));
+    assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
+}
+
+#[test]
+fn the_shadow_pods_of_a_cluster_go_with_its_node() {
+    let node = || read(json!({ "metadata": { "name": "argosy-cluster1" } }));
+    for change in [Change::Delete(Box::new(node())), Change::Reset(Vec::new())] {
+        let mut world = World::new(Shown::All);
+        world.running(0);
+        world.shown();
+        let dirty = world.index.apply(ShadowPodInput::Node(change), world.now);
+        assert!(dirty.contains(&key()));
+        assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
+        world.index.apply(ShadowPodInput::Gone(key()), world.now);
+        assert_eq!(world.action(), None);
+        let again = Change::Apply(Box::new(node()));
+        assert!(
+            world
+                .index
+                .apply(ShadowPodInput::Node(again), world.now)
+                .contains(&key())
+        );
+        assert!(matches!(world.action(), Some(ShadowPodAction::Create(_))));
+    }
+}
+
+#[test]
 fn the_containers_of_a_pod_are_those_of_the_first_template_of_its_name() {
     let mut world = World::new(Shown::All);
     let set = |name: &str| json!({ "name": "work", "containerSet": { "containers": [{ "name": name }] } });
     world.workflow["spec"] = json!({ "templates": [{ "name": "other" }, set("first"), set("second")] });
     world.running(0);
-    assert_eq!(world.index.wanted[&key()].running.containers, ["first", "wait"]);
+    assert_eq!(
+        world.index.wanted[&key()].running.containers.all,
+        ["wait", "first"]
+    );
 }
 
 #[test]
@@ -388,5 +427,5 @@ fn a_shadow_pod_is_hidden_from_argo_and_runs_nothing() {
         .iter()
         .chain(spec.init_containers.iter().flatten());
     let names: Vec<&str> = containers.map(|container| container.name.as_str()).collect();
-    assert_eq!(names, ["main", "wait", "init"]);
+    assert_eq!(names, ["wait", "main", "init"]);
 }

@@ -134,7 +134,7 @@ impl WorkflowIndex {
     fn if_lost(&self, view: &WorkflowView, claim: &Claim) -> Option<String> {
         let grace = claim.lost_after?;
         view.placement.lost_after?;
-        if !view.placement.has_successor(&claim.cluster, self.fleet()) {
+        if !view.placement.may_have_successor(&claim.cluster, self.fleet()) {
             return Some("; no other cluster accepts it at present".to_owned());
         }
         self.rerun(view, claim)?;

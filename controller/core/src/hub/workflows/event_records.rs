@@ -134,7 +134,13 @@ fn news(before: Option<&WorkflowView>, after: &WorkflowView) -> Vec<News> {
     if let Some(claim) = after.claim.as_ref()
         && attempt(after) > before.map_or(0, attempt)
     {
-        let message = format!("sent to {}, attempt {}", claim.destination(), claim.attempt);
+        let chosen = claim.chosen.as_ref().map(|reason| format!("; {reason}"));
+        let chosen = chosen.unwrap_or_default();
+        let message = format!(
+            "sent to {}, attempt {}{chosen}",
+            claim.destination(),
+            claim.attempt
+        );
         let was_lost = before.and_then(|view| view.claim.as_ref()?.lost.as_ref());
         news.push(match claim.lost.as_ref().filter(|lost| was_lost != Some(lost)) {
             Some(lost) => {

@@ -179,7 +179,7 @@ impl WorkflowIndex {
             Some(observation) => observation.expires_at(),
             None => cluster?.cut_off_at()?,
         };
-        let has_successor = view.placement.has_successor(&claim.cluster, self.fleet());
+        let has_successor = view.placement.may_have_successor(&claim.cluster, self.fleet());
         ended.saturating_add(grace).ok().filter(|_| has_successor)
     }
 }

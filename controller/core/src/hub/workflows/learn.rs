@@ -197,6 +197,7 @@ impl WorkflowIndex {
         if let Some(rank) = view.queued.as_deref() {
             self.queue.remove(key, *rank);
         }
+        self.unplaced.remove(key);
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
         self.unlist_run(key, &view);
         Some(view)
@@ -216,6 +217,8 @@ impl WorkflowIndex {
         self.counts.add(view);
         if let Some(rank) = view.queued.as_deref() {
             self.queue.insert(key, *rank);
+        } else if view.claim.is_none() && view.hold().is_some() && !view.is_final() {
+            self.unplaced.insert(key.clone());
         }
         self.list_run(key, view);
     }

@@ -37,7 +37,9 @@ impl WorkflowIndex {
 
     /// The resources that a Workflow asks for.
     pub(super) fn demand(&self, key: &WorkflowKey, view: &WorkflowView) -> Demand {
-        self.admission.templates().demand(&key.namespace, &view.spec())
+        let requests = view.annotations.get(names::REQUESTS_ANNOTATION);
+        let templates = self.admission.templates();
+        templates.demand(&key.namespace, &view.spec(), requests)
     }
 
     /// Notes a request for a Workflow.
@@ -49,6 +51,7 @@ impl WorkflowIndex {
             view.pending_claim = Some(Box::new(pending));
             if view.queued.is_some() {
                 self.queue.wake();
+                self.queue.pass_turn(&key.namespace);
             }
         }
         self.reserve(key);

@@ -178,24 +178,30 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.table_mut().set_standing(name, is_unreachable, is_cordoned);
+        self.queue.wake();
         let is_concerned = |view: &WorkflowView| {
             let placement = &view.placement;
             // A claimed Workflow stays, unless it is rerun when its cluster is lost.
             let is_choosing = placement.is_by_load() && view.claim.is_none();
             let depends = is_recordoned || is_choosing || placement.lost_after.is_some();
-            depends && placement.matches(name)
+            // Those in the queue take turns.
+            depends && view.queued.is_none() && placement.matches(name)
         };
         self.selected_for(name, is_concerned)
     }
 
-    /// The Workflows that no cluster may have fitted yet.
+    /// The Workflows that this cluster may not have fitted yet. Those in the queue take turns.
     pub(super) fn waiting_for(&self, name: &ClusterName) -> Dirty {
-        self.selected_for(name, |view| {
-            let placement = &view.placement;
-            // Those in the queue take turns.
-            let is_unclaimed = view.claim.is_none() && view.queued.is_none();
-            is_unclaimed && placement.is_by_load() && placement.matches(name)
-        })
+        self.unplaced_by_load(|_, placement| placement.matches(name))
+    }
+
+    /// The Workflows that no cluster may have fitted yet, and that `is_concerned` accepts.
+    pub(super) fn unplaced_by_load(&self, is_concerned: impl Fn(&WorkflowKey, &Placement) -> bool) -> Dirty {
+        let concerned = self.unplaced.iter().filter(|key| {
+            let placement = self.workflows.get(*key).map(|view| &view.placement);
+            placement.is_some_and(|placement| placement.is_by_load() && is_concerned(key, placement))
+        });
+        concerned.cloned().map(HubKey::Workflow).collect()
     }
 
     /// The Workflows that policies select which match a cluster, and that `is_concerned` accepts.

@@ -2,10 +2,10 @@
 //! ([`names::WHEN_FULL_ANNOTATION`](argosy_api::names::WHEN_FULL_ANNOTATION)).
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
-//! turns. When room is freed, a few of them are decided again with each event until all had their
-//! turn, so the work for one event does not grow with their number. A smaller one may pass a larger
-//! one that does not fit. Not here: the room (`load`),
-//! and the condition that says that a Workflow waits (`blocked`).
+//! turns: after a Workflow of one was sent, those after it come first. When room is freed, a few of
+//! them are decided again, in this order, with each event until all had their turn, so the work for
+//! one event does not grow with their number. A smaller one may pass a larger one that does not fit.
+//! Not here: the room (`load`), and the condition that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,
@@ -58,7 +58,7 @@ type Place = (Rank, Arc<str>);
 pub(super) struct Queue {
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Place>>,
     len: usize,
-    /// The namespace whose turn was last.
+    /// The namespace of the last one that was sent.
     last: Option<Arc<str>>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<(Arc<str>, Place)>,
@@ -91,17 +91,23 @@ impl Queue {
         self.left = self.len;
     }
 
-    /// The next few Workflows to decide again, if there may be room.
-    pub(super) fn due(&mut self) -> BTreeSet<WorkflowKey> {
+    /// A Workflow of this namespace is sent, so it is the turn of the others.
+    pub(super) fn pass_turn(&mut self, namespace: &Arc<str>) {
+        self.last = Some(Arc::clone(namespace));
+    }
+
+    /// The next few Workflows to decide again, if there may be room, in the order of their turns.
+    pub(super) fn due(&mut self) -> Vec<WorkflowKey> {
         if self.left == 0 {
-            return BTreeSet::new();
+            return Vec::new();
         }
         let mut due = self.heads();
         let most = (FROM_HEAD + FROM_REST).min(self.len);
         let mut had_a_turn = 0;
         // The next ones may be those at the head.
         while due.len() < most && had_a_turn < FROM_HEAD + FROM_REST {
-            due.extend(self.next_of_rest());
+            let next = self.next_of_rest();
+            due.extend(next.filter(|next| !due.contains(next)));
             had_a_turn += 1;
         }
         let is_all = due.len() >= self.len;
@@ -114,14 +120,14 @@ impl Queue {
     }
 
     /// The first ones of the namespaces in turn.
-    fn heads(&mut self) -> BTreeSet<WorkflowKey> {
+    fn heads(&self) -> Vec<WorkflowKey> {
         let after = match &self.last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
         let turn = self.by_namespace.range(after).chain(&self.by_namespace);
         let turn: Vec<_> = turn.take(FROM_HEAD.min(self.by_namespace.len())).collect();
-        let mut heads = BTreeSet::new();
+        let mut heads = Vec::new();
         let mut deep = 0;
         while heads.len() < FROM_HEAD {
             let level = turn.iter().filter_map(|(namespace, places)| {
@@ -135,8 +141,6 @@ impl Queue {
             }
             deep += 1;
         }
-        let last = turn.first().map(|(namespace, _)| Arc::clone(namespace));
-        self.last = last;
         heads
     }
 
@@ -198,16 +202,12 @@ mod tests {
             );
         }
         queue.insert(&key("small", 0), rank(-5, 1000));
-        let heads: Vec<WorkflowKey> = queue.heads().into_iter().collect();
-        assert_eq!(heads.len(), FROM_HEAD);
-        assert!(
-            heads.contains(&key("small", 0)) && heads.contains(&key("big", 99)),
-            "{heads:?}"
-        );
-        assert!(
-            heads.contains(&key("big", 98)) && !heads.contains(&key("big", 0)),
-            "{heads:?}"
-        );
+        let big = |number| key("big", number);
+        assert_eq!(queue.heads(), [big(99), key("small", 0), big(98), big(97)]);
+        queue.pass_turn(&"big".into());
+        assert_eq!(queue.heads(), [key("small", 0), big(99), big(98), big(97)]);
+        queue.pass_turn(&"small".into());
+        assert_eq!(queue.heads(), [big(99), key("small", 0), big(98), big(97)]);
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
                 rank(0, 0),
             );
         }
-        assert_eq!(queue.due(), BTreeSet::new(), "no room was freed");
+        assert_eq!(queue.due(), Vec::new(), "no room was freed");
         let mut seen = BTreeSet::new();
         queue.wake();
         for _ in 0..=200 / FROM_REST {

@@ -11,7 +11,7 @@
 //! object, which it does before anything else.
 
 use argosy_api::names;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     HubAction, WorkflowIndex,
@@ -25,8 +25,11 @@ use super::{
 use crate::{
     WorkflowKey,
     model::{amounts::Amounts, claim::Claim, demand::Demand, json_patch::annotation_path},
-    policy::Candidate,
+    policy::{Candidate, Chosen},
 };
+
+/// Time after which a Workflow that no other cluster can run is decided again.
+const UNFIT_FOR: SignedDuration = SignedDuration::from_mins(1);
 
 /// A Workflow whose cluster is lost, with its withdrawn ManifestWork.
 #[derive(Clone, Copy)]
@@ -61,7 +64,13 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         // deleted by hand, is waited for.
         None => Next::PASS,
         Some(work) if !work.is_deleting && work.withdraw != Some(work.attempt) => {
-            Next::Act(withdraw(view, &claim.cluster, work))
+            if index.successor(key, view, claim).is_some() {
+                return Next::Act(withdraw(view, &claim.cluster, work));
+            }
+            // No other cluster can run it, so it stays where it is until one can.
+            Next::Pass {
+                requeue_at: now.checked_add(UNFIT_FOR).ok(),
+            }
         }
         Some(work) => Next::act_or_pass(index.move_on(&Loss {
             key,
@@ -74,6 +83,20 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
 }
 
 impl WorkflowIndex {
+    /// The cluster for the rerun. It reserves what the claim says there, too.
+    fn successor(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<Chosen> {
+        let demand = Demand {
+            typical: Amounts::clone(&claim.asked()),
+            ..self.demand(key, view)
+        };
+        let candidate = Candidate {
+            demand: &demand,
+            own: view.reservation.as_deref(),
+        };
+        let placement = &view.placement;
+        placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)
+    }
+
     fn move_on(&self, loss: &Loss<'_>) -> Option<HubAction> {
         let Loss {
             key,
@@ -98,14 +121,7 @@ impl WorkflowIndex {
                 work: work.resource_version.clone(),
             });
         }
-        let demand = Demand::typical(Amounts::clone(&claim.asked()));
-        let candidate = Candidate {
-            demand: &demand,
-            own: view.reservation.as_deref(),
-        };
-        let chosen = view
-            .placement
-            .successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
+        let chosen = self.successor(key, view, claim)?;
         let next = Claim {
             wants_status: claim.wants_status || view.placement.wants_status,
             is_guarded: self.config.is_guarded,

@@ -248,7 +248,9 @@ impl Fleet {
     }
 
     fn learn(&mut self, input: HubInput) -> BTreeSet<HubKey> {
-        self.hub.apply(input, now())
+        let mut dirty = self.hub.apply(input, now());
+        dirty.extend(self.hub.due());
+        dirty
     }
 
     fn workflow(&mut self, object: Value) -> BTreeSet<HubKey> {

@@ -17,6 +17,7 @@ use crate::{
     model::{
         claim::{Claim, is_held_from_birth},
         control::{Control, Verbs, passed_on},
+        demand::is_unreadable,
         fan_out::FanOutRecord,
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
         hold_label::{has_hold_label, is_hold},
@@ -194,12 +195,7 @@ impl WorkflowView {
         } else {
             Map::new()
         };
-        let flaw = unreadable
-            .or_else(|| decode_error::too_deep("spec", &object.spec, 1))
-            .or_else(|| {
-                let mut status = initial_status.values();
-                status.find_map(|part| decode_error::too_deep("status", part, 2))
-            });
+        let flaw = unreadable.or_else(|| flaw(&object, &initial_status));
         let reporter = Claim::reporter(&object.metadata).filter(|_| !initial_status.is_empty());
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
@@ -466,4 +462,20 @@ pub(super) fn is_ours(condition: &Value) -> bool {
         .get("type")
         .and_then(Value::as_str)
         .is_some_and(|type_| types::ALL.contains(&type_))
+}
+
+/// The reason why a Workflow that can be read cannot be sent: a part of it is too deep, or nobody can
+/// read the requests that it states.
+fn flaw(object: &Workflow, initial_status: &Map<String, Value>) -> Option<String> {
+    let too_deep_status = || {
+        let mut status = initial_status.values();
+        status.find_map(|part| decode_error::too_deep("status", part, 2))
+    };
+    let unreadable_requests = || {
+        let annotations = object.metadata.annotations.as_ref()?;
+        is_unreadable(annotations.get(names::REQUESTS_ANNOTATION).map(String::as_str))
+    };
+    decode_error::too_deep("spec", &object.spec, 1)
+        .or_else(too_deep_status)
+        .or_else(unreadable_requests)
 }

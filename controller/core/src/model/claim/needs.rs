@@ -4,9 +4,9 @@
 //! A specification that is known in full tells the average over all levels of the run, which is the
 //! better measure of what a cluster still has before it: the pods of one moment are a level that is
 //! wider or narrower. Only pods show items that are computed during the run, and templates that only
-//! the cluster has. So what is told before the run counts until its pods request more than it
-//! explains. Not here: the estimate (`model::demand`), and the sum of reservations
-//! (`policy::best_cluster`).
+//! the cluster has. So the specification counts unless the pods request more than it explains, and
+//! then what they request, but never less than the specification tells: a member writes the report.
+//! Not here: the estimate (`model::demand`), and the sum of reservations (`policy::best_cluster`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,36 +21,43 @@ static UNKNOWN: LazyLock<Arc<Amounts>> = LazyLock::new(|| Arc::new(Demand::unkno
 /// The resources that a run reserves, if more is known than that it has a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The reserved amounts.
-    reserved: Arc<Amounts>,
-    /// The amounts that the specification tells for its widest level. Absent once the pods have
-    /// requested more.
+    /// The amounts of the specification. A run never reserves less, whatever its cluster reports.
+    typical: Arc<Amounts>,
+    /// The amounts that the specification tells for its widest level; `None` if it tells nothing.
     widest: Option<Amounts>,
+    /// The amounts that it reserves because its pods request more than the specification tells.
+    pods: Option<Arc<Amounts>>,
 }
 
 impl Needs {
     /// The resources to store for a run of this demand.
     pub(crate) fn of(demand: &Demand) -> Option<Arc<Self>> {
         let needs = Self {
-            reserved: Arc::new(demand.typical.clone()),
+            typical: Arc::new(demand.typical.clone()),
             widest: Some(demand.widest.clone()).filter(|widest| widest.to_string().len() <= LONGEST),
+            pods: None,
         };
         is_stored(&demand.typical).then(|| Arc::new(needs))
     }
 
     /// Reads the fields of a claim.
-    pub(super) fn read(reserved: Option<&str>, widest: Option<&str>) -> Option<Arc<Self>> {
+    pub(super) fn read(typical: Option<&str>, widest: Option<&str>, pods: Option<&str>) -> Option<Arc<Self>> {
+        let (typical, pods) = (amounts(typical), amounts(pods));
+        if typical.is_none() && pods.is_none() {
+            return None;
+        }
         let needs = Self {
-            reserved: amounts(reserved)?,
+            typical: typical.unwrap_or_else(|| Arc::clone(&UNKNOWN)),
             widest: amounts(widest).map(Arc::unwrap_or_clone),
+            pods,
         };
         Some(Arc::new(needs))
     }
 
-    /// The fields of a claim.
-    pub(super) fn to_texts(&self) -> (String, Option<String>) {
-        let widest = self.widest.as_ref();
-        (self.reserved.to_string(), widest.map(ToString::to_string))
+    /// The fields of a claim: `needs`, `widest` and `pods`.
+    pub(super) fn to_texts(&self) -> [Option<String>; 3] {
+        let typical = Some(&*self.typical).filter(|typical| is_stored(typical));
+        [typical, self.widest.as_ref(), self.pods.as_deref()].map(|amounts| amounts.map(ToString::to_string))
     }
 
     /// The resources to store once a cluster has reported what the pods of the run request. Without
@@ -59,20 +66,30 @@ impl Needs {
         let Some(told) = amounts(reported) else {
             return known.cloned();
         };
-        let explains = |widest: &Amounts| told.within(widest) == *told;
-        if let Some(known) = known.filter(|known| known.widest.as_ref().is_some_and(explains)) {
-            return Some(Arc::clone(known));
+        let typical = known.map_or(&*UNKNOWN, |known| &known.typical);
+        let widest = known.and_then(|known| known.widest.as_ref());
+        let most = widest.unwrap_or(typical);
+        let pods = (told.within(most) != *told).then(|| {
+            let mut pods = Arc::unwrap_or_clone(told);
+            pods.raise(typical);
+            Arc::new(pods)
+        });
+        let pods = pods.filter(|pods| pods.to_string().len() <= LONGEST);
+        if known.map(|known| &known.pods) == Some(&pods) || (known.is_none() && pods.is_none()) {
+            return known.cloned();
         }
         let needs = Self {
-            reserved: told,
-            widest: None,
+            typical: Arc::clone(typical),
+            widest: widest.cloned(),
+            pods,
         };
-        is_stored(&needs.reserved).then(|| Arc::new(needs))
+        (needs.pods.is_some() || is_stored(typical)).then(|| Arc::new(needs))
     }
 
     /// The amounts that a run reserves.
     pub(crate) fn reserved(known: Option<&Arc<Self>>) -> Arc<Amounts> {
-        Arc::clone(known.map_or(&*UNKNOWN, |needs| &needs.reserved))
+        let reserved = known.map(|needs| needs.pods.as_ref().unwrap_or(&needs.typical));
+        Arc::clone(reserved.unwrap_or(&UNKNOWN))
     }
 }
 
@@ -120,7 +137,7 @@ mod tests {
             (
                 "3",
                 "cpu=2,memory=1Gi,nvidia.com/gpu=1",
-                "cpu=2,memory=1Gi,nvidia.com/gpu=1",
+                "cpu=4,memory=2Gi,nvidia.com/gpu=1",
             ),
             // The items are computed during the run.
             (
@@ -128,6 +145,9 @@ mod tests {
                 "cpu=40,memory=20Gi",
                 "cpu=40,memory=20Gi",
             ),
+            // A cluster cannot lower what the specification tells.
+            ("3", "cpu=0", mean),
+            ("3", "cpu=0,nvidia.com/gpu=1", "cpu=4,memory=2Gi,nvidia.com/gpu=1"),
         ] {
             assert_eq!(reserved(width, &[Some(report)]), [expected], "{width} {report}");
         }
@@ -144,7 +164,7 @@ mod tests {
                     Some("cpu=much")
                 ]
             ),
-            [mean, mean, many, many, "cpu=2", "cpu=2"]
+            [mean, mean, many, many, mean, mean]
         );
     }
 }

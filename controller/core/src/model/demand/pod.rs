@@ -35,27 +35,37 @@ impl Pod {
         Self::container(&Value::Null)
     }
 
-    /// The pod of a template; `None` if the template has none.
-    pub(super) fn of_template(template: &Value) -> Option<Self> {
+    /// The pod of a template; `None` if the template has none. `defaults` has fields of other templates
+    /// that count where this one has none (`templateDefaults`).
+    pub(super) fn of_template(template: &Value, defaults: &Value) -> Option<Self> {
         if WITHOUT_POD.iter().any(|type_| template.get(type_).is_some()) {
             return None;
         }
-        let list = |field: &str| {
-            template
-                .get(field)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
+        let list = |field: &'static str| {
+            let items = |of: &'_ Value| {
+                of.get(field)
+                    .and_then(Value::as_array)
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            let own = items(template);
+            let name = |item: &Value| item.get("name").cloned();
+            let mut all = items(defaults);
+            all.retain(|item| own.iter().all(|own| name(own) != name(item)));
+            all.extend(own);
+            all
         };
         let set = template.get("containerSet").and_then(|set| set.get("containers"));
         let set = set.and_then(Value::as_array).into_iter().flatten();
-        let main = ["container", "script"]
-            .into_iter()
-            .filter_map(|field| template.get(field));
+        let main = ["container", "script"].into_iter().filter_map(|field| {
+            let resources = template.get(field)?.get("resources");
+            let mut asked = requests(defaults.get(field).and_then(|of| of.get("resources")));
+            asked.replace(&requests(resources));
+            Some(Self::asking(asked))
+        });
         let mut containers: Vec<Self> = main
-            .chain(set)
-            .chain(list("sidecars"))
-            .map(Self::container)
+            .chain(set.map(Self::container))
+            .chain(list("sidecars").iter().map(Self::container))
             .collect();
         if containers.is_empty() {
             // A `resource` or `data` template has a container of Argo's.
@@ -63,6 +73,7 @@ impl Pod {
         }
         let is_sidecar = |one: &Value| one.get("restartPolicy").and_then(Value::as_str) == Some(ALWAYS);
         let initial: Vec<(Self, bool)> = list("initContainers")
+            .iter()
             .map(|one| (Self::container(one), is_sidecar(one)))
             .collect();
         let effective = |of: fn(&Self) -> &Amounts| {
@@ -74,14 +85,18 @@ impl Pod {
             assumed: effective(|pod| &pod.assumed),
         };
         // Argo's own field for the resources of the whole pod.
-        let whole = requests(template.get("podResources"));
+        let mut whole = requests(defaults.get("podResources"));
+        whole.replace(&requests(template.get("podResources")));
         pod.asked.replace(&whole);
         pod.assumed.replace(&whole);
         Some(pod)
     }
 
     fn container(container: &Value) -> Self {
-        let asked = requests(container.get("resources"));
+        Self::asking(requests(container.get("resources")))
+    }
+
+    fn asking(asked: Amounts) -> Self {
         let mut assumed = Amounts::default();
         assumed.set(CPU, ASSUMED_CPU);
         assumed.set(MEMORY, ASSUMED_MEMORY);

@@ -26,10 +26,17 @@ pub(crate) fn running(spec: &Value, status: &Value) -> Option<Amounts> {
         *counts.entry(Origin::of(node)).or_default() += 1;
     }
     let own = own_templates(spec, status);
+    let of_reference = status.get("storedWorkflowTemplateSpec");
+    let mut specs = [Some(spec), of_reference].into_iter().flatten();
+    let defaults = specs.find_map(|spec| spec.get("templateDefaults"));
+    let defaults = defaults.unwrap_or(&Value::Null);
     let mut total = Amounts::default();
     for (origin, count) in &counts {
         let template = origin.template(&own, status);
-        let pod = template.map_or_else(|| Some(Pod::unknown()), Pod::of_template);
+        let pod = template.map_or_else(
+            || Some(Pod::unknown()),
+            |template| Pod::of_template(template, defaults),
+        );
         total.add(&pod.unwrap_or_default().assumed.scaled(*count, 1));
     }
     (!total.is_empty()).then(|| total.rounded())

@@ -22,7 +22,7 @@ const LONGEST: usize = 8 * 1024;
 const MOST: usize = 32;
 
 /// Fields that are kept as they are.
-const WHOLE: [&str; 12] = [
+const WHOLE: [&str; 13] = [
     "clusterScope",
     "count",
     "dependencies",
@@ -31,6 +31,7 @@ const WHOLE: [&str; 12] = [
     "entrypoint",
     "limits",
     "name",
+    "onExit",
     "parallelism",
     "requests",
     "start",
@@ -38,7 +39,7 @@ const WHOLE: [&str; 12] = [
 ];
 
 /// Fields of which these fields are kept in turn.
-const PARTLY: [&str; 16] = [
+const PARTLY: [&str; 17] = [
     "container",
     "containerSet",
     "containers",
@@ -51,6 +52,7 @@ const PARTLY: [&str; 16] = [
     "sidecars",
     "steps",
     "tasks",
+    "templateDefaults",
     "templateRef",
     "templates",
     "withSequence",
@@ -82,6 +84,7 @@ fn reduced(value: &Value) -> Value {
                     whole if WHOLE.contains(&whole) => field.clone(),
                     partly if PARTLY.contains(&partly) => reduced(field),
                     type_ if TYPES.contains(&type_) => json!({}),
+                    "hooks" => hooks(field),
                     _ => return None,
                 };
                 Some((name.clone(), kept))
@@ -96,6 +99,13 @@ fn reduced(value: &Value) -> Value {
         }
         scalar => scalar.clone(),
     }
+}
+
+/// The templates of hooks, which have names.
+fn hooks(hooks: &Value) -> Value {
+    let hooks = hooks.as_object().into_iter().flatten();
+    let hooks = hooks.map(|(name, hook)| (name.clone(), reduced(hook)));
+    Value::Object(hooks.collect())
 }
 
 /// The templates that a Workflow refers to, at any depth, as far as they were looked up: take the

@@ -419,6 +419,43 @@ fn the_templates_that_a_workflow_refers_to_count_like_its_own() {
 }
 
 #[test]
+fn hooks_and_exit_handlers_must_fit_and_do_not_count_for_the_average() {
+    let hook = |template: &str| json!({ "exit": { "template": template }, "other": { "template": "one", "expression": "true" } });
+    let entry = json!({ "steps": [[use_of("one")]] });
+    let more = |field: &str, value: Value| with(spec(&entry), field, value);
+    let in_step = spec(&json!({ "steps": [[with(use_of("one"), "hooks", hook("two"))]] }));
+    for spec in [more("onExit", json!("two")), more("hooks", hook("two")), in_step] {
+        assert_eq!(cpu(&spec), (2000, 1000), "{spec}");
+        let whole = [("whole", spec)];
+        let reference = json!({ "workflowTemplateRef": { "name": "whole" } });
+        assert_eq!(cpu_with(&reference, &whole), (2000, 1000));
+    }
+    // A hook that leads to itself comes to an end.
+    let looping = spec(&json!({ "steps": [[with(use_of("one"), "hooks", hook("entry"))]] }));
+    assert_eq!(cpu(&looping).0, 1000);
+}
+
+#[test]
+fn defaults_of_all_templates_count_where_a_template_has_none_of_its_own() {
+    let defaults = json!({
+        "container": asks("4"), "script": asks("3"), "sidecars": [with(asks("1"), "name", json!("side"))],
+    });
+    let of = |template: Value| {
+        let spec = with(spec_of(&template), "templateDefaults", defaults.clone());
+        let whole = [("whole", spec.clone())];
+        let reference = json!({ "workflowTemplateRef": { "name": "whole" } });
+        assert_eq!(cpu(&spec), cpu_with(&reference, &whole));
+        cpu(&spec).0
+    };
+    assert_eq!(of(json!({ "container": {} })), 5000);
+    assert_eq!(of(json!({ "script": {} })), 4000);
+    assert_eq!(of(json!({ "container": asks("2") })), 3000);
+    let own = json!({ "container": {}, "sidecars": [with(asks("2"), "name", json!("side"))] });
+    assert_eq!(of(own), 6000);
+    assert_eq!(of(json!({ "suspend": {} })), 0);
+}
+
+#[test]
 fn templates_that_refer_to_each_other_are_bounded() {
     let step = |name: &str| json!({ "name": "s", "templateRef": { "name": name, "template": "main" }, "withSequence": { "count": u64::MAX.to_string() } });
     let template = |other: &str| json!({ "templates": [{ "name": "main", "steps": [[step(other), step(other)], [step(other)]] }] });

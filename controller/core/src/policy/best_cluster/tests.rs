@@ -414,5 +414,7 @@ proptest! {
             has_room: rank(best).has_room(unknown.is_some()),
         });
         prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
+        let order = order(names.iter(), &loads, candidate);
+        prop_assert_eq!(order.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ordered);
     }
 }

@@ -46,9 +46,11 @@ fn lease(version: &str, token: &Token) -> Lease {
     serde_json::from_value(lease).unwrap()
 }
 
-/// State without agents, and an ITS that has nothing.
+/// State with the cluster and without agents, and an ITS that has nothing.
 fn tunnels() -> Tunnels {
-    Tunnels::new(&Client::new(Router::new(), "default"))
+    let tunnels = Tunnels::new(&Client::new(Router::new(), "default"));
+    tunnels.know(&Change::Reset(vec![member(&json!({}))]));
+    tunnels
 }
 
 impl Lab {
@@ -60,7 +62,6 @@ impl Lab {
         let served = axum::serve(listener, router(tunnels.clone(), sender));
         tokio::spawn(async move { served.await });
         let token = Token::generate().unwrap();
-        tunnels.know(&Change::Reset(vec![member(&json!({}))]));
         tunnels.learn(Change::Reset(vec![lease("1", &token)]));
         let agent = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
         Self {
@@ -138,6 +139,27 @@ async fn a_tunnel_is_closed_when_the_lease_names_another_token() {
 }
 
 #[tokio::test]
+async fn a_cluster_without_a_tunnel_is_said_to_have_none_since_the_last_one_ended() {
+    let mut lab = Lab::new().await;
+    let said = |lab: &Lab| match lab.tunnels.agent(&CLUSTER.into()) {
+        Ok(_) => panic!("it has a tunnel"),
+        Err(unreachable) => unreachable.to_string(),
+    };
+    assert!(said(&lab).ends_with("at the moment"), "{}", said(&lab));
+    let serving = lab.tunnel().await;
+    let before = Timestamp::now().as_second();
+    lab.close(Instant::now() + Duration::from_secs(70));
+    ends(serving).await;
+    let text = said(&lab);
+    let (_, since) = text.split_once(" since ").expect("a time");
+    let since: Timestamp = since.parse().unwrap();
+    assert!(since.as_second() >= before, "{text}");
+    lab.tunnels.know(&Change::Reset(Vec::new()));
+    lab.close(Instant::now());
+    assert!(lab.tunnels.lock().ended_at.is_empty(), "it has left the fleet");
+}
+
+#[tokio::test]
 async fn a_controller_that_leads_no_more_closes_all_tunnels() {
     let mut lab = Lab::new().await;
     let serving = lab.tunnel().await;
@@ -152,8 +174,10 @@ async fn a_controller_that_leads_no_more_closes_all_tunnels() {
 #[tokio::test]
 async fn a_lease_alone_makes_no_cluster_and_one_that_leaves_loses_its_tunnel() {
     let removed = member(&json!({ names::REMOVED_ANNOTATION: "true" }));
+    let turned_off = member(&json!({ names::NODE_ANNOTATION: names::NODE_OFF }));
     for change in [
         Change::Apply(Box::new(removed)),
+        Change::Apply(Box::new(turned_off)),
         Change::Delete(Box::new(member(&json!({})))),
         Change::Reset(Vec::new()),
     ] {
@@ -201,6 +225,16 @@ async fn the_end_of_a_former_hosted_agent_leaves_the_new_one() {
     drop(newer);
     assert!(tunnels.agent(&cluster).is_err());
     assert!(tunnels.hosted().borrow().is_empty());
+}
+
+#[tokio::test]
+async fn the_hosted_agent_of_a_cluster_whose_node_is_turned_off_is_not_asked() {
+    let (tunnels, cluster) = (tunnels(), ClusterName::from(CLUSTER));
+    let _hosting = tunnels.host(&cluster, agent_of(Router::new()));
+    assert!(tunnels.agent(&cluster).is_ok());
+    let turned_off = member(&json!({ names::NODE_ANNOTATION: names::NODE_OFF }));
+    tunnels.know(&Change::Apply(Box::new(turned_off)));
+    assert!(tunnels.agent(&cluster).is_err());
 }
 
 #[tokio::test]

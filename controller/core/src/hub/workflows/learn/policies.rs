@@ -73,12 +73,7 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.queue.wake();
-        let concerned = self.workflows.iter().filter(|(key, view)| {
-            // Those in the queue take turns.
-            let may_wait = view.claim.is_none() && view.queued.is_none() && view.hold().is_some();
-            may_wait && view.placement.is_by_load() && (is_cluster_scoped || touched.contains(&key.namespace))
-        });
-        concerned.map(|(key, _)| HubKey::Workflow(key.clone())).collect()
+        self.unplaced_by_load(|key, _| is_cluster_scoped || touched.contains(&key.namespace))
     }
 
     pub(super) fn on_local_argo(&mut self, config: LocalArgo) -> Dirty {

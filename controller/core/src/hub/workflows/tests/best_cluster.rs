@@ -1,6 +1,7 @@
 //! One of several clusters is chosen by its load.
 
 mod room;
+mod waiting;
 
 use argosy_api::names;
 
@@ -185,8 +186,8 @@ fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_
     for (name, expected) in [
         ("cluster2", Ok("cluster2")),
         ("", Ok("cluster1")),
-        // The control cluster is meant only if no policy selects the Workflow.
-        ("local", Ok("cluster1")),
+        // It stays on the control cluster.
+        ("local", Err("")),
         ("cluster9", Err("Dispatched=False NoCluster")),
     ] {
         let mut fleet = Fleet::new();
@@ -194,14 +195,110 @@ fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_
         fleet.workflow(of_team(name));
         match expected {
             Ok(cluster) => assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, cluster, "{name}"),
+            Err("") => fleet.rests(),
             Err(condition) => assert_eq!(fleet.conditions(Purpose::Explain), [condition], "{name}"),
         }
     }
 }
 
 #[test]
-fn a_workflow_with_several_clusters_is_held_at_its_birth_and_one_with_one_is_claimed() {
-    for (cordoned, expected) in [(false, ""), (true, "cluster2")] {
+fn a_policy_that_changes_leaves_a_workflow_for_the_control_cluster_there() {
+    let mut fleet = Fleet::new();
+    let everything = json!({ "spec": { "downsync": [{
+        "apiGroup": "argoproj.io", "resources": ["workflows"], "objectSelectors": [{ "matchLabels": {} }],
+    }] } });
+    fleet.policy(with(best(&json!({})), everything.clone()));
+    fleet.workflow(held("local"));
+    fleet.rests();
+    // A second policy alone would not be narrowed.
+    let second = json!({ "metadata": { "name": "second", "uid": "second" } });
+    fleet.policy(with(with(policy("both", json!({})), everything), second));
+    fleet.rests();
+}
+
+#[test]
+fn the_cluster_that_a_workflow_names_must_be_fit_have_room_and_be_reachable_as_any_other() {
+    let by_name_of_team = json!({ "spec": { "downsync": [{
+        "apiGroup": "argoproj.io", "resources": ["workflows"], "objectSelectors": [{ "matchLabels": {} }],
+    }] } });
+    let gpu = json!({ "metadata": { "annotations": { "argosy.dev/requests": "nvidia.com/gpu=1" } } });
+    for (cluster, workflow, expected) in [
+        (
+            json!({ "status": { "allocatable": { "cpu": "4" } } }),
+            gpu,
+            "Dispatched=False NoClusterFits",
+        ),
+        (
+            json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=0" } } }),
+            json!({}),
+            "Dispatched=False NoRoom",
+        ),
+        (unreachable(), json!({}), "Dispatched=False NoCluster"),
+    ] {
+        let mut fleet = Fleet::new();
+        let policy = best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" }));
+        fleet.policy(with(policy, by_name_of_team.clone()));
+        fleet.cluster_is("cluster1", cluster);
+        fleet.workflow(with(held("cluster1"), workflow));
+        assert_eq!(fleet.conditions(Purpose::Explain), [expected]);
+    }
+}
+
+#[test]
+fn the_only_reachable_cluster_is_not_chosen_if_it_cannot_run_the_workflow() {
+    let gpu = json!({ "metadata": { "annotations": { "argosy.dev/requests": "nvidia.com/gpu=1" } } });
+    for annotations in [json!({}), json!({ names::ON_LOST_ANNOTATION: "rerun" })] {
+        let mut fleet = Fleet::new();
+        fleet.policy(best(&annotations));
+        fleet.cluster_is("cluster1", json!({ "status": { "allocatable": { "cpu": "4" } } }));
+        fleet.cluster_is(
+            "cluster2",
+            with(
+                json!({ "status": { "allocatable": { "nvidia.com/gpu": "8" } } }),
+                unreachable(),
+            ),
+        );
+        fleet.workflow(with(held("both"), gpu.clone()));
+        assert_eq!(
+            fleet.conditions(Purpose::Explain),
+            ["Dispatched=False NoClusterFits"]
+        );
+        fleet.cluster_is(
+            "cluster2",
+            json!({ "status": { "allocatable": { "nvidia.com/gpu": "8" } } }),
+        );
+        assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
+    }
+}
+
+#[test]
+fn a_cluster_that_does_not_serve_argo_is_chosen_once_it_does() {
+    let mut fleet = Fleet::best();
+    let argo = |status: &str| {
+        let ready = [
+            condition("ManagedClusterConditionAvailable", "True", "LeaseRenewed"),
+            condition("ArgoReady", status, "x"),
+        ];
+        json!({ "status": { "conditions": ready, "allocatable": { "cpu": "64" } } })
+    };
+    fleet.cluster_is("cluster1", argo("False"));
+    fleet.cluster_is("cluster2", json!({ "status": { "allocatable": { "cpu": "1" } } }));
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
+    fleet.cluster_is("cluster2", argo("False"));
+    assert_eq!(
+        fleet.conditions(Purpose::Explain),
+        ["Dispatched=False NoClusterFits"]
+    );
+    let change = fleet.change(with(cluster("cluster1"), argo("True")));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+}
+
+#[test]
+fn a_workflow_whose_cluster_is_chosen_is_held_at_its_birth_and_not_claimed_by_the_webhook() {
+    for (cordoned, expected) in [(false, "cluster1"), (true, "cluster2")] {
         let mut fleet = Fleet::with_guard(true);
         fleet.policy(best(&json!({})));
         if cordoned {
@@ -215,11 +312,9 @@ fn a_workflow_with_several_clusters_is_held_at_its_birth_and_one_with_one_is_cla
             .as_str()
             .unwrap();
         let claim: Value = serde_json::from_str(claim).unwrap();
-        assert_eq!(claim["cluster"], expected, "{claim}");
+        assert_eq!(claim["cluster"], "", "{claim}");
         fleet.workflow(object);
-        if !cordoned {
-            assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
-        }
+        assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, expected);
     }
 }
 
@@ -416,38 +511,6 @@ fn runs_that_were_claimed_before_their_cluster_was_known_reserve_what_it_has() {
 }
 
 #[test]
-fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
-    let mut fleet = Fleet::new();
-    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
-    fleet.cluster_is(
-        "cluster1",
-        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=1" } } }),
-    );
-    fleet.cluster_is("cluster2", unreachable());
-    fleet.workflow(run(1, "Running", &json!({})));
-    fleet.workflow(held("both"));
-    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
-    // Nothing is written again while it waits.
-    let patch = fleet.patch(Purpose::Explain);
-    let status = patch.value_at("/status").unwrap().clone();
-    let waiting = with(held("both"), json!({ "status": status }));
-    fleet.workflow(waiting.clone());
-    fleet.rests();
-    assert_eq!(fleet.hub.queue.len(), 1);
-    let change = fleet.change(run(1, "Succeeded", &json!({})));
-    let dirty = fleet.learn(HubInput::workflow(change));
-    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
-    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
-    // More room wakes it, too.
-    fleet.workflow(run(2, "Running", &json!({})));
-    fleet.rests();
-    let room = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=2" } } });
-    let change = fleet.change(with(cluster("cluster1"), room));
-    let dirty = fleet.learn(HubInput::Cluster(change));
-    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
-}
-
-#[test]
 fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
     for annotations in [
         json!({ names::RUNS_ANNOTATION: "some-cluster" }),
@@ -463,65 +526,4 @@ fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
             "{annotations}"
         );
     }
-}
-
-#[test]
-fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
-    let mut fleet = Fleet::new();
-    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
-    let room = |runs: usize| json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: format!("runs={runs}") } } });
-    fleet.cluster_is("cluster1", room(0));
-    fleet.cluster_is("cluster2", unreachable());
-    let waits = json!({ "status": { "phase": "Pending", "conditions": [
-        { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
-    ] } });
-    for number in 0..30 {
-        fleet.workflow(with(named(number, "both"), waits.clone()));
-    }
-    assert_eq!(fleet.hub.queue.len(), 30);
-    let change = fleet.change(with(cluster("cluster1"), room(20)));
-    let mut open = fleet.learn(HubInput::Cluster(change));
-    open.retain(|key| matches!(key, HubKey::Workflow(_)));
-    assert!((1..=8).contains(&open.len()), "{open:?}");
-    let mut claimed = BTreeSet::new();
-    while let Some(subject) = open.pop_first() {
-        let Some(
-            action @ HubAction::PatchWorkflow {
-                purpose: Purpose::Claim,
-                ..
-            },
-        ) = fleet.hub.decide(&subject, now()).action
-        else {
-            continue;
-        };
-        fleet.hub.requested(&subject, &action);
-        let HubAction::PatchWorkflow { key, patch, .. } = &action else {
-            panic!("it is a claim")
-        };
-        let number: usize = key.name.trim_start_matches('w').parse().unwrap();
-        let mut written = with(named(number, "both"), waits.clone());
-        written["metadata"]["resourceVersion"] = json!("");
-        json_patch::patch(&mut written, &read::<json_patch::Patch>(patch.to_value())).unwrap();
-        claimed.insert(number);
-        open.extend(fleet.workflow(written));
-        open.remove(&subject);
-    }
-    assert_eq!((claimed.len(), fleet.hub.queue.len()), (20, 10));
-}
-
-#[test]
-fn the_annotation_that_makes_workflows_wait_for_room_can_be_changed() {
-    let mut fleet = Fleet::best();
-    fleet.cluster_is(
-        "cluster1",
-        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=0" } } }),
-    );
-    fleet.cluster_is("cluster2", unreachable());
-    fleet.workflow(held("both"));
-    fleet.patch(Purpose::Claim);
-    // An annotation does not change the generation of the policy.
-    let change = fleet.change(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
-    let dirty = fleet.learn(HubInput::Policy(change));
-    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
-    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
 }

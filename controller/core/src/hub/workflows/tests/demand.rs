@@ -89,6 +89,27 @@ fn a_workflow_goes_where_the_pods_of_its_template_fit_and_reserves_what_they_ask
 }
 
 #[test]
+fn a_workflow_goes_where_the_resources_are_that_its_user_states_and_reserves_them() {
+    let mut fleet = Fleet::with_guard(true);
+    fleet.chooses_best();
+    fleet.has("cluster1", &json!({ "cpu": "64" }));
+    fleet.has("cluster2", &json!({ "cpu": "4", "nvidia.com/gpu": "4" }));
+    let stated = |cluster| {
+        let requests = json!({ "argosy.dev/requests": "nvidia.com/gpu=2" });
+        with(held(cluster), json!({ "metadata": { "annotations": requests } }))
+    };
+    let needs = Some("cpu=100m,memory=200Mi,nvidia.com/gpu=2");
+    fleet.workflow(stated("both"));
+    let patch = fleet.patch(Purpose::Claim);
+    let (cluster, reserved) = claim_in(patch.value_at("/metadata/annotations").unwrap());
+    assert_eq!((cluster.as_str(), reserved.as_deref()), ("cluster2", needs));
+    // The webhook claims one that names a cluster with the same amounts.
+    let born = fleet.create(stated("cluster1"));
+    let (cluster, reserved) = claim_in(&born["metadata"]["annotations"]);
+    assert_eq!((cluster.as_str(), reserved.as_deref()), ("cluster1", needs));
+}
+
+#[test]
 fn the_webhook_claims_a_workflow_with_what_its_template_asks_for() {
     let mut fleet = Fleet::with_guard(true);
     fleet.template(template("train", &json!({ "cpu": "2" })));

@@ -155,6 +155,37 @@ fn the_attempt_is_asked_back_and_the_lease_read_before_the_next_is_claimed() {
 }
 
 #[test]
+fn an_attempt_that_no_other_cluster_can_run_is_not_asked_back_until_one_can() {
+    let mut fleet = fleet();
+    fleet.workflow(claimed_with(
+        json!({ "started": true, "needs": "cpu=1,nvidia.com/gpu=1" }),
+    ));
+    let has = |fleet: &mut Fleet, allocatable: Value| {
+        let cluster = with(
+            cluster("cluster2"),
+            json!({ "status": { "allocatable": allocatable } }),
+        );
+        let change = fleet.change(cluster);
+        fleet.learn(HubInput::Cluster(change));
+    };
+    has(&mut fleet, json!({ "cpu": "8" }));
+    loses(&mut fleet, "cluster1");
+    // The message that its cluster is unreachable is written before.
+    let told = |fleet: &Fleet| match decide_at(fleet, 11 * MINUTE).action {
+        Some(HubAction::WithdrawWork { .. }) => "asked back",
+        Some(HubAction::PatchWorkflow {
+            purpose: Purpose::Explain | Purpose::Mirror,
+            ..
+        })
+        | None => "stays",
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&fleet), "stays");
+    has(&mut fleet, json!({ "cpu": "8", "nvidia.com/gpu": "1" }));
+    assert_eq!(told(&fleet), "asked back");
+}
+
+#[test]
 fn a_lease_that_was_renewed_after_all_keeps_the_workflow_where_it_is() {
     let mut fleet = fleet();
     loses(&mut fleet, "cluster1");

@@ -70,6 +70,12 @@ fn a_policy_that_matches_no_cluster_is_told() {
 }
 
 #[test]
+fn requests_that_cannot_be_read_are_told() {
+    let stated = json!({ "metadata": { "annotations": { "argosy.dev/requests": "cpu=much" } } });
+    check(with(held("cluster1"), stated), "NotDispatchable=True Unreadable");
+}
+
+#[test]
 fn several_clusters_are_told() {
     check(held("both"), "Ambiguous=True SeveralClusters");
 }

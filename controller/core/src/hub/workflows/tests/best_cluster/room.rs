@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The claim in the patch that is decided for the first run, and its reservation after that.
+/// What the pods of the first run request according to the claim in the patch that is decided, and its
+/// reservation after that.
 fn mirrored(fleet: &mut Fleet, report: Value) -> (Value, String) {
     fleet.report(report);
     let patch = fleet.patch(Purpose::Mirror);
@@ -15,7 +16,7 @@ fn mirrored(fleet: &mut Fleet, report: Value) -> (Value, String) {
         json!({ "metadata": { "annotations": { "argosy.dev/claim": claim.to_string() } }, "status": { "phase": "Running" } }),
     ));
     let load = &fleet.hub.loads[&ClusterName::from("cluster1")];
-    (claim["needs"].clone(), load.reserved.to_string())
+    (claim["pods"].clone(), load.reserved.to_string())
 }
 
 #[test]
@@ -29,7 +30,7 @@ fn a_run_of_which_nothing_is_known_reserves_what_its_pods_request_once_it_has_so
     fleet.work(started("cluster1", 1));
     let unknown = "cpu=100m,memory=200Mi";
     let long = format!("cpu={}1", "0".repeat(600));
-    for (step, requests, needs, reserved) in [
+    for (step, requests, pods, reserved) in [
         ("no pods yet", json!(null), json!(null), unknown),
         (
             "some",
@@ -43,19 +44,49 @@ fn a_run_of_which_nothing_is_known_reserves_what_its_pods_request_once_it_has_so
             json!("cpu=3,memory=1Gi"),
             "cpu=3,memory=1Gi",
         ),
-        ("fewer", json!("cpu=1"), json!("cpu=1"), "cpu=1"),
+        (
+            "fewer, but not less than is assumed",
+            json!("cpu=1,memory=0"),
+            json!("cpu=1,memory=200Mi"),
+            "cpu=1,memory=200Mi",
+        ),
         (
             "one of which nothing is known",
             json!(unknown),
             json!(null),
             unknown,
         ),
-        ("more than there is", json!("cpu=99"), json!("cpu=99"), "cpu=8"),
+        (
+            "more than there is",
+            json!("cpu=99"),
+            json!("cpu=99,memory=200Mi"),
+            "cpu=8,memory=200Mi",
+        ),
         // A member writes this.
-        ("nonsense", json!("cpu=much"), json!("cpu=99"), "cpu=8"),
-        ("nothing", json!(""), json!("cpu=99"), "cpu=8"),
-        ("quotes", json!(r#"c"pu=1"#), json!("cpu=99"), "cpu=8"),
-        ("length", json!(long), json!("cpu=99"), "cpu=8"),
+        (
+            "nonsense",
+            json!("cpu=much"),
+            json!("cpu=99,memory=200Mi"),
+            "cpu=8,memory=200Mi",
+        ),
+        (
+            "nothing",
+            json!(""),
+            json!("cpu=99,memory=200Mi"),
+            "cpu=8,memory=200Mi",
+        ),
+        (
+            "quotes",
+            json!(r#"c"pu=1"#),
+            json!("cpu=99,memory=200Mi"),
+            "cpu=8,memory=200Mi",
+        ),
+        (
+            "length",
+            json!(long),
+            json!("cpu=99,memory=200Mi"),
+            "cpu=8,memory=200Mi",
+        ),
     ] {
         let status = json!({ "phase": "Running", "message": step });
         let report = with(
@@ -63,7 +94,7 @@ fn a_run_of_which_nothing_is_known_reserves_what_its_pods_request_once_it_has_so
             json!({ "reported": { "requests": requests } }),
         );
         let told = mirrored(&mut fleet, report);
-        assert_eq!(told, (needs, reserved.to_owned()), "{step}");
+        assert_eq!(told, (pods, reserved.to_owned()), "{step}");
     }
 }
 

@@ -31,8 +31,10 @@ impl Naive {
         if self.is_everywhere {
             return open.next().map(|_| names::EVERY_CLUSTER.into());
         }
-        let is_by_load = self.is_best || self.lost_after.is_some();
-        let mut open = open.filter(|cluster| !is_by_load || !self.unreachable.contains(*cluster));
+        // The loads are not known here.
+        if self.is_best || self.lost_after.is_some() {
+            return None;
+        }
         let first = open.next()?;
         open.next().is_none().then(|| first.clone())
     }

@@ -1,0 +1,202 @@
+//! Workflows that wait on the control cluster until a cluster has room.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+/// The status of a Workflow that waits for room.
+fn waiting() -> Value {
+    json!({ "status": { "phase": "Pending", "conditions": [
+        { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
+    ] } })
+}
+
+/// Room for so many runs.
+fn room(runs: usize) -> Value {
+    json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: format!("runs={runs}") } } })
+}
+
+impl Fleet {
+    /// A fleet of one reachable cluster without room, and with a policy that lets Workflows wait.
+    fn full() -> Self {
+        let mut fleet = Self::new();
+        fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+        fleet.cluster_is("cluster1", room(0));
+        fleet.cluster_is("cluster2", unreachable());
+        fleet
+    }
+
+    /// The Workflows that are claimed after a change of the cluster, one after the other, as the engine
+    /// claims them.
+    fn claimed_after(&mut self, change: Value) -> Vec<String> {
+        let change = self.change(with(cluster("cluster1"), change));
+        self.hub.apply(HubInput::Cluster(change), now());
+        let mut claimed = Vec::new();
+        let mut open = VecDeque::from(self.hub.due());
+        while let Some(subject) = open.pop_front() {
+            let action = self.hub.decide(&subject, now()).action;
+            let Some(
+                action @ HubAction::PatchWorkflow {
+                    purpose: Purpose::Claim,
+                    ..
+                },
+            ) = action
+            else {
+                continue;
+            };
+            self.hub.requested(&subject, &action);
+            let HubAction::PatchWorkflow { key, patch, .. } = &action else {
+                panic!("it is a claim")
+            };
+            claimed.push(key.to_string());
+            let mut object = waits(&key.namespace, &key.name, 0, 0);
+            object["metadata"]["resourceVersion"] = json!("");
+            json_patch::patch(&mut object, &read::<json_patch::Patch>(patch.to_value())).unwrap();
+            let change = self.change(object);
+            self.hub.apply(HubInput::workflow(change), now());
+            open.extend(self.hub.due());
+        }
+        claimed
+    }
+}
+
+/// A Workflow that waits, with a priority, created at this minute.
+fn waits(namespace: &str, name: &str, priority: i64, minute: usize) -> Value {
+    let created = format!("2026-11-21T10:{minute:02}:00Z");
+    with(
+        with(held("both"), waiting()),
+        json!({
+            "metadata": {
+                "namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"),
+                "creationTimestamp": created,
+            },
+            "spec": { "priority": priority },
+        }),
+    )
+}
+
+#[test]
+fn freed_room_goes_to_the_highest_priority_then_to_the_oldest_and_to_each_namespace_in_turn() {
+    let mut fleet = Fleet::full();
+    for (namespace, name, priority, minute) in [
+        ("aaa", "a", 0, 9),
+        ("aaa", "b", 0, 1),
+        ("aaa", "c", 5, 8),
+        ("bbb", "a", 0, 7),
+        ("bbb", "b", 0, 2),
+        ("ccc", "z", 0, 3),
+    ] {
+        fleet.workflow(waits(namespace, name, priority, minute));
+    }
+    let one_by_one: Vec<_> = (1..=6).flat_map(|runs| fleet.claimed_after(room(runs))).collect();
+    let expected = ["aaa/c", "bbb/b", "ccc/z", "aaa/b", "bbb/a", "aaa/a"];
+    assert_eq!(one_by_one, expected);
+}
+
+#[test]
+fn room_for_many_that_comes_at_once_is_given_in_the_same_order() {
+    let mut fleet = Fleet::full();
+    for number in 0..12 {
+        let namespace = if number < 10 { "aaa" } else { "zzz" };
+        fleet.workflow(waits(namespace, &format!("w{number:02}"), 0, 59 - number));
+    }
+    // The youngest is the first by name.
+    let expected = ["aaa/w09", "zzz/w11", "aaa/w08", "zzz/w10", "aaa/w07"];
+    assert_eq!(fleet.claimed_after(room(5)), expected);
+}
+
+#[test]
+fn a_cluster_that_returns_wakes_those_that_wait_in_their_order() {
+    let mut fleet = Fleet::full();
+    fleet.cluster_is("cluster1", with(room(1), unreachable()));
+    for (name, priority) in [("a", 0), ("b", 9), ("c", 1)] {
+        fleet.workflow(waits("aaa", name, priority, 0));
+    }
+    assert_eq!(fleet.claimed_after(room(1)), ["aaa/b"]);
+}
+
+#[test]
+fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    fleet.cluster_is(
+        "cluster1",
+        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=1" } } }),
+    );
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(run(1, "Running", &json!({})));
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
+    // Nothing is written again while it waits.
+    let patch = fleet.patch(Purpose::Explain);
+    let status = patch.value_at("/status").unwrap().clone();
+    let waiting = with(held("both"), json!({ "status": status }));
+    fleet.workflow(waiting.clone());
+    fleet.rests();
+    assert_eq!(fleet.hub.queue.len(), 1);
+    let change = fleet.change(run(1, "Succeeded", &json!({})));
+    let dirty = fleet.learn(HubInput::workflow(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+    // More room wakes it, too.
+    fleet.workflow(run(2, "Running", &json!({})));
+    fleet.rests();
+    let room = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=2" } } });
+    let change = fleet.change(with(cluster("cluster1"), room));
+    let dirty = fleet.learn(HubInput::Cluster(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+}
+
+#[test]
+fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
+    let mut fleet = Fleet::full();
+    for number in 0..30 {
+        fleet.workflow(with(named(number, "both"), waiting()));
+    }
+    assert_eq!(fleet.hub.queue.len(), 30);
+    let change = fleet.change(with(cluster("cluster1"), room(20)));
+    let mut open = fleet.learn(HubInput::Cluster(change));
+    open.retain(|key| matches!(key, HubKey::Workflow(_)));
+    assert!((1..=8).contains(&open.len()), "{open:?}");
+    let mut claimed = BTreeSet::new();
+    while let Some(subject) = open.pop_first() {
+        let Some(
+            action @ HubAction::PatchWorkflow {
+                purpose: Purpose::Claim,
+                ..
+            },
+        ) = fleet.hub.decide(&subject, now()).action
+        else {
+            continue;
+        };
+        fleet.hub.requested(&subject, &action);
+        let HubAction::PatchWorkflow { key, patch, .. } = &action else {
+            panic!("it is a claim")
+        };
+        let number: usize = key.name.trim_start_matches('w').parse().unwrap();
+        let mut written = with(named(number, "both"), waiting());
+        written["metadata"]["resourceVersion"] = json!("");
+        json_patch::patch(&mut written, &read::<json_patch::Patch>(patch.to_value())).unwrap();
+        claimed.insert(number);
+        open.extend(fleet.workflow(written));
+        open.remove(&subject);
+    }
+    assert_eq!((claimed.len(), fleet.hub.queue.len()), (20, 10));
+}
+
+#[test]
+fn the_annotation_that_makes_workflows_wait_for_room_can_be_changed() {
+    let mut fleet = Fleet::best();
+    fleet.cluster_is(
+        "cluster1",
+        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=0" } } }),
+    );
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(held("both"));
+    fleet.patch(Purpose::Claim);
+    // An annotation does not change the generation of the policy.
+    let change = fleet.change(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    let dirty = fleet.learn(HubInput::Policy(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
+}

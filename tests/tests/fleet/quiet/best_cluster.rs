@@ -1,0 +1,33 @@
+//! The sample for the best cluster, as it stands in `samples/workflows`.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result};
+use argosy_api::{Workflow, names};
+use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH};
+use kube::ResourceExt as _;
+
+const LIMIT: Duration = Duration::from_mins(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_sample_for_the_best_cluster_runs_on_one_of_them_and_says_why() -> Result<()> {
+    let fleet = Fleet::using(&[CONTROL, PULL, PUSH]).await?;
+    let control = fleet.control()?;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/workflows/best-cluster/parallel.yaml");
+    let sample: Workflow = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
+    let name = control.create_workflow(&sample).await?.name_any();
+    let history = History::follow(control, &name, LIMIT).await?;
+    assert_eq!(history.end(), "Succeeded", "{name}");
+    let run = control.workflow(&name).await?.context("it is there")?;
+    let cluster = &run.labels()[names::CLUSTER_LABEL];
+    assert!([PULL, PUSH].contains(&cluster.as_str()), "{cluster}");
+    assert!(
+        fleet.cluster(cluster)?.workflow(&name).await?.is_some(),
+        "{cluster}"
+    );
+    let claim = &run.annotations()[names::CLAIM_ANNOTATION];
+    assert!(claim.contains("the best of 2"), "{claim}");
+    assert!(claim.contains("\"needs\":\"cpu=500m,memory=160Mi\""), "{claim}");
+    control.delete_workflow(&name).await
+}
