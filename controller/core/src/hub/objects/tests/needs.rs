@@ -127,6 +127,7 @@ impl Spaces {
             DownsyncInput::Binding(Change::Reset(bindings.into_iter().map(read).collect())),
             DownsyncInput::Cluster(Change::Reset(clusters.into())),
             DownsyncInput::Properties(Change::Reset(Vec::new())),
+            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
             DownsyncInput::work(Change::Reset(works.into_iter().map(read).collect())),
             DownsyncInput::report(Change::Reset(Vec::new())),
             DownsyncInput::Collector(Change::Reset(Vec::new())),
@@ -335,7 +336,10 @@ fn a_claim_that_a_user_may_have_written_draws_nothing_to_a_cluster_that_no_polic
         ));
         spaces.put(object("ConfigMap", "settings", json!({})));
         let born = json!({ "cluster": cluster, "attempt": 1, "name": "w", "uid": "" }).to_string();
-        let claim = json!({ "metadata": { "annotations": { names::CLAIM_ANNOTATION: born } } });
+        let claim = json!({ "metadata": {
+            "annotations": { names::CLAIM_ANNOTATION: born }, "finalizers": [names::CONTROLLER_FINALIZER],
+            "labels": { "app": "web", names::ARGO_COMPLETED_LABEL: "true", names::ARGO_PHASE_LABEL: "Pending" },
+        } });
         spaces.run(with(workflow("w", "", with_config(&["settings"])), claim));
         assert_eq!(spaces.sent(), wanted);
     }
@@ -468,7 +472,9 @@ fn a_new_controller_deletes_nothing_before_it_knows_all_needs() {
         spaces.list(last);
         assert_eq!(
             spaces.sent(),
-            ["cluster1/settings", "cluster1/t", "cluster1/team"]
+            ["cluster1/settings", "cluster1/t", "cluster1/team"],
+            "{} was listed last",
+            last.kind
         );
         assert_eq!(spaces.requests("delete"), 1);
         spaces.works = works;
