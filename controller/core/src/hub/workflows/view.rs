@@ -223,7 +223,8 @@ impl WorkflowView {
         let was_free = is_known_free || (claim.is_none() && !is_over && is_free(&object));
         let metadata = object.metadata;
         let status = Status::new(object.status.as_ref());
-        let may_wait = claim.is_none() && !is_over && status.has_our_conditions;
+        let is_deleting = metadata.deletion_timestamp.is_some();
+        let may_wait = claim.is_none() && !is_over && !is_deleting && status.has_our_conditions;
         let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
         let queued = may_wait
             .then(|| Rank::of(&object.spec, created, &status.conditions()))
@@ -238,7 +239,7 @@ impl WorkflowView {
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
             finalizers: metadata.finalizers.unwrap_or_default(),
-            is_deleting: metadata.deletion_timestamp.is_some(),
+            is_deleting,
             spec: Some(CompactJson::new(&object.spec)),
             flaw: flaw.map(Into::into),
             suspend: object
