@@ -111,9 +111,7 @@ impl Queue {
             return Vec::new();
         }
         let (first, mut due) = self.heads(is_sent);
-        if !self.is_head_stuck {
-            self.is_head_stuck = true;
-        } else {
+        if self.is_head_stuck {
             // Namespaces whose first Workflows fit nowhere do not stop the others.
             self.last = first;
             for _ in 0..FROM_REST {
@@ -122,6 +120,7 @@ impl Queue {
             }
             self.left = self.left.saturating_sub(FROM_REST);
         }
+        self.is_head_stuck = true;
         if due.len() >= self.len {
             self.left = 0;
         }
