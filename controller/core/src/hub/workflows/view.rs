@@ -17,7 +17,7 @@ use crate::{
     model::{
         claim::{Claim, is_held_from_birth},
         control::{Control, Verbs, passed_on},
-        demand::is_unreadable,
+        demand::{requests, unreadable},
         fan_out::FanOutRecord,
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
         hold_label::{has_hold_label, is_hold},
@@ -472,11 +472,7 @@ fn flaw(object: &Workflow, initial_status: &Map<String, Value>) -> Option<String
         let mut status = initial_status.values();
         status.find_map(|part| decode_error::too_deep("status", part, 2))
     };
-    let unreadable_requests = || {
-        let annotations = object.metadata.annotations.as_ref()?;
-        is_unreadable(annotations.get(names::REQUESTS_ANNOTATION).map(String::as_str))
-    };
     decode_error::too_deep("spec", &object.spec, 1)
         .or_else(too_deep_status)
-        .or_else(unreadable_requests)
+        .or_else(|| unreadable(requests(&object.metadata)))
 }
