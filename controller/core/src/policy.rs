@@ -114,8 +114,6 @@ enum Only {
     /// It names a cluster, and its policies choose the best one. What they say of that choice holds
     /// for this cluster.
     Named(ClusterName),
-    /// It names the control cluster, so it is not sent.
-    Local,
 }
 
 /// A policy that selects a Workflow.
@@ -222,9 +220,9 @@ impl Placement {
         self.by.iter().map(|selecting| &selecting.policy)
     }
 
-    /// Returns true if any policy selects the Workflow, and it does not name the control cluster.
+    /// Returns true if any policy selects the Workflow.
     pub(crate) fn is_selected(&self) -> bool {
-        !self.by.is_empty() && self.only != Some(Only::Local)
+        !self.by.is_empty()
     }
 
     /// The clusters that any of the policies matches, in order.
@@ -267,14 +265,12 @@ impl Placement {
 
     /// The only possible cluster, if there is one for a reason of the Workflow's own.
     pub(crate) fn only(&self) -> Option<&ClusterName> {
-        match self.only.as_ref()? {
-            Only::Run(cluster) | Only::Named(cluster) => Some(cluster),
-            Only::Local => None,
-        }
+        let (Only::Run(cluster) | Only::Named(cluster)) = self.only.as_ref()?;
+        Some(cluster)
     }
 
     fn is_meant(&self, cluster: &ClusterName) -> bool {
-        self.only != Some(Only::Local) && self.only().is_none_or(|only| only == cluster)
+        self.only().is_none_or(|only| only == cluster)
     }
 
     /// The matched clusters that are not cordoned.

@@ -141,6 +141,7 @@ pub async fn drive<R, E>(
             Wakeup::Finished(finished) => engine.complete(finished),
             Wakeup::Rang => engine.fire_timers(),
         }
+        engine.enqueue_due();
         engine.dispatch();
         engine.show();
         observe(&mut engine.index);
@@ -187,13 +188,12 @@ where
         for key in self.index.apply(input, self.now()) {
             self.enqueue(key, Instant::now());
         }
-        self.enqueue_due(None);
     }
 
-    /// Queues the keys whose turn it is, in their order, except one that has just failed.
-    fn enqueue_due(&mut self, failed: Option<&R::Key>) {
+    /// Queues the keys whose turn it is, in their order, except those that wait for another attempt.
+    fn enqueue_due(&mut self) {
         for key in self.index.due() {
-            if Some(&key) != failed {
+            if !self.retries.contains_key(&key) {
                 self.enqueue(key, Instant::now());
             }
         }
@@ -307,7 +307,6 @@ where
                 for dirty in self.index.succeeded(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
-                self.enqueue_due(None);
                 self.go_on(key, action.about(), learnt.unwrap_or(now));
             }
             Err(failure) => {
@@ -319,7 +318,6 @@ where
                         self.enqueue(dirty, now);
                     }
                 }
-                self.enqueue_due(Some(&key));
                 if learnt.is_some() {
                     self.enqueue(key, since);
                 } else {

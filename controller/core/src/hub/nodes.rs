@@ -39,6 +39,9 @@ pub const RENEW_EVERY: SignedDuration = SignedDuration::from_secs(20);
 /// Time after which a Node whose name somebody else has is created again.
 const FOREIGN_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
+/// Time after which the Node of a cluster is created again whose agent served nothing for a moment.
+const SERVED_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
 /// Settings of the Nodes.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -119,8 +122,9 @@ pub struct NodeIndex {
     hosted: BTreeSet<ClusterName>,
     nodes: BTreeMap<ClusterName, SeenNode>,
     renewed: HashMap<ClusterName, Timestamp>,
-    /// Times at which a Node of somebody else was found.
-    foreign: HashMap<ClusterName, Timestamp>,
+    /// Times before which no Node is created: somebody else has one of the name, or the agent served
+    /// nothing a moment ago.
+    not_before: HashMap<ClusterName, Timestamp>,
     synced: Synced<Awaited>,
     in_flight: InFlight<ClusterName>,
 }
@@ -135,7 +139,7 @@ impl NodeIndex {
             hosted: BTreeSet::new(),
             nodes: BTreeMap::new(),
             renewed: HashMap::new(),
-            foreign: HashMap::new(),
+            not_before: HashMap::new(),
             synced: Synced::new(),
             in_flight: InFlight::default(),
         }
@@ -247,10 +251,9 @@ impl NodeIndex {
         if !can_serve {
             return Decision::rest();
         }
-        let found = self.foreign.get(&member.name);
-        let again = found.map(|at| at.saturating_add(FOREIGN_AGAIN).unwrap_or(Timestamp::MAX));
-        if let Some(again) = again.filter(|again| *again > now) {
-            return Decision::requeue_at(again);
+        let not_before = self.not_before.get(&member.name);
+        if let Some(again) = not_before.filter(|again| **again > now) {
+            return Decision::requeue_at(*again);
         }
         let wanted = Wanted {
             member,
@@ -290,6 +293,12 @@ impl Index for NodeIndex {
             NodeInput::Gone(name) => {
                 self.nodes.remove(&name);
                 self.renewed.remove(&name);
+                // An agent that changes its mind all the time does not make this controller write all
+                // the time.
+                if self.serves_nothing(&name) {
+                    let again = now.saturating_add(SERVED_AGAIN).unwrap_or(Timestamp::MAX);
+                    self.not_before.insert(name.clone(), again);
+                }
                 [name].into()
             }
             NodeInput::Renewed(name) => {
@@ -307,7 +316,8 @@ impl Index for NodeIndex {
         now: Timestamp,
     ) -> BTreeSet<ClusterName> {
         if let (NodeAction::Create(_), Failure::Foreign(_)) = (action, failure) {
-            self.foreign.insert(key.clone(), now);
+            let again = now.saturating_add(FOREIGN_AGAIN).unwrap_or(Timestamp::MAX);
+            self.not_before.insert(key.clone(), again);
         }
         BTreeSet::new()
     }

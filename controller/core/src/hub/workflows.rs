@@ -387,7 +387,7 @@ impl Index for WorkflowIndex {
         let takes_turns = |key: &HubKey| match key {
             HubKey::Workflow(key) => {
                 let view = self.workflows.get(key);
-                view.is_some_and(|view| view.queued.is_some() && !view.is_deleting)
+                view.is_some_and(|view| view.queued.is_some())
             }
             HubKey::Transform(_) | HubKey::Cluster(_) => false,
         };
@@ -413,7 +413,14 @@ impl Index for WorkflowIndex {
     }
 
     fn take_turns(&mut self) -> Vec<HubKey> {
-        self.queue.due().into_iter().map(HubKey::Workflow).collect()
+        let workflows = &self.workflows;
+        let is_sent = |key: &WorkflowKey| {
+            workflows
+                .get(key)
+                .is_some_and(|view| view.pending_claim.is_some())
+        };
+        let due = self.queue.due(is_sent);
+        due.into_iter().map(HubKey::Workflow).collect()
     }
 
     fn store_failure(

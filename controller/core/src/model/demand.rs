@@ -14,7 +14,7 @@ mod templates;
 
 use std::{collections::BTreeMap, ptr, rc::Rc};
 
-use argosy_api::{Workflow, names};
+use argosy_api::Workflow;
 use serde_json::{Map, Value};
 
 pub use self::templates::{Reduced, Referred};
@@ -22,7 +22,7 @@ use self::{graph::levels, pod::Pod};
 pub(crate) use self::{
     pod::pod_requests,
     running::running,
-    stated::{is_unreadable, stated},
+    stated::{requests, stated, unreadable},
 };
 use super::{
     amounts::Amounts,
@@ -80,9 +80,7 @@ impl Demand {
 
     /// The same, for a Workflow that states what it requests (`argosy.dev/requests`).
     pub(crate) fn of_workflow(run: &Workflow, referred: &Referred) -> Self {
-        let annotations = run.metadata.annotations.as_ref();
-        let requests = annotations.and_then(|known| known.get(names::REQUESTS_ANNOTATION));
-        Self::of(&run.spec, referred).with(requests.map(String::as_str))
+        Self::of(&run.spec, referred).with(requests(&run.metadata))
     }
 
     /// The demand with the stated amounts in place of the estimated ones.

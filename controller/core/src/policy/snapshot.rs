@@ -244,15 +244,9 @@ impl Table {
     fn placed(&self, by: Vec<Selecting>, labels: &Labels) -> Placement {
         let only = labels.get(names::RUN_ON_LABEL);
         let named = labels.get(names::KUBESTELLAR_CLUSTER_LABEL);
-        let named = named.filter(|_| only.is_none() && self.are_narrowed(&by));
-        let only = match (only, named.map(String::as_str)) {
-            (Some(run), _) => Some(Only::Run(run.as_str().into())),
-            (None, Some(named)) => Some(match named_cluster(Some(named)) {
-                Some(named) => Only::Named(named.into()),
-                None => Only::Local,
-            }),
-            (None, None) => None,
-        };
+        let named = || named_cluster(named.map(String::as_str)).filter(|_| self.are_narrowed(&by));
+        let run = only.map(|run| Only::Run(run.as_str().into()));
+        let only = run.or_else(|| Some(Only::Named(named()?.into())));
         Placement::new(by, only)
     }
 

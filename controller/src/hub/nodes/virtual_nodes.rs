@@ -238,10 +238,14 @@ pub async fn withdraw_offers(its: &Client, namespace: &str) -> Result<(), Failur
     .await?;
     let withdrawal = json!({ "metadata": { "annotations": { names::TUNNEL_ANNOTATION: null } } });
     let (params, patch) = (patching(names::CONTROLLER), Patch::Merge(withdrawal));
+    let mut last = Ok(());
     for name in offered {
-        found(call(clusters.patch_metadata(&name, &params, &patch)).await)?;
+        // One that is refused does not keep the others.
+        if let Err(failure) = found(call(clusters.patch_metadata(&name, &params, &patch)).await) {
+            last = Err(failure);
+        }
     }
-    Ok(())
+    last
 }
 
 /// Deletes all shadow pods, virtual Nodes and their Leases, and returns the number of Nodes. For an

@@ -99,7 +99,11 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     let fleet = Fleet::using(&[CONTROL, PULL]).await?;
     let control = fleet.control()?;
     let (_, pod) = shown(control, PULL, "options", &printing()).await?;
-    let tail = control.kubectl(&["logs", "--tail=1", &pod]).await?;
+    let tail = until(LIMIT, "its log has begun", async || {
+        let tail = control.kubectl(&["logs", "--tail=1", &pod]).await?;
+        Ok((!tail.is_empty()).then_some(tail))
+    });
+    let tail = tail.await?;
     assert_eq!(tail.lines().count(), 1, "{tail}");
     let stamped = control.kubectl(&["logs", "--timestamps", &pod]).await?;
     assert!(stamped.contains("Z line 1 of"), "{stamped}");

@@ -15,7 +15,7 @@ use crate::{
     index::decode_error,
     model::{
         claim::{Claim, Needs},
-        demand::is_unreadable,
+        demand::{requests, unreadable},
         hold::{initial_status, named_cluster, no_policy},
     },
 };
@@ -36,10 +36,8 @@ impl Admission {
                 warnings: Vec::new(),
             };
         }
-        let annotations = object.metadata.annotations.as_ref();
-        let requests = annotations.and_then(|known| known.get(names::REQUESTS_ANNOTATION));
-        let requests = requests.map(String::as_str);
-        let unreadable = is_unreadable(requests);
+        let requests = requests(&object.metadata);
+        let unreadable = unreadable(requests);
         // An object that cannot be sent is held and reported, but not claimed.
         let is_flawed = unreadable.is_some() || decode_error::too_deep("spec", &object.spec, 1).is_some();
         let claim = placement

@@ -301,6 +301,30 @@ fn a_cluster_whose_agent_says_that_it_serves_nothing_has_no_node() {
 }
 
 #[test]
+fn an_agent_that_changes_its_mind_all_the_time_gets_a_node_once_a_minute() {
+    let mut world = World::new();
+    world.dials();
+    world.settle();
+    world.lease(&json!({ "argosy.dev/tunnel": "none" }));
+    world.index.apply(NodeInput::Gone(name()), world.now);
+    world.dials();
+    assert!(matches!(world.action(), Some(NodeAction::Offer(_, None)) | None));
+    world.cluster["metadata"]["annotations"] = json!({});
+    world.member();
+    while let Some(NodeAction::Offer(_, offer)) = world.action() {
+        world.cluster["metadata"]["annotations"] = json!({ "argosy.dev/tunnel": offer });
+        world.member();
+    }
+    let decision = world.index.decide(&name(), world.now);
+    let again = decision.requeue_at.unwrap();
+    assert_eq!(decision.action, None);
+    assert!(matches!(
+        world.index.decide(&name(), again).action,
+        Some(NodeAction::Create(_))
+    ));
+}
+
+#[test]
 fn a_cluster_whose_node_is_turned_off_has_none_whether_its_agent_dials_or_is_hosted() {
     for is_hosted in [false, true] {
         let mut world = World::new();

@@ -136,8 +136,9 @@ impl<'a> Templates<'a> {
         }
         let around = nodes.get(text(node, "boundaryID")?)?;
         let template = self.find(&around, nodes, depth - 1)?;
-        let steps = template.get("steps").and_then(Value::as_array).into_iter();
-        let steps = steps.flatten().filter_map(Value::as_array).flatten();
+        let groups = template.get("steps").and_then(Value::as_array).into_iter();
+        let groups = groups.flatten().take(TASKS);
+        let steps = groups.filter_map(Value::as_array).flatten();
         let tasks = template.pointer("/dag/tasks").and_then(Value::as_array);
         let mut tasks = steps.chain(tasks.into_iter().flatten()).take(TASKS);
         tasks

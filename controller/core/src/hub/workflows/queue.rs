@@ -27,6 +27,10 @@ const FROM_HEAD: usize = 4;
 /// do not stop the others.
 const FROM_REST: usize = 4;
 
+/// The number of Workflows at the head of a namespace that are looked at. More are never sent at a
+/// time.
+const MOST_SENT: usize = 64;
+
 /// The place of a Workflow among those of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
@@ -64,6 +68,8 @@ pub(super) struct Queue {
     cursor: Option<(Arc<str>, Place)>,
     /// The number of those that have yet to be decided again after room was freed.
     left: usize,
+    /// The head was decided, and nothing was sent since then.
+    is_head_stuck: bool,
 }
 
 impl Queue {
@@ -94,54 +100,60 @@ impl Queue {
     /// A Workflow of this namespace is sent, so it is the turn of the others.
     pub(super) fn pass_turn(&mut self, namespace: &Arc<str>) {
         self.last = Some(Arc::clone(namespace));
+        self.is_head_stuck = false;
     }
 
-    /// The next few Workflows to decide again, if there may be room, in the order of their turns.
-    pub(super) fn due(&mut self) -> Vec<WorkflowKey> {
+    /// The next few Workflows to decide again, if there may be room, in the order of their turns: those
+    /// at the head, and once none of these is sent, further ones. `is_sent` is true for one of which
+    /// the claim is being written.
+    pub(super) fn due(&mut self, is_sent: impl Fn(&WorkflowKey) -> bool) -> Vec<WorkflowKey> {
         if self.left == 0 {
             return Vec::new();
         }
-        let mut due = self.heads();
-        let most = (FROM_HEAD + FROM_REST).min(self.len);
-        let mut had_a_turn = 0;
-        // The next ones may be those at the head.
-        while due.len() < most && had_a_turn < FROM_HEAD + FROM_REST {
-            let next = self.next_of_rest();
-            due.extend(next.filter(|next| !due.contains(next)));
-            had_a_turn += 1;
+        let (first, mut due) = self.heads(is_sent);
+        if self.is_head_stuck {
+            // Namespaces whose first Workflows fit nowhere do not stop the others.
+            self.last = first;
+            for _ in 0..FROM_REST {
+                let next = self.next_of_rest();
+                due.extend(next.filter(|next| !due.contains(next)));
+            }
+            self.left = self.left.saturating_sub(FROM_REST);
         }
-        let is_all = due.len() >= self.len;
-        self.left = if is_all {
-            0
-        } else {
-            self.left.saturating_sub(had_a_turn)
-        };
+        self.is_head_stuck = true;
+        if due.len() >= self.len {
+            self.left = 0;
+        }
         due
     }
 
-    /// The first ones of the namespaces in turn.
-    fn heads(&self) -> Vec<WorkflowKey> {
+    /// The first ones of the namespaces in turn, and the namespace whose turn it is.
+    fn heads(&self, is_sent: impl Fn(&WorkflowKey) -> bool) -> (Option<Arc<str>>, Vec<WorkflowKey>) {
         let after = match &self.last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
         let turn = self.by_namespace.range(after).chain(&self.by_namespace);
         let turn: Vec<_> = turn.take(FROM_HEAD.min(self.by_namespace.len())).collect();
+        let first = turn.first().map(|(namespace, _)| Arc::clone(namespace));
+        let is_sent = &is_sent;
+        let mut waiting: Vec<_> = turn
+            .iter()
+            .map(|(namespace, places)| {
+                let keys = places.iter().take(MOST_SENT);
+                let keys = keys.map(move |(_, name)| WorkflowKey::new(namespace, name));
+                keys.filter(move |key| !is_sent(key))
+            })
+            .collect();
         let mut heads = Vec::new();
-        let mut deep = 0;
-        while heads.len() < FROM_HEAD {
-            let level = turn.iter().filter_map(|(namespace, places)| {
-                let (_, name) = places.iter().nth(deep)?;
-                Some(WorkflowKey::new(namespace, name))
-            });
+        loop {
+            let level = waiting.iter_mut().filter_map(Iterator::next);
             let before = heads.len();
             heads.extend(level.take(FROM_HEAD - before));
-            if heads.len() == before {
-                break;
+            if heads.len() == before || heads.len() == FROM_HEAD {
+                return (first, heads);
             }
-            deep += 1;
         }
-        heads
     }
 
     /// The one after that of the last time, and the first one after the last one.
@@ -189,7 +201,7 @@ mod tests {
 
     fn due(queue: &mut Queue) -> Vec<String> {
         queue.wake();
-        queue.due().iter().map(ToString::to_string).collect()
+        queue.due(|_| false).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -203,11 +215,18 @@ mod tests {
         }
         queue.insert(&key("small", 0), rank(-5, 1000));
         let big = |number| key("big", number);
-        assert_eq!(queue.heads(), [big(99), key("small", 0), big(98), big(97)]);
+        let heads = |queue: &Queue| queue.heads(|_| false).1;
+        assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
         queue.pass_turn(&"big".into());
-        assert_eq!(queue.heads(), [key("small", 0), big(99), big(98), big(97)]);
+        assert_eq!(heads(&queue), [key("small", 0), big(99), big(98), big(97)]);
         queue.pass_turn(&"small".into());
-        assert_eq!(queue.heads(), [big(99), key("small", 0), big(98), big(97)]);
+        assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
+        // Those that are being sent make place for the next ones.
+        let is_sent = |sent: &WorkflowKey| [big(99), big(98)].contains(sent);
+        assert_eq!(
+            queue.heads(is_sent).1,
+            [big(97), key("small", 0), big(96), big(95)]
+        );
     }
 
     #[test]
@@ -219,15 +238,15 @@ mod tests {
                 rank(0, 0),
             );
         }
-        assert_eq!(queue.due(), Vec::new(), "no room was freed");
+        assert_eq!(queue.due(|_| false), Vec::new(), "no room was freed");
         let mut seen = BTreeSet::new();
         queue.wake();
-        for _ in 0..=200 / FROM_REST {
-            let due = queue.due();
+        for _ in 0..=200 / FROM_REST + 1 {
+            let due = queue.due(|_| false);
             assert!(due.len() <= FROM_HEAD + FROM_REST);
             seen.extend(due);
         }
-        assert_eq!((seen.len(), queue.due().len()), (200, 0));
+        assert_eq!((seen.len(), queue.due(|_| false).len()), (200, 0));
         for number in 0..200 {
             queue.remove(
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),
@@ -235,5 +254,24 @@ mod tests {
             );
         }
         assert_eq!((queue.len(), due(&mut queue)), (0, Vec::new()));
+    }
+
+    #[test]
+    fn those_at_the_head_come_alone_first_and_never_stop_other_namespaces() {
+        let mut queue = Queue::default();
+        for namespace in ["a", "b", "c", "d", "e"] {
+            for number in 0..20 {
+                queue.insert(&key(namespace, number), rank(0, i64::try_from(number).unwrap()));
+            }
+        }
+        let first = |namespace| key(namespace, 0).to_string();
+        assert_eq!(due(&mut queue), ["a", "b", "c", "d"].map(first));
+        // None of these fits. The next namespaces have their turn, beside some from the rest.
+        let next = due(&mut queue);
+        assert_eq!(next.len(), FROM_HEAD + FROM_REST - 1, "{next:?}");
+        assert!(due(&mut queue).contains(&first("e")));
+        // One is sent, so those at the head come alone again.
+        queue.pass_turn(&"a".into());
+        assert_eq!(due(&mut queue), ["b", "c", "d", "e"].map(first));
     }
 }

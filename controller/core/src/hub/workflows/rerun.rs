@@ -64,6 +64,11 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         // deleted by hand, is waited for.
         None => Next::PASS,
         Some(work) if !work.is_deleting && work.withdraw != Some(work.attempt) => {
+            // The largest pod is known from the specification only.
+            if view.spec.is_none() {
+                let (key, uid) = (key.clone(), view.uid.clone());
+                return Next::Act(HubAction::ReadWorkflow { key, uid });
+            }
             if index.successor(key, view, claim).is_some() {
                 return Next::Act(withdraw(view, &claim.cluster, work));
             }
@@ -72,13 +77,21 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
                 requeue_at: now.checked_add(UNFIT_FOR).ok(),
             }
         }
-        Some(work) => Next::act_or_pass(index.move_on(&Loss {
-            key,
-            view,
-            claim,
-            work,
-            due,
-        })),
+        Some(work) => {
+            let loss = Loss {
+                key,
+                view,
+                claim,
+                work,
+                due,
+            };
+            index.move_on(&loss).map_or(
+                Next::Pass {
+                    requeue_at: now.checked_add(UNFIT_FOR).ok(),
+                },
+                Next::Act,
+            )
+        }
     }
 }
 

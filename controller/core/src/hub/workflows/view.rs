@@ -17,7 +17,7 @@ use crate::{
     model::{
         claim::{Claim, is_held_from_birth},
         control::{Control, Verbs, passed_on},
-        demand::is_unreadable,
+        demand::{requests, unreadable},
         fan_out::FanOutRecord,
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
         hold_label::{has_hold_label, is_hold},
@@ -223,7 +223,8 @@ impl WorkflowView {
         let was_free = is_known_free || (claim.is_none() && !is_over && is_free(&object));
         let metadata = object.metadata;
         let status = Status::new(object.status.as_ref());
-        let may_wait = claim.is_none() && !is_over && status.has_our_conditions;
+        let is_deleting = metadata.deletion_timestamp.is_some();
+        let may_wait = claim.is_none() && !is_over && !is_deleting && status.has_our_conditions;
         let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
         let queued = may_wait
             .then(|| Rank::of(&object.spec, created, &status.conditions()))
@@ -238,7 +239,7 @@ impl WorkflowView {
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
             finalizers: metadata.finalizers.unwrap_or_default(),
-            is_deleting: metadata.deletion_timestamp.is_some(),
+            is_deleting,
             spec: Some(CompactJson::new(&object.spec)),
             flaw: flaw.map(Into::into),
             suspend: object
@@ -471,11 +472,7 @@ fn flaw(object: &Workflow, initial_status: &Map<String, Value>) -> Option<String
         let mut status = initial_status.values();
         status.find_map(|part| decode_error::too_deep("status", part, 2))
     };
-    let unreadable_requests = || {
-        let annotations = object.metadata.annotations.as_ref()?;
-        is_unreadable(annotations.get(names::REQUESTS_ANNOTATION).map(String::as_str))
-    };
     decode_error::too_deep("spec", &object.spec, 1)
         .or_else(too_deep_status)
-        .or_else(unreadable_requests)
+        .or_else(|| unreadable(requests(&object.metadata)))
 }

@@ -20,6 +20,10 @@ const ALWAYS: &str = "Always";
 /// Types of templates that have no pod.
 const WITHOUT_POD: [&str; 3] = ["suspend", "http", "plugin"];
 
+/// Maximum number of sidecars, and of init containers, that all templates have. They count for each
+/// template, so a longer list is not read.
+const MOST_DEFAULTS: usize = 64;
+
 /// The resources of a pod, or of one of its containers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pod {
@@ -42,18 +46,10 @@ impl Pod {
             return None;
         }
         let list = |field: &'static str| {
-            let items = |of: &'_ Value| {
-                of.get(field)
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default()
-            };
-            let own = items(template);
-            let name = |item: &Value| item.get("name").cloned();
-            let mut all = items(defaults);
-            all.retain(|item| own.iter().all(|own| name(own) != name(item)));
-            all.extend(own);
-            all
+            let own = items(template, field);
+            let more = Some(items(defaults, field)).filter(|more| more.len() <= MOST_DEFAULTS);
+            let is_new = |item: &&Value| own.iter().all(|own| own.get("name") != item.get("name"));
+            more.unwrap_or_default().iter().filter(is_new).chain(own)
         };
         let set = template.get("containerSet").and_then(|set| set.get("containers"));
         let set = set.and_then(Value::as_array).into_iter().flatten();
@@ -65,7 +61,7 @@ impl Pod {
         });
         let mut containers: Vec<Self> = main
             .chain(set.map(Self::container))
-            .chain(list("sidecars").iter().map(Self::container))
+            .chain(list("sidecars").map(Self::container))
             .collect();
         if containers.is_empty() {
             // A `resource` or `data` template has a container of Argo's.
@@ -73,7 +69,6 @@ impl Pod {
         }
         let is_sidecar = |one: &Value| one.get("restartPolicy").and_then(Value::as_str) == Some(ALWAYS);
         let initial: Vec<(Self, bool)> = list("initContainers")
-            .iter()
             .map(|one| (Self::container(one), is_sidecar(one)))
             .collect();
         let effective = |of: fn(&Self) -> &Amounts| {
@@ -103,6 +98,12 @@ impl Pod {
         assumed.replace(&asked);
         Self { asked, assumed }
     }
+}
+
+/// The items of a list in a template.
+fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
+    let items = of.get(field).and_then(Value::as_array);
+    items.map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The requests of a pod that exists, as the kube-scheduler counts them (component-helpers,

@@ -4,35 +4,46 @@
 //! Not here: their effect on the demand (`Demand::with`).
 
 use argosy_api::names;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::model::amounts::Amounts;
 
 /// Maximum length of the annotation in bytes.
 const LONGEST: usize = 512;
 
+/// The annotation of a Workflow.
+pub(crate) fn requests(metadata: &ObjectMeta) -> Option<&str> {
+    let annotations = metadata.annotations.as_ref()?;
+    annotations.get(names::REQUESTS_ANNOTATION).map(String::as_str)
+}
+
 /// The stated amounts; `None` if there are none, or if they cannot be read.
 pub(crate) fn stated(requests: Option<&str>) -> Option<Amounts> {
-    let amounts = Amounts::parse(requests.filter(|text| text.len() <= LONGEST)?);
-    amounts.ok().filter(|amounts| !amounts.is_empty())
+    read(requests?).ok()
 }
 
 /// The reason why the stated amounts cannot be read. The Workflow must not be sent then: its user has
 /// asked for something that nobody knows.
-pub(crate) fn is_unreadable(requests: Option<&str>) -> Option<String> {
-    let text = requests?;
-    let error = if text.len() > LONGEST {
-        format!("it has {} bytes, and {LONGEST} is the most", text.len())
-    } else {
-        match Amounts::parse(text) {
-            Ok(amounts) if amounts.is_empty() => "it is empty".to_owned(),
-            Ok(_) => return None,
-            Err(error) => error,
-        }
-    };
+pub(crate) fn unreadable(requests: Option<&str>) -> Option<String> {
+    let error = read(requests?).err()?;
     let name = names::REQUESTS_ANNOTATION;
     Some(format!(
         "the annotation {name} cannot be read: {error}; write it as cpu=8,memory=32Gi,nvidia.com/gpu=1"
     ))
+}
+
+fn read(requests: &str) -> Result<Amounts, String> {
+    if requests.len() > LONGEST {
+        return Err(format!(
+            "it has {} bytes, and {LONGEST} is the most",
+            requests.len()
+        ));
+    }
+    let amounts = Amounts::parse(requests)?;
+    if amounts.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    Ok(amounts)
 }
 
 #[cfg(test)]
@@ -79,11 +90,11 @@ mod tests {
             (" , ", "it is empty"),
             (&long, "it has 516 bytes, and 512 is the most"),
         ] {
-            let told = is_unreadable(Some(requests)).unwrap();
+            let told = unreadable(Some(requests)).unwrap();
             assert!(told.contains(expected), "{requests}: {told}");
             assert_eq!(demand(Some(requests)), demand(None), "{requests}");
         }
-        assert_eq!(is_unreadable(None), None);
-        assert_eq!(is_unreadable(Some("cpu=8, memory=32Gi,nvidia.com/gpu=1,")), None);
+        assert_eq!(unreadable(None), None);
+        assert_eq!(unreadable(Some("cpu=8, memory=32Gi,nvidia.com/gpu=1,")), None);
     }
 }

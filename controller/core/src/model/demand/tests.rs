@@ -456,6 +456,24 @@ fn defaults_of_all_templates_count_where_a_template_has_none_of_its_own() {
 }
 
 #[test]
+fn many_defaults_are_not_read_again_for_each_of_many_templates() {
+    let many = |count: usize, name: &str| vec![json!({ "name": name, "resources": {} }); count];
+    let templates: Vec<Value> = (0..1000)
+        .map(|number| json!({ "name": number.to_string(), "container": {}, "sidecars": many(40, "b") }))
+        .collect();
+    let tasks: Vec<Value> = (0..1000)
+        .map(|number| json!([use_of(&number.to_string())]))
+        .collect();
+    let mut spec = spec(&json!({ "steps": tasks }));
+    spec["templates"].as_array_mut().unwrap().extend(templates);
+    spec["templateDefaults"] = json!({ "sidecars": many(40_000, "a") });
+    // They count as if there were none.
+    assert_eq!(cpu(&spec).1, 4100);
+    spec["templateDefaults"] = json!({ "sidecars": many(60, "a") });
+    assert_eq!(cpu(&spec).1, 10_100);
+}
+
+#[test]
 fn templates_that_refer_to_each_other_are_bounded() {
     let step = |name: &str| json!({ "name": "s", "templateRef": { "name": name, "template": "main" }, "withSequence": { "count": u64::MAX.to_string() } });
     let template = |other: &str| json!({ "templates": [{ "name": "main", "steps": [[step(other), step(other)], [step(other)]] }] });

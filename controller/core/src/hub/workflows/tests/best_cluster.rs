@@ -186,8 +186,8 @@ fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_
     for (name, expected) in [
         ("cluster2", Ok("cluster2")),
         ("", Ok("cluster1")),
-        // It stays on the control cluster.
-        ("local", Err("")),
+        // The control cluster is meant only if no policy selects the Workflow.
+        ("local", Ok("cluster1")),
         ("cluster9", Err("Dispatched=False NoCluster")),
     ] {
         let mut fleet = Fleet::new();
@@ -195,25 +195,9 @@ fn a_workflow_may_name_one_of_the_clusters_if_its_policy_does_not_select_by_the_
         fleet.workflow(of_team(name));
         match expected {
             Ok(cluster) => assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, cluster, "{name}"),
-            Err("") => fleet.rests(),
             Err(condition) => assert_eq!(fleet.conditions(Purpose::Explain), [condition], "{name}"),
         }
     }
-}
-
-#[test]
-fn a_policy_that_changes_leaves_a_workflow_for_the_control_cluster_there() {
-    let mut fleet = Fleet::new();
-    let everything = json!({ "spec": { "downsync": [{
-        "apiGroup": "argoproj.io", "resources": ["workflows"], "objectSelectors": [{ "matchLabels": {} }],
-    }] } });
-    fleet.policy(with(best(&json!({})), everything.clone()));
-    fleet.workflow(held("local"));
-    fleet.rests();
-    // A second policy alone would not be narrowed.
-    let second = json!({ "metadata": { "name": "second", "uid": "second" } });
-    fleet.policy(with(with(policy("both", json!({})), everything), second));
-    fleet.rests();
 }
 
 #[test]
