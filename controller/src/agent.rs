@@ -2,13 +2,13 @@
 //! the WEC (pull), and the controller runs it with a kubeconfig Secret (push).
 
 pub mod args;
+mod dependencies;
 mod heartbeat;
 pub mod identity;
 mod manifests;
 pub mod pods;
 pub mod process;
 mod room;
-mod template_refs;
 mod tunnel;
 mod uninstall;
 mod work_status;

@@ -184,6 +184,8 @@ pub mod reason {
     pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
     /// A WorkflowTemplate or ClusterWorkflowTemplate that the run refers to is not on the cluster.
     pub const TEMPLATE_MISSING: &str = "TemplateMissing";
+    /// An object that the run needs, and that its policy sends, is not on the cluster.
+    pub const DEPENDENCY_MISSING: &str = "DependencyMissing";
     /// A template in the object cannot be expanded for its cluster.
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
     /// A CustomTransform cannot be applied to the object for its cluster.

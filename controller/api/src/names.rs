@@ -333,6 +333,11 @@ pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
 /// Annotation on such a ManifestWork: `"true"` requests a WorkStatus of the object from the agent.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 
+/// Annotation on the ManifestWork of a Workflow: the kinds of objects that are sent because it needs
+/// them, as in [`DEPENDENCIES_ANNOTATION`]. The agent creates the Workflow when those that it names
+/// are on the cluster.
+pub const NEEDS_ANNOTATION: &str = "argosy.dev/needs";
+
 /// Annotation on such a ManifestWork: `"true"` if no policy selects its object for the cluster, and
 /// only Workflows need it there. An object of another owner is then used as it is.
 pub const DEPENDENCY_ANNOTATION: &str = "argosy.dev/dependency";
@@ -350,6 +355,10 @@ pub const ADOPTED_ANNOTATION: &str = "argosy.dev/adopted";
 /// Label on a Namespace of a WEC that was created because an object needed it: name of the
 /// ManagedCluster.
 pub const MADE_FOR_LABEL: &str = "argosy.dev/made-for";
+
+/// ClusterRole of the agent's chart with the rights of Argo's executor. The ServiceAccounts that runs
+/// need are bound to it.
+pub const EXECUTOR_ROLE: &str = "argosy-workflow-executor";
 
 /// Field manager with which objects other than Workflows are applied. OCM requires the prefix
 /// `work-agent`.

@@ -7,7 +7,7 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names}
 use argosy_core::{
     Change, Failure, OriginUid, WorkflowKey,
     agent::workflows::{AgentAction, AgentInput, RunIndex, Sought},
-    model::{json_patch::JsonPatch, rerun::Fence},
+    model::{dependencies::Needs, json_patch::JsonPatch, rerun::Fence},
 };
 use jiff::SignedDuration;
 use k8s_openapi::{
@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Member, heartbeat::LastRenewal, template_refs, work_status::Reports};
+use super::{Member, dependencies, heartbeat::LastRenewal, work_status::Reports};
 use crate::runtime::{
     engine::Execute,
     lenient::Lenient,
@@ -68,8 +68,9 @@ impl Executor {
         origin: &OriginUid,
         object: &Workflow,
         fence: Option<&Fence>,
+        needs: &Needs,
     ) -> Result<AgentInput, Failure> {
-        template_refs::check(&self.wec, &self.cluster, object).await?;
+        dependencies::check(&self.wec, &self.cluster, object, needs).await?;
         if let Some(fence) = fence {
             // A failure here is no failed creation.
             self.check_fence(origin, fence)
@@ -290,7 +291,9 @@ impl Execute<RunIndex> for Executor {
 
     async fn execute(&self, origin: &OriginUid, action: &AgentAction) -> Result<AgentInput, Failure> {
         match action {
-            AgentAction::Create { object, fence } => self.create(origin, object, fence.as_ref()).await,
+            AgentAction::Create { object, fence, needs } => {
+                self.create(origin, object, fence.as_ref(), needs).await
+            }
             AgentAction::Look(sought) => self.look(origin, sought).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,

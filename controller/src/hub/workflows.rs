@@ -3,6 +3,7 @@
 mod event_recorder;
 mod execute;
 mod local_argo;
+mod needs;
 mod standby;
 mod templates;
 

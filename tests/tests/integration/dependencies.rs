@@ -1,10 +1,14 @@
 //! The objects that a Workflow needs, on its cluster while it runs.
 
 use anyhow::{Context, Result};
-use argosy_api::{BindingPolicy, ManifestWork, conditions::manifest_work::APPLIED, names};
+use argosy_api::{
+    BindingPolicy, ManifestWork,
+    conditions::{manifest_work::APPLIED, reason},
+    names,
+};
 use argosy_tests::testenv::{
     Fixture, Member,
-    objects::{self, create},
+    objects::{self, condition, create, says},
     waiting::until,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -119,5 +123,50 @@ async fn what_a_workflow_needs_and_the_cluster_has_is_left_alone_and_named() -> 
         there.labels().is_empty() && there.annotations().is_empty(),
         "{there:?}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_begins_when_what_it_needs_is_there_and_until_then_says_what_is_missing() -> Result<()> {
+    let fixture = Fixture::new("dependencies-missing").await?;
+    let member = fixture.pull().await?;
+    ask(&fixture, &member).await?;
+    // Nothing requires this one, but its text decides where artifacts go.
+    let here = maps(&fixture.control, &fixture);
+    create(&here, &map("artifact-repositories", "1")?).await?;
+    submit(&fixture, &member, &["settings"], &["open"]).await?;
+
+    let waits = until(
+        &fixture.workflows(),
+        "needs",
+        "it says what is missing",
+        |workflow| says(workflow, "Dispatched", "False", reason::DEPENDENCY_MISSING),
+    )
+    .await?;
+    let message = condition(&waits, "Dispatched", "False").unwrap_or_default();
+    assert!(
+        message.contains(&format!(
+            "ConfigMap settings, Secret open does not exist on {}",
+            member.cluster
+        )),
+        "{message}"
+    );
+    assert!(member.workflows().get_opt("needs").await?.is_none());
+
+    create(&here, &map("settings", "1")?).await?;
+    let open = secret("open", &json!({ names::TRAVELS_LABEL: "true" }))?;
+    create(&secrets(&fixture.control, &fixture), &open).await?;
+    until(&member.workflows(), "needs", "it begins", |_| true).await?;
+    let there = maps(&member.wec, &fixture);
+    for name in ["settings", "artifact-repositories"] {
+        assert!(
+            there.get_opt(name).await?.is_some(),
+            "{name} came later than its Workflow"
+        );
+    }
+    until(&fixture.workflows(), "needs", "it no longer waits", |workflow| {
+        says(workflow, "Dispatched", "True", reason::CLAIMED)
+    })
+    .await?;
     Ok(())
 }

@@ -14,6 +14,7 @@ mod finalize;
 mod identity;
 mod learn;
 mod observed;
+mod obstacle;
 mod reaction;
 mod report;
 mod subject;
@@ -38,6 +39,7 @@ pub use action::AgentAction;
 use failing::{Failing, is_of_cluster};
 pub use identity::Sought;
 pub use observed::{SeenObject, SeenRecord, SeenReported, SeenWork};
+use obstacle::Obstacle;
 use reaction::Unnoticed;
 use unconfirmed::Unconfirmed;
 use verbs::Refusal;
@@ -155,8 +157,8 @@ pub struct RunIndex {
     in_flight: InFlight<OriginUid>,
     /// Requests for a run that the cluster's API server refused.
     refusals: HashMap<OriginUid, Refusal>,
-    /// The reason why an object could not be created: reason and message of the condition.
-    obstacles: HashMap<OriginUid, (&'static str, String)>,
+    /// The reasons why objects could not be created.
+    obstacles: HashMap<OriginUid, Obstacle>,
     /// Requests that the cluster's API server keeps failing.
     failing: HashMap<OriginUid, Failing>,
     /// The last change of each run that nobody has reacted to.

@@ -13,6 +13,7 @@ pub mod collect;
 mod collectors;
 mod destinations;
 mod dispatch;
+mod executor_binding;
 pub mod kind;
 mod learn;
 mod manifest_work;

@@ -8,6 +8,9 @@
 //! Not here: if a named object exists, if it may be sent, and where it is needed.
 
 mod asked;
+mod needs;
+mod repository;
+mod used;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +20,8 @@ use std::{
 use serde_json::{Map, Value};
 
 pub use asked::Asked;
+pub use needs::Needs;
+pub use used::used;
 
 /// Maximum depth of values that are searched. Argo's schema is deeper only where templates are
 /// inside templates (`inline`).
@@ -97,17 +102,27 @@ pub enum Necessity {
 pub struct Dependencies {
     /// The objects that are named.
     pub named: BTreeMap<Dependency, Necessity>,
+    /// The single templates of other objects that are used, each with the name of the template.
+    pub used: BTreeSet<(Dependency, Box<str>)>,
     /// A phrase for each reference that cannot be determined before the run.
     pub unknown: BTreeSet<String>,
 }
 
 impl Dependencies {
-    /// The objects that the `spec` of a Workflow in `namespace` names, and the ConfigMap in which
-    /// Argo looks for the artifact repositories of the namespace.
+    /// The objects that the `spec` of a Workflow in `namespace` names, the ConfigMap in which Argo
+    /// looks for the artifact repositories of the namespace, and the ServiceAccount of pods that name
+    /// none.
     pub fn of_workflow(spec: &Value, namespace: &str) -> Self {
         let mut found = Self::of_template(spec, namespace);
         if spec.get("artifactRepositoryRef").is_none_or(Value::is_null) {
             found.add(DependencyKind::ConfigMap, REPOSITORIES, Necessity::Optional);
+        }
+        if spec
+            .get("serviceAccountName")
+            .and_then(Value::as_str)
+            .is_none_or(str::is_empty)
+        {
+            found.add(DependencyKind::ServiceAccount, "default", Necessity::Optional);
         }
         found
     }
@@ -129,6 +144,7 @@ impl Dependencies {
         for (dependency, necessity) in other.named {
             self.add(dependency.kind, &dependency.name, necessity);
         }
+        self.used.extend(other.used);
         for phrase in other.unknown {
             self.add_unknown(phrase);
         }
@@ -251,6 +267,16 @@ impl Search<'_> {
             DependencyKind::WorkflowTemplate
         };
         self.reference(kind, reference);
+        let text = |field: &str| reference.get(field).and_then(Value::as_str);
+        if let (Some(name), Some(template)) = (text("name").filter(|name| is_name(name)), text("template"))
+            && template.len() <= LONGEST_NAME
+            && self.found.used.len() < MOST_NAMED
+        {
+            let name = name.into();
+            self.found
+                .used
+                .insert((Dependency { kind, name }, template.into()));
+        }
     }
 
     /// Argo looks for the ConfigMap in its own namespace, too.

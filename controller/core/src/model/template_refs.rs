@@ -34,7 +34,9 @@ impl fmt::Display for TemplateKey {
 /// Names that Argo computes during the run are left out.
 pub fn referred(spec: &Value) -> BTreeSet<TemplateKey> {
     let named = Dependencies::of_template(spec, "").named.into_keys();
-    named.filter_map(template).collect()
+    named
+        .filter_map(|dependency| TemplateKey::of(&dependency))
+        .collect()
 }
 
 /// The template of the whole Workflow (`workflowTemplateRef`), if there is one.
@@ -51,16 +53,19 @@ pub(crate) fn key(reference: &Value) -> Option<TemplateKey> {
     })
 }
 
-fn template(dependency: Dependency) -> Option<TemplateKey> {
-    let is_cluster_scoped = match dependency.kind {
-        DependencyKind::WorkflowTemplate => false,
-        DependencyKind::ClusterWorkflowTemplate => true,
-        _ => return None,
-    };
-    Some(TemplateKey {
-        is_cluster_scoped,
-        name: dependency.name.into(),
-    })
+impl TemplateKey {
+    /// The key of a dependency that is a template.
+    pub fn of(dependency: &Dependency) -> Option<Self> {
+        let is_cluster_scoped = match dependency.kind {
+            DependencyKind::WorkflowTemplate => false,
+            DependencyKind::ClusterWorkflowTemplate => true,
+            _ => return None,
+        };
+        Some(Self {
+            is_cluster_scoped,
+            name: dependency.name.to_string(),
+        })
+    }
 }
 
 #[cfg(test)]

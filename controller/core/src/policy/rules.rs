@@ -17,7 +17,9 @@ use super::{
 use crate::{
     index::decode_error,
     model::{
-        cron, rerun,
+        cron,
+        dependencies::Asked,
+        rerun,
         runs::{self, Runs},
         shown::{self, Shown},
     },
@@ -44,6 +46,8 @@ pub(crate) struct Rules {
     pub(crate) shown: Option<Shown>,
     /// True if the policy sends its CronWorkflows to its clusters.
     pub(crate) sends_crons: bool,
+    /// The kinds of objects that the policy sends because its Workflows need them.
+    pub(crate) asked: Asked,
 }
 
 impl Rules {
@@ -75,7 +79,12 @@ impl Rules {
             problems.push(problem);
             false
         });
+        let asked = Asked::of(annotations).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Asked::default()
+        });
         Self {
+            asked,
             sends_crons,
             runs,
             waits: waits.unwrap_or_default(),

@@ -15,7 +15,7 @@ use argosy_api::{names, workflow};
 use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Only, Placement, Rules, Selecting, Selection};
 use crate::{
     ClusterName, WorkflowKey,
-    model::{hold::named_cluster, runs::Runs},
+    model::{dependencies::Asked, hold::named_cluster, runs::Runs},
 };
 
 /// Changed policies with their rules; `None` for a deleted policy.
@@ -132,6 +132,12 @@ impl Table {
     pub(crate) fn rules(&self) -> impl Iterator<Item = (&Arc<str>, &Rules)> {
         let policies = self.policies.iter();
         policies.map(|(name, policy)| (name, policy.rules.as_ref()))
+    }
+
+    /// The kinds of objects that the policies of a placement send because the Workflow needs them.
+    pub(crate) fn asked(&self, placement: &Placement) -> Asked {
+        let policies = placement.policies().filter_map(|name| self.policies.get(name));
+        policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
     }
 
     /// Updates the labels of clusters, compares them with each policy, and returns the policies

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use super::Spaces;
+use super::{Spaces, needs};
 use crate::{
     hub::mailboxes::Mailboxes,
     runtime::{
@@ -59,6 +59,7 @@ impl Executor {
     /// created by an earlier attempt, if its content agrees.
     async fn create_work(&self, cluster: &ClusterName, work: &ManifestWork) -> Result<HubInput, Failure> {
         let api = self.mailboxes.works(cluster);
+        let work = &*needs::completed(&self.wds, work).await?;
         let created = match read(requests::create(&api, names::CONTROLLER, work)).await {
             Err(Failure::Foreign(_)) => {
                 let name = work.metadata.name.as_deref().unwrap_or_default();

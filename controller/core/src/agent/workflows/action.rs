@@ -9,7 +9,7 @@ use super::Sought;
 use crate::{
     OriginUid, WorkflowKey,
     index::weight::of_tree,
-    model::{json_patch::JsonPatch, rerun::Fence},
+    model::{dependencies::Needs, json_patch::JsonPatch, rerun::Fence},
 };
 
 /// An action of the agent.
@@ -21,6 +21,8 @@ pub enum AgentAction {
         object: Box<Workflow>,
         /// An additional condition that must hold at the moment of the creation.
         fence: Option<Fence>,
+        /// The objects that must be on the cluster first.
+        needs: Needs,
     },
     /// WEC: delete the object, with background propagation.
     Delete {

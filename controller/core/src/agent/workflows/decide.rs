@@ -115,7 +115,7 @@ impl RunIndex {
             return self.promise(origin, work, now);
         }
         let explanation = self
-            .obstacle(origin, work)
+            .obstacle(origin, work, now)
             .and_then(|(why, message)| conditions(origin, work, [applied(false, why, &message, now)]));
         explanation.or_else(|| self.create(origin, work))
     }
@@ -181,7 +181,12 @@ impl RunIndex {
     }
 
     /// The obstacle to creating the object: reason and message.
-    fn obstacle(&self, origin: &OriginUid, work: &ManifestWorkView) -> Option<(&'static str, String)> {
+    fn obstacle(
+        &self,
+        origin: &OriginUid,
+        work: &ManifestWorkView,
+        now: Timestamp,
+    ) -> Option<(&'static str, String)> {
         if self.is_of_another_cluster(work) {
             let message = format!(
                 "it was sent to another cluster that was named {} before, and may have started there; delete it and create it again",
@@ -203,7 +208,10 @@ impl RunIndex {
             );
             return Some((reason::ARGO_MISSING, message));
         }
-        self.obstacles.get(origin).cloned()
+        let obstacle = self.obstacles.get(origin)?;
+        obstacle
+            .is_told(now)
+            .then(|| (obstacle.reason, obstacle.message.clone()))
     }
 
     fn create(&self, origin: &OriginUid, work: &ManifestWorkView) -> Option<AgentAction> {
@@ -232,6 +240,7 @@ impl RunIndex {
         Some(AgentAction::Create {
             object: Box::new(object),
             fence,
+            needs: work.needs.clone(),
         })
     }
 

@@ -10,8 +10,8 @@ use argosy_api::conditions::reason;
 use jiff::Timestamp;
 
 use super::{
-    AgentAction, AgentInput, ArgoApi, Awaited, Dirty, Refusal, RunIndex, Sought, Table, Unconfirmed,
-    observed::Sight, views::ObjectView,
+    AgentAction, AgentInput, ArgoApi, Awaited, Dirty, Obstacle, Refusal, RunIndex, Sought, Table,
+    Unconfirmed, observed::Sight, views::ObjectView,
 };
 use crate::{
     Change, Failure, OriginUid,
@@ -281,7 +281,7 @@ impl RunIndex {
             };
             self.refusals.insert(key.clone(), refusal);
         }
-        if let AgentAction::Create { object, .. } = action {
+        if let AgentAction::Create { object, needs, .. } = action {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
             let cluster = &self.config.cluster;
             let obstacle = match failure {
@@ -296,13 +296,18 @@ impl RunIndex {
                 }
                 | Failure::Unserved(message) => Some((reason::ARGO_MISSING, message.clone())),
                 Failure::Refused(message) => Some((reason::REFUSED, message.clone())),
-                Failure::Missing(message) => Some((reason::TEMPLATE_MISSING, message.clone())),
+                Failure::Missing(message) if needs.is_empty() => {
+                    Some((reason::TEMPLATE_MISSING, message.clone()))
+                }
+                Failure::Missing(message) => Some((reason::DEPENDENCY_MISSING, message.clone())),
                 Failure::Conflict | Failure::Fenced(_) | Failure::Unreachable(_) => None,
             };
             match (obstacle, failure) {
                 // An earlier creation may still be carried out, so a doubt about it stays.
-                (Some(obstacle), _) => {
+                (Some((reason, message)), _) => {
                     if self.works.contains_key(key) {
+                        let known = self.obstacles.get(key);
+                        let obstacle = Obstacle::new(reason, message, known, !needs.is_empty(), now);
                         self.obstacles.insert(key.clone(), obstacle);
                     }
                 }

@@ -12,7 +12,7 @@ use argosy_api::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{ObjectIndex, ObjectView, needs::is_namespaces};
+use super::{ObjectIndex, ObjectView, executor_binding, needs::is_namespaces};
 use crate::{
     ClusterName, OriginUid,
     hub::{
@@ -46,20 +46,26 @@ impl ObjectIndex {
         } else {
             object.wanted()
         };
+        let own = ResourceIdentifier {
+            group: kind.group.clone(),
+            resource: kind.resource.clone(),
+            namespace: object.namespace.to_string(),
+            name: object.name.to_string(),
+        };
+        let binding = executor_binding::of(object).filter(|_| is_dependency);
+        let configs = binding.as_ref().map(executor_binding::identifier).into_iter();
         let spec = ManifestWorkSpec {
+            manifest_configs: std::iter::once(own)
+                .chain(configs)
+                .map(|resource_identifier| ManifestConfig {
+                    resource_identifier,
+                    update_strategy: Some(strategy(wanted.create_only)),
+                    ..ManifestConfig::default()
+                })
+                .collect(),
             workload: ManifestsTemplate {
-                manifests: vec![manifest],
+                manifests: std::iter::once(manifest).chain(binding).collect(),
             },
-            manifest_configs: vec![ManifestConfig {
-                resource_identifier: ResourceIdentifier {
-                    group: kind.group.clone(),
-                    resource: kind.resource.clone(),
-                    namespace: object.namespace.to_string(),
-                    name: object.name.to_string(),
-                },
-                update_strategy: Some(strategy(wanted.create_only)),
-                ..ManifestConfig::default()
-            }],
             // With a namespace, all objects in it would be deleted.
             delete_option: (is_dependency && is_namespaces(&kind.name())).then(|| DeleteOption {
                 propagation_policy: "Orphan".to_owned(),
@@ -108,6 +114,12 @@ impl ObjectIndex {
         let mut manifest = object.content.as_ref()?.value();
         if is_namespaces(&object.kind.name()) && !self.is_selected_for(object, cluster) {
             manifest = bare_namespace(&manifest);
+        }
+        if executor_binding::is_for(object)
+            && let Some(account) = manifest.as_object_mut()
+        {
+            // They name tokens of the control cluster.
+            account.remove("secrets");
         }
         let (group, resource) = (&object.kind.group, &object.kind.resource);
         let known = self.clusters.get(cluster);

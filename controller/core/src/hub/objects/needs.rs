@@ -121,7 +121,7 @@ impl ObjectIndex {
     /// Determines anew the kinds that the policies ask for.
     pub(super) fn renew_asked(&mut self) {
         let policies = self.policies.values();
-        let asked = policies.fold(Asked::default(), |asked, policy| asked.with(policy.asked));
+        let asked = policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked));
         if asked == self.needs.asked {
             return;
         }

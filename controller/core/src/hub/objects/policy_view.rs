@@ -12,7 +12,7 @@ use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
 use crate::{
     ClusterName, Decision, OriginUid,
     index::store::versioned,
-    model::{cron, dependencies::Asked},
+    model::cron,
     policy::{Modulation, ObjectAttributes, Rules},
 };
 
@@ -25,8 +25,6 @@ pub(super) struct Policy {
     pub(super) resource_version: String,
     pub(super) generation: i64,
     pub(super) rules: Arc<Rules>,
-    /// The kinds of objects that are sent because its Workflows need them.
-    pub(super) asked: Asked,
     problems: Vec<String>,
     warnings: Vec<String>,
     status: Option<BindingPolicyStatus>,
@@ -64,12 +62,7 @@ impl Policy {
         let is_legacy = policy.spec.want_singleton_reported_state.is_some();
         let warnings = is_legacy.then(|| LEGACY.to_owned()).into_iter().collect();
         let rules = Arc::new(Rules::compile(&policy, &mut problems));
-        let asked = Asked::of(policy.metadata.annotations.as_ref()).unwrap_or_else(|problem| {
-            problems.push(problem);
-            Asked::default()
-        });
         Self {
-            asked,
             uid: policy.metadata.uid.unwrap_or_default(),
             resource_version: policy.metadata.resource_version.unwrap_or_default(),
             generation: policy.metadata.generation.unwrap_or_default(),
@@ -93,7 +86,7 @@ impl Policy {
 
     /// True if `other` is a version of the same policy with the same selection.
     pub(super) fn selects_as(&self, other: &Self) -> bool {
-        let spec = |policy: &Self| (policy.generation, policy.rules.sends_crons, policy.asked);
+        let spec = |policy: &Self| (policy.generation, policy.rules.sends_crons, policy.rules.asked);
         self.uid == other.uid && spec(self) == spec(other)
     }
 

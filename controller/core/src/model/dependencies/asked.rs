@@ -3,7 +3,7 @@
 //!
 //! Not here: the objects (`hub::objects`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use argosy_api::names;
 
@@ -52,6 +52,19 @@ impl Asked {
         Ok(asked)
     }
 
+    /// The kinds in a list that [`fmt::Display`] has written. Values of a later version are left
+    /// out.
+    pub(crate) fn listed(text: &str) -> Self {
+        let mut asked = Self::default();
+        let values = text
+            .split(',')
+            .filter_map(|value| VALUES.iter().find(|(name, _)| *name == value));
+        for kind in values.flat_map(|(_, kinds)| *kinds) {
+            asked.0 |= bit(*kind);
+        }
+        asked
+    }
+
     /// True if nothing is asked for.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -66,6 +79,19 @@ impl Asked {
     #[must_use]
     pub(crate) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = VALUES
+            .iter()
+            .filter(|(_, kinds)| kinds.iter().any(|kind| self.has(*kind)));
+        for (index, (value, _)) in values.enumerate() {
+            f.write_str(if index == 0 { "" } else { "," })?;
+            f.write_str(value)?;
+        }
+        Ok(())
     }
 }
 

@@ -210,23 +210,20 @@ fn an_object_that_one_place_requires_is_required() {
 }
 
 #[test]
-fn a_workflow_may_need_the_artifact_repositories_of_its_namespace() {
+fn a_workflow_may_need_the_artifact_repositories_and_the_default_account_of_its_namespace() {
+    let (own, default) = ("ServiceAccount own", "ServiceAccount default?");
     for (spec, wanted) in [
-        (json!({}), "ConfigMap artifact-repositories?"),
+        (json!({}), ["ConfigMap artifact-repositories?", default]),
         (
-            json!({ "artifactRepositoryRef": null }),
-            "ConfigMap artifact-repositories?",
+            json!({ "artifactRepositoryRef": null, "serviceAccountName": "" }),
+            ["ConfigMap artifact-repositories?", default],
         ),
         (
-            json!({ "artifactRepositoryRef": { "configMap": "own" } }),
-            "ConfigMap own?",
+            json!({ "artifactRepositoryRef": { "configMap": "own" }, "serviceAccountName": "own" }),
+            ["ConfigMap own?", own],
         ),
     ] {
-        assert_eq!(
-            found(&Dependencies::of_workflow(&spec, "team")),
-            [wanted],
-            "{spec}"
-        );
+        assert_eq!(found(&Dependencies::of_workflow(&spec, "team")), wanted, "{spec}");
     }
 }
 

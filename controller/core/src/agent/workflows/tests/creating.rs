@@ -267,3 +267,36 @@ fn a_first_attempt_and_one_that_argo_has_begun_are_not_written_again() {
     cluster.report();
     assert_eq!(cluster.agent.decide(&origin(), cluster.now), Decision::rest());
 }
+
+#[test]
+fn an_object_that_is_on_its_way_is_told_of_only_if_it_does_not_arrive() {
+    let missing = Failure::Missing("ConfigMap settings does not exist on cluster1".to_owned());
+    let needing = |needs: &str| {
+        with(
+            work(1),
+            json!({ "metadata": { "annotations": { "argosy.dev/needs": needs } } }),
+        )
+    };
+
+    let mut cluster = Cluster::of(work(1));
+    cluster.fail(&missing);
+    assert_eq!(cluster.conditions(), ["Applied=False TemplateMissing"]);
+
+    let mut cluster = Cluster::of(needing("configmaps,ConfigMap/artifact-repositories"));
+    let Some(AgentAction::Create { needs, .. }) = cluster.decide() else {
+        panic!("it is not created");
+    };
+    assert_eq!(needs.to_string(), "configmaps,ConfigMap/artifact-repositories");
+    for _ in 0..2 {
+        cluster.fail(&missing);
+        cluster.created();
+        cluster.wait(1);
+    }
+    cluster.fail(&missing);
+    assert_eq!(cluster.conditions(), ["Applied=False DependencyMissing"]);
+
+    // Nothing but the objects is on its way.
+    let mut cluster = Cluster::of(needing("configmaps"));
+    cluster.fail(&Failure::Refused("exceeded quota".to_owned()));
+    assert_eq!(cluster.conditions(), ["Applied=False Refused"]);
+}

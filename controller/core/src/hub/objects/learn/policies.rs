@@ -96,10 +96,10 @@ impl ObjectIndex {
             .flat_map(|known| known.selected.iter().cloned())
             .collect();
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
-        let former_asked = known.map(|known| known.asked).unwrap_or_default();
+        let former_asked = known.map(|known| known.rules.asked).unwrap_or_default();
         let former = self.policies.remove(name).map(|known| policy.succeed(known));
         let rules = Arc::clone(&policy.rules);
-        let asked = policy.asked;
+        let asked = rules.asked;
         let clusters = self.clusters.iter();
         policy.clusters = clusters
             .filter(|(_, cluster)| !cluster.is_removed && rules.selects_cluster(&cluster.labels))

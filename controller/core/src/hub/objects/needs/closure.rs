@@ -1,7 +1,5 @@
 //! All objects that a group needs: those that its runs name, and those that templates and
-//! ServiceAccounts among them name in turn.
-//!
-//! The Secrets in the text of an artifact repository are not among them.
+//! ServiceAccounts and artifact repositories among them name in turn.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -70,6 +68,10 @@ impl ObjectIndex {
                     let secrets = content.value().get("imagePullSecrets").cloned();
                     Dependencies::of_template(&json!({ "imagePullSecrets": secrets }), &need.namespace)
                 }
+                DependencyKind::ConfigMap => Dependencies::of_repositories(
+                    content.value().get("data").unwrap_or(&Value::Null),
+                    &need.namespace,
+                ),
                 _ => continue,
             };
             open.extend(found.named.into_keys());
@@ -80,7 +82,7 @@ impl ObjectIndex {
 
 /// True if objects of the kind can name others.
 pub(super) fn names_others(kind: DependencyKind) -> bool {
-    !matches!(kind, DependencyKind::ConfigMap | DependencyKind::Secret)
+    kind != DependencyKind::Secret
 }
 
 /// The address of an object that a policy asks for.

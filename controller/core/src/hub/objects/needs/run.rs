@@ -139,7 +139,7 @@ impl ObjectIndex {
         let object = self.objects.get(origin).filter(|object| object.kind.is_run());
         let selection = object.into_iter().flat_map(|object| object.selection.keys());
         let policies = selection.filter_map(|name| self.policies.get(name));
-        policies.fold(Asked::default(), |asked, policy| asked.with(policy.asked))
+        policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
     }
 
     /// True if a policy of a Workflow that asks for dependencies matches the cluster.
@@ -147,7 +147,7 @@ impl ObjectIndex {
         let object = self.objects.get(origin);
         let selection = object.into_iter().flat_map(|object| object.selection.keys());
         let mut policies = selection.filter_map(|name| self.policies.get(name));
-        policies.any(|policy| !policy.asked.is_empty() && policy.clusters.contains(cluster))
+        policies.any(|policy| !policy.rules.asked.is_empty() && policy.clusters.contains(cluster))
     }
 
     fn set_run(&mut self, origin: &OriginUid, run: Run) -> Dirty {

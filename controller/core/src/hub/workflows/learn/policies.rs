@@ -46,6 +46,7 @@ impl WorkflowIndex {
                     || known.rules.waits != policy.rules.waits
                     || known.rules.shown != policy.rules.shown
                     || known.rules.sends_crons != policy.rules.sends_crons
+                    || known.rules.asked != policy.rules.asked
             };
             if known.is_none_or(differs) {
                 changes.insert(name.as_str().into(), Some(Arc::clone(&policy.rules)));

@@ -1,5 +1,7 @@
 //! The ManifestWork of a claimed Workflow.
 
+use argosy_api::names;
+
 use super::*;
 
 #[test]
@@ -114,4 +116,27 @@ fn a_manifest_work_that_was_deleted_by_hand_comes_back_until_the_run_has_ended()
         json!({ "reported": { "outcome": "Finished" } }),
     ));
     fleet.patch(Purpose::Mirror);
+}
+
+#[test]
+fn a_manifest_work_says_which_kinds_the_policy_sends_along_also_after_only_the_policys_annotation_changes() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    for (asked, needs) in [
+        (None, None),
+        (Some("secrets, templates"), Some("templates,secrets")),
+        (None, None),
+    ] {
+        let mut policy = policy("cluster1", json!({ "name": "cluster1" }));
+        if let Some(asked) = asked {
+            policy["metadata"]["annotations"] = json!({ names::DEPENDENCIES_ANNOTATION: asked });
+        }
+        let change = fleet.change(policy);
+        fleet.learn(HubInput::Policy(change));
+        let (_, work) = fleet.created();
+        let annotations = work.metadata.annotations.unwrap();
+        assert_eq!(
+            annotations.get(names::NEEDS_ANNOTATION).map(String::as_str),
+            needs
+        );
+    }
 }
