@@ -18,9 +18,10 @@ argo_overlay() {
   cp -r "$(toolchain_target argo)/manifests" "$dir/manifests"
   argo_kustomization "$cluster" "$version" >"$dir/kustomization.yaml"
   argo_missing_roles >"$dir/missing-roles.yaml"
+  [[ $cluster == control ]] || argo_every_namespace "$dir/manifests" >"$dir/every-namespace.yaml"
   argo_controller_config "$cluster" >"$dir/workflow-controller-configmap.yaml"
   argo_secret >"$dir/s3-secret.yaml"
-  argo_controller_patch "$version" >"$dir/workflow-controller-patch.yaml"
+  argo_controller_patch "$cluster" "$version" >"$dir/workflow-controller-patch.yaml"
   [[ $cluster != control ]] || argo_server_patch "$version" >"$dir/argo-server-patch.yaml"
 }
 
@@ -52,7 +53,7 @@ END
     printf -- '- %s\n' manifests/base/argo-server manifests/namespace-install/argo-server-rbac
   else
     # The file above binds this account's roles on every cluster.
-    echo '- manifests/base/argo-server/argo-server-sa.yaml'
+    printf -- '- %s\n' manifests/base/argo-server/argo-server-sa.yaml every-namespace.yaml
   fi
   echo 'patches:'
   echo '- path: workflow-controller-configmap.yaml'
@@ -106,6 +107,21 @@ subjects:
 END
 }
 
+# The members' Argo runs Workflows of every namespace, as upstream's cluster-install does: the same rights, everywhere.
+argo_every_namespace() {
+  sed 's/^kind: Role$/kind: ClusterRole/; s/^  name: argo-role$/  name: argo-every-namespace/' \
+    "$1/namespace-install/workflow-controller-rbac/workflow-controller-role.yaml"
+  cat <<END
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: argo-every-namespace}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-every-namespace}
+subjects:
+- {kind: ServiceAccount, name: argo, namespace: $FLEET_ARGO_NAMESPACE}
+END
+}
+
 argo_secret() {
   cat <<END
 apiVersion: v1
@@ -149,12 +165,16 @@ END
 }
 
 argo_controller_patch() {
+  local image executor scope='--namespaced, '
+  image=$(image_argo workflow-controller "$2")
+  executor=$(image_argo argoexec "$2")
+  [[ $1 == control ]] || scope=''
   cat <<END
-- {op: replace, path: /spec/template/spec/containers/0/image, value: "$(image_argo workflow-controller "$1")"}
+- {op: replace, path: /spec/template/spec/containers/0/image, value: "$image"}
 - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}
 - op: replace
   path: /spec/template/spec/containers/0/args
-  value: [--namespaced, --executor-image, "$(image_argo argoexec "$1")", --executor-image-pull-policy, IfNotPresent]
+  value: [$scope--executor-image, "$executor", --executor-image-pull-policy, IfNotPresent]
 END
 }
 

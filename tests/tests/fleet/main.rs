@@ -43,6 +43,7 @@ mod quiet {
     mod best_cluster;
     mod daemon_sets;
     mod deletion;
+    mod dependencies;
     mod features;
     mod live_logs;
     mod named;
