@@ -240,7 +240,7 @@ impl RunIndex {
         Some(AgentAction::Create {
             object: Box::new(object),
             fence,
-            needs: work.needs.clone(),
+            needs: work.needs.as_deref().cloned().unwrap_or_default(),
         })
     }
 

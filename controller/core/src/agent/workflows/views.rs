@@ -32,8 +32,8 @@ pub(super) struct ManifestWorkView {
     pub(super) has_started: bool,
     /// ID of the only cluster that may start the attempt; empty while it is not known.
     pub(super) cluster_id: Option<Box<str>>,
-    /// The objects that are sent because the run needs them.
-    pub(super) needs: Needs,
+    /// The objects that are sent because the run needs them, if there are any.
+    pub(super) needs: Option<Box<Needs>>,
     /// The user's requests for the run.
     pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
@@ -159,7 +159,9 @@ impl ManifestWorkView {
             lost_after: rerun::told(&work.metadata),
             has_started: annotation(&work.metadata, names::STARTED_ANNOTATION) == Some("true"),
             cluster_id: annotation(&work.metadata, names::CLUSTER_ID_ANNOTATION).map(Box::from),
-            needs: Needs::of(&work.metadata),
+            needs: Some(Needs::of(&work.metadata))
+                .filter(|needs| !needs.is_empty())
+                .map(Box::new),
             control: Control::of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
