@@ -38,6 +38,37 @@ async fn get(cluster: &Cluster, kind: &str, name: &str) -> Result<Option<Value>>
     })
 }
 
+/// Gives the namespace the artifact repository of the fleet, because the members' Argo keeps the logs
+/// of each pod.
+async fn bring_repository(control: &Cluster) -> Result<()> {
+    let config = ["get", "configmap", "workflow-controller-configmap"];
+    let config = [&config[..], &["--output=jsonpath={.data.artifactRepository}"]].concat();
+    let repository = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "artifact-repositories", "namespace": REPORTS,
+            "annotations": { "workflows.argoproj.io/default-artifact-repository": "default" },
+        },
+        "data": { "default": control.kubectl(&config).await? },
+    });
+    let secret = control
+        .kubectl(&["get", "secret", "my-minio-cred", "--output=json"])
+        .await?;
+    let secret: Value = serde_json::from_str(&secret)?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "name": "my-minio-cred", "namespace": REPORTS, "labels": { "argosy.dev/travels": "true" },
+        },
+        "data": secret["data"],
+    });
+    for object in [repository, secret] {
+        let file = control.manifest(&object).await?;
+        kubectl(control, &["apply", "-f", &file]).await?;
+    }
+    Ok(())
+}
+
 async fn create(control: &Cluster) -> Result<String> {
     let created = kubectl(
         control,
@@ -89,6 +120,7 @@ async fn a_workflow_runs_on_a_cluster_that_had_neither_its_namespace_nor_anythin
     control.kubectl(&["apply", "-f", &sample("policy.yaml")]).await?;
     kubectl(control, &["apply", "-f", &sample("objects.yaml")]).await?;
 
+    bring_repository(control).await?;
     let name = create(control).await?;
     let ended = when(control, &name, "it ends", |run| workflow::is_final(phase(run))).await?;
     assert_eq!(phase(&ended), "Succeeded", "{:?}", ended.status);
