@@ -1,7 +1,9 @@
 //! JSON that is stored but seldom read. It is stored as text, which takes a fifth of the memory of
 //! a tree of values, and long text is compressed. The nodes of a status are similar, so they
-//! compress to a quarter of the text.
+//! compress to a quarter of the text. Text that is typical of Argo's objects precedes it for the
+//! compression (a dictionary), because most statuses are short.
 
+use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -12,12 +14,17 @@ pub(crate) struct CompactJson(Text);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Text {
     Plain(Box<str>),
-    /// An LZ4 block, preceded by the uncompressed length.
+    /// An LZ4 block with [`TYPICAL`] before it, preceded by the uncompressed length.
     Compressed(Box<[u8]>),
 }
 
 /// The length in bytes from which on a text is compressed. Compressing shorter texts saves little.
-const LONG: usize = 512;
+const LONG: usize = 192;
+
+/// Text that a short status repeats only once. LZ4 refers to it as to an earlier part of the text, so
+/// a status of ten nodes takes a third less, and one of a single node half. It is never stored or
+/// sent, so it may change.
+const TYPICAL: &[u8] = include_bytes!("compact_json/typical.json");
 
 impl CompactJson {
     /// Packs `value`.
@@ -32,7 +39,7 @@ impl CompactJson {
         Self(if text.len() < LONG {
             Text::Plain(text.into())
         } else {
-            Text::Compressed(lz4_flex::compress_prepend_size(text.as_bytes()).into())
+            Text::Compressed(compress_prepend_size_with_dict(text.as_bytes(), TYPICAL).into())
         })
     }
 
@@ -54,7 +61,7 @@ impl CompactJson {
         match &self.0 {
             Text::Plain(text) => serde_json::from_str(text).ok(),
             Text::Compressed(block) => {
-                let text = lz4_flex::decompress_size_prepended(block).ok()?;
+                let text = decompress_size_prepended_with_dict(block, TYPICAL).ok()?;
                 serde_json::from_slice(&text).ok()
             }
         }
@@ -83,6 +90,24 @@ mod tests {
             panic!("{packed:?} is not compressed");
         };
         assert!(block.len() < value.to_string().len() / 4);
+        assert_eq!(packed.value(), value);
+    }
+
+    #[test]
+    fn a_short_status_is_compressed_too() {
+        let node = json!({
+            "id": "w-1", "name": "w", "displayName": "w", "type": "Pod", "templateName": "main",
+            "templateScope": "local/w", "phase": "Succeeded", "progress": "1/1",
+            "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:04Z",
+            "resourcesDuration": { "cpu": 1, "memory": 14 }, "outputs": { "exitCode": "0" },
+        });
+        let value = json!({ "phase": "Succeeded", "nodes": { "w-1": node } });
+        let packed = CompactJson::new(&value);
+        assert!(
+            packed.size() < value.to_string().len() / 2,
+            "{} bytes",
+            packed.size()
+        );
         assert_eq!(packed.value(), value);
     }
 

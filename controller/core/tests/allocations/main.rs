@@ -170,10 +170,10 @@ fn a_live_workflow_of_ten_nodes_takes_few_kib_of_each_index() {
         (
             "controller, Workflows",
             kept(|count| hub(count, Some(&status))),
-            3_072,
+            3_008,
         ),
         ("controller, all objects", kept(downsync), 768),
-        ("agent", kept(|count| agent(count, 10)), 2_048),
+        ("agent", kept(|count| agent(count, 10)), 1_984),
     ] {
         assert!(kept <= at_most, "{name}: {kept} bytes");
     }
