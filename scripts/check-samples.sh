@@ -31,8 +31,9 @@ main() {
     done
   done
   toolchain_ensure ui || toolchain_ensure cli
-  "$(toolchain_path)/argo" lint --offline --kinds=workflows cluster1 cluster2 control best-cluster ../dependencies/workflow.yaml || rc=1
-  echo "${#names[@]} samples, each for cluster1, cluster2 and the control cluster, and those for the best cluster"
+  "$(toolchain_path)/argo" lint --offline --kinds=workflows cluster1 cluster2 control best-cluster || rc=1
+  "$(toolchain_path)/argo" lint --offline --kinds=workflows,workflowtemplates ../dependencies || rc=1
+  echo "${#names[@]} samples, each for cluster1, cluster2 and the control cluster, and those for the best cluster and with dependencies"
   return "$rc"
 }
 
