@@ -7,7 +7,10 @@
 //! resolves every reference (`workflow/validate`), stored or not. Not here: the search in a
 //! specification (`argosy_core::model::dependencies`), and the versions of the objects.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
 use argosy_api::Workflow;
 use argosy_core::{
@@ -18,7 +21,10 @@ use argosy_core::{
     },
 };
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount};
-use kube::{Api, Client, Resource, ResourceExt, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::{DynamicObject, NamespaceResourceScope},
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,6 +35,9 @@ use crate::runtime::{
 
 /// Maximum number of objects that are checked for one Workflow; Argo and the kubelet miss the others.
 const MOST: usize = 200;
+
+/// Number of missing objects after which the others are not looked up.
+const ENOUGH: usize = 5;
 
 /// Fails if an object is missing. An object that may not be read is left to Argo.
 pub(super) async fn check(
@@ -43,25 +52,13 @@ pub(super) async fn check(
         cluster,
         namespace: &namespace,
         needs,
-        templates: BTreeMap::new(),
-        wanted: needs.listed.clone(),
+        wanted: BTreeSet::new(),
+        creates: false,
         missing: BTreeSet::new(),
     };
     check.templates(&object.spec).await?;
     check.others().await?;
-    if check.missing.is_empty() {
-        return Ok(());
-    }
-    let missing = Vec::from_iter(check.missing).join(", ");
-    let advice = if needs.is_empty() {
-        "create it there to start the run"
-    } else {
-        "create it there or on the control cluster (a Secret is sent if it has the label argosy.dev/travels=true, a \
-        PersistentVolumeClaim never), and the run starts"
-    };
-    Err(Failure::Missing(format!(
-        "{missing} does not exist on {cluster}, where the run needs it in namespace {namespace} or cluster-wide; {advice}"
-    )))
+    check.result()
 }
 
 struct Check<'a> {
@@ -69,42 +66,63 @@ struct Check<'a> {
     cluster: &'a str,
     namespace: &'a str,
     needs: &'a Needs,
-    /// The templates that were looked up, with their specifications.
-    templates: BTreeMap<TemplateKey, Option<Value>>,
-    /// The other objects to look up.
+    /// The objects other than templates to look up.
     wanted: BTreeSet<Dependency>,
-    missing: BTreeSet<String>,
+    /// The run itself creates objects, perhaps some of these.
+    creates: bool,
+    missing: BTreeSet<Dependency>,
 }
 
-/// A template, and the one of its templates that is used, if not all of it is.
-type Part = (TemplateKey, Option<Box<str>>);
+/// The use of a template: as a whole, or of some of its templates.
+#[derive(Default)]
+struct Use {
+    is_whole: bool,
+    parts: BTreeSet<Box<str>>,
+}
+
+type Uses = BTreeMap<TemplateKey, Use>;
 
 impl Check<'_> {
-    /// Looks up the templates that are used, and collects all other objects.
+    /// Looks up the templates that are used, one at a time, because each may be large. Collects all
+    /// other objects that they name.
     async fn templates(&mut self, spec: &Value) -> Result<(), Failure> {
-        let mut open = self.parts(spec);
+        let mut open = Uses::new();
+        self.search(spec, &mut open);
         // Argo resolves only the used part of a template that is used in part.
-        open.extend(whole(spec).map(|key| (key, None)));
-        let mut known: BTreeSet<Part> = BTreeSet::new();
-        while let Some((key, part)) = open.pop() {
-            if known.len() == MOST || !known.insert((key.clone(), part.clone())) {
-                continue;
+        if let Some(key) = whole(spec) {
+            open.entry(key).or_default().is_whole = true;
+        }
+        let mut known = Uses::new();
+        let mut requests = 0;
+        while let Some((key, mut new)) = open.pop_first() {
+            if let Some(known) = known.get(&key) {
+                new.parts.retain(|part| !known.parts.contains(part));
+                if new.parts.is_empty() || known.is_whole {
+                    continue;
+                }
             }
-            let Some(spec) = self.template(&key).await? else {
-                continue;
-            };
-            match part {
-                None => open.extend(self.parts(&spec)),
-                Some(_) if self.needs.is_empty() => {}
-                Some(name) => open.extend(self.parts(&used(&spec, &name))),
+            if requests == MOST || self.missing.len() == ENOUGH {
+                break;
             }
+            requests += 1;
+            let template = self.template(&key).await?;
+            let spec = template.as_ref().and_then(|template| template.data.get("spec"));
+            match spec {
+                Some(spec) if new.is_whole => self.search(spec, &mut open),
+                Some(spec) if !self.needs.is_empty() => self.search(&used(spec, &new.parts), &mut open),
+                _ => {}
+            }
+            let known = known.entry(key).or_default();
+            known.is_whole |= new.is_whole;
+            known.parts.append(&mut new.parts);
         }
         Ok(())
     }
 
-    /// The parts of templates that a specification uses. Notes the other objects that it names.
-    fn parts(&mut self, spec: &Value) -> Vec<Part> {
+    /// Notes all that a specification names.
+    fn search(&mut self, spec: &Value, open: &mut Uses) {
         let found = Dependencies::of_template(spec, self.namespace);
+        self.creates |= found.creates;
         for (dependency, necessity) in found.named {
             let is_checked = match dependency.kind {
                 DependencyKind::PersistentVolumeClaim => !self.needs.is_empty(),
@@ -114,26 +132,30 @@ impl Check<'_> {
                 self.wanted.insert(dependency);
             }
         }
-        let used = found.used.into_iter();
-        used.filter_map(|(template, part)| Some((TemplateKey::of(&template)?, Some(part))))
-            .collect()
+        for (template, part) in found.used {
+            if let Some(key) = TemplateKey::of(&template) {
+                open.entry(key).or_default().parts.insert(part);
+            }
+        }
     }
 
-    /// The `spec` of a template; `None` if it is missing or may not be read.
-    async fn template(&mut self, key: &TemplateKey) -> Result<Option<Value>, Failure> {
-        let place = match self.templates.entry(key.clone()) {
-            Entry::Occupied(known) => return Ok(known.get().clone()),
-            Entry::Vacant(place) => place,
-        };
-        let api = api(self.wec, self.namespace, key);
-        let answer = read(api.get(&key.name)).await;
-        let template = answered(self.cluster, key, answer, &mut self.missing)?;
-        let spec = template.and_then(|mut template| template.data.get_mut("spec").map(Value::take));
-        Ok(place.insert(spec).clone())
+    /// A template; `None` if it is missing or may not be read.
+    async fn template(&mut self, key: &TemplateKey) -> Result<Option<DynamicObject>, Failure> {
+        let answer = read(api(self.wec, self.namespace, key).get(&key.name)).await;
+        self.answered(&key.dependency(), answer)
     }
 
     async fn others(&mut self) -> Result<(), Failure> {
+        if self.creates {
+            // The run may create the objects that it names: then nobody else does.
+            let is_sent = |wanted: &Dependency| wanted.kind == DependencyKind::ServiceAccount;
+            self.wanted.retain(is_sent);
+        }
+        self.wanted.extend(self.needs.listed.iter().cloned());
         for dependency in std::mem::take(&mut self.wanted) {
+            if self.missing.len() == ENOUGH {
+                break;
+            }
             match dependency.kind {
                 DependencyKind::ConfigMap => self.other::<ConfigMap>(&dependency).await?,
                 DependencyKind::Secret => self.other::<Secret>(&dependency).await?,
@@ -147,40 +169,76 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Looks up an object, without its content.
+    /// Looks up an object, without its content. One that is being deleted is as good as gone.
     async fn other<K>(&mut self, dependency: &Dependency) -> Result<(), Failure>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let api: Api<K> = Api::namespaced(self.wec.clone(), self.namespace);
         let answer = call(api.get_metadata(&dependency.name)).await;
-        answered(self.cluster, dependency, answer, &mut self.missing).map(drop)
+        if let Some(object) = self.answered(dependency, answer)?
+            && object.metadata.deletion_timestamp.is_some()
+        {
+            self.missing.insert(dependency.clone());
+        }
+        Ok(())
     }
-}
 
-/// The object of an answer. Notes it if it is missing.
-fn answered<T>(
-    cluster: &str,
-    named: &impl std::fmt::Display,
-    answer: Result<T, Failure>,
-    missing: &mut BTreeSet<String>,
-) -> Result<Option<T>, Failure> {
-    match found(answer) {
-        Ok(Some(object)) => Ok(Some(object)),
-        Ok(None) => {
-            missing.insert(named.to_string());
-            Ok(None)
+    /// The object of an answer. Notes it if it is missing.
+    fn answered<T>(&mut self, named: &Dependency, answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match found(answer) {
+            Ok(Some(object)) => Ok(Some(object)),
+            Ok(None) => {
+                self.missing.insert(named.clone());
+                Ok(None)
+            }
+            Err(Failure::Refused(message)) => {
+                tracing::debug!(action = %named, error = message, "cannot check if an object exists");
+                Ok(None)
+            }
+            // The failure is converted: nothing has been created that could arrive late.
+            Err(failure) => Err(Failure::Missing(format!(
+                "cannot check if {named} exists on {}: {failure}",
+                self.cluster
+            ))),
         }
-        Err(Failure::Refused(message)) => {
-            tracing::debug!(action = %named, error = message, "cannot check if an object exists");
-            Ok(None)
+    }
+
+    fn result(self) -> Result<(), Failure> {
+        let Self {
+            cluster,
+            namespace,
+            missing,
+            needs,
+            ..
+        } = self;
+        if missing.is_empty() {
+            return Ok(());
         }
-        // The failure is converted: nothing has been created that could arrive late.
-        Err(failure) => Err(Failure::Missing(format!(
-            "cannot check if {named} exists on {cluster}: {failure}"
-        ))),
+        let are_sent = missing.iter().all(|missing| needs.asked.has(missing.kind));
+        let or_here = if are_sent {
+            " or on the control cluster"
+        } else {
+            ""
+        };
+        let label = if missing
+            .iter()
+            .any(|missing| missing.kind == DependencyKind::Secret)
+        {
+            "; a Secret is sent if it has the label argosy.dev/travels=true"
+        } else {
+            ""
+        };
+        let others = if missing.len() == ENOUGH {
+            ", and perhaps others,"
+        } else {
+            ""
+        };
+        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        Err(Failure::Missing(format!(
+            "{}{others} does not exist on {cluster}, where the run needs it in namespace {namespace} or cluster-wide; \
+            create it there{or_here} to start the run{label}",
+            missing.join(", ")
+        )))
     }
 }

@@ -352,7 +352,12 @@ impl Index for ObjectIndex {
     fn store(&mut self, input: DownsyncInput, answered: Option<&DownsyncKey>, now: Timestamp) -> Dirty {
         self.now = now;
         let mut dirty = self.learn(input);
-        dirty.extend(self.forget_groups(now));
+        let forgotten = self.forget_groups(now);
+        if !forgotten.is_empty() {
+            self.renew_asked();
+            self.renew_wanted_kinds();
+        }
+        dirty.extend(forgotten);
         dirty.extend(self.settle_needs());
         if self.synced_at.is_some() {
             dirty = self.with_content_checked(dirty);

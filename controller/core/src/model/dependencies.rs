@@ -104,6 +104,8 @@ pub struct Dependencies {
     pub named: BTreeMap<Dependency, Necessity>,
     /// The single templates of other objects that are used, each with the name of the template.
     pub used: BTreeSet<(Dependency, Box<str>)>,
+    /// A `resource` template creates objects during the run, perhaps some of those that are named.
+    pub creates: bool,
     /// A phrase for each reference that cannot be determined before the run.
     pub unknown: BTreeSet<String>,
 }
@@ -145,6 +147,7 @@ impl Dependencies {
             self.add(dependency.kind, &dependency.name, necessity);
         }
         self.used.extend(other.used);
+        self.creates |= other.creates;
         for phrase in other.unknown {
             self.add_unknown(phrase);
         }
@@ -227,6 +230,11 @@ impl Search<'_> {
             // A volume has `secretName`; the source of a projected volume has `name`.
             "secret" => {
                 self.reference(Secret, field);
+                self.value(field, depth);
+            }
+            "resource" => {
+                let action = field.get("action").and_then(Value::as_str);
+                self.found.creates |= matches!(action, Some("create" | "apply"));
                 self.value(field, depth);
             }
             "podSpecPatch" | "manifest" => self.text(name, field),

@@ -54,6 +54,18 @@ pub(crate) fn key(reference: &Value) -> Option<TemplateKey> {
 }
 
 impl TemplateKey {
+    /// The template as a dependency.
+    pub fn dependency(&self) -> Dependency {
+        Dependency {
+            kind: if self.is_cluster_scoped {
+                DependencyKind::ClusterWorkflowTemplate
+            } else {
+                DependencyKind::WorkflowTemplate
+            },
+            name: self.name.as_str().into(),
+        }
+    }
+
     /// The key of a dependency that is a template.
     pub fn of(dependency: &Dependency) -> Option<Self> {
         let is_cluster_scoped = match dependency.kind {

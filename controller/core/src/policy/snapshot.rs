@@ -134,9 +134,11 @@ impl Table {
         policies.map(|(name, policy)| (name, policy.rules.as_ref()))
     }
 
-    /// The kinds of objects that the policies of a placement send because the Workflow needs them.
-    pub(crate) fn asked(&self, placement: &Placement) -> Asked {
+    /// The kinds of objects that the policies of a placement send to the cluster because the Workflow
+    /// needs them.
+    pub(crate) fn asked(&self, placement: &Placement, cluster: &ClusterName) -> Asked {
         let policies = placement.policies().filter_map(|name| self.policies.get(name));
+        let policies = policies.filter(|policy| policy.matched.clusters.contains(cluster));
         policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
     }
 

@@ -13,7 +13,7 @@ use argosy_core::{
     model::dependencies::{Dependencies, Dependency, DependencyKind, Necessity, Needs},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client, core::PartialObjectMeta};
+use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::runtime::requests::{call, found};
@@ -63,7 +63,7 @@ async fn is_sent(wds: &Client, namespace: &str, dependency: &Dependency) -> Resu
         }
         DependencyKind::Secret => {
             let api: Api<Secret> = Api::namespaced(wds.clone(), namespace);
-            call(api.get_metadata(name)).await.map(|secret| travels(&secret))
+            call(api.get(name)).await.map(|secret| travels(&secret))
         }
         _ => return Ok(false),
     };
@@ -76,9 +76,10 @@ async fn is_sent(wds: &Client, namespace: &str, dependency: &Dependency) -> Resu
     }
 }
 
-fn travels(secret: &PartialObjectMeta<Secret>) -> bool {
+/// True if the Secret itself allows that it is sent (`hub::objects::needs`).
+fn travels(secret: &Secret) -> bool {
+    let is_token = secret.type_.as_deref() == Some("kubernetes.io/service-account-token");
     let labels = secret.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(names::TRAVELS_LABEL))
-        .is_some_and(|value| value == "true")
+    let label = labels.and_then(|labels| labels.get(names::TRAVELS_LABEL));
+    label.is_some_and(|value| value == "true") && !is_token
 }

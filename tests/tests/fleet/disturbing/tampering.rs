@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use argosy_api::conditions::workflow as types;
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, History, PULL, PUSH, condition, one_step, steps, until, watching,
+    CONTROL, Cluster, Fleet, History, PULL, PUSH, condition, gated, one_step, steps, until, watching,
 };
 use kube::{
     Api, ResourceExt as _,
@@ -127,12 +127,12 @@ async fn a_record_that_is_deleted_makes_nothing_run_again() -> Result<()> {
 async fn a_namespace_that_is_deleted_on_a_cluster_goes_and_its_runs_are_shown_as_deleted() -> Result<()> {
     let fleet = Fleet::using(&[PUSH]).await?;
     let (control, wec) = (fleet.control()?, fleet.cluster(PUSH)?);
-    // The cluster's Argo serves another namespace, so nothing has started.
     let namespace = "doomed";
     for cluster in [control, wec] {
         cluster.kubectl(&["create", "namespace", namespace]).await?;
     }
-    let mut doomed = one_step(PUSH, "doomed", "echo never");
+    // It waits at its first step, so that it has no pod whose end would be its own.
+    let mut doomed = gated(PUSH, "doomed");
     doomed.metadata.namespace = Some(namespace.to_owned());
     let there: Api<Workflow> = Api::namespaced(wec.client(), namespace);
     let here: Api<Workflow> = Api::namespaced(control.client(), namespace);

@@ -306,7 +306,7 @@ fn write_conditions(
     wanted: impl IntoIterator<Item = Condition>,
     denied: Option<Sought>,
 ) -> Option<AgentAction> {
-    let mut conditions = work.conditions.clone();
+    let mut conditions = work.conditions();
     let mut changed = false;
     for condition in wanted {
         changed |= set_condition(&mut conditions, condition);

@@ -1,6 +1,6 @@
 //! Facts about one run, read from the index. They depend on no decision.
 
-use argosy_api::{Outcome, conditions::manifest_work as types};
+use argosy_api::Outcome;
 
 use super::{RunIndex, views::ManifestWorkView};
 use crate::OriginUid;
@@ -20,10 +20,6 @@ impl RunIndex {
 
     /// True if there is a sign other than a record that the attempt was created.
     pub(super) fn was_created(&self, origin: &OriginUid, work: &ManifestWorkView) -> bool {
-        let was_applied = work
-            .conditions
-            .iter()
-            .any(|known| known.type_ == types::APPLIED && known.status == "True");
         let was_told = self
             .work_statuses
             .get(origin)
@@ -32,6 +28,6 @@ impl RunIndex {
             .vanished
             .get(origin)
             .is_some_and(|vanished| vanished.attempt >= work.attempt);
-        was_applied || was_told || vanished || work.has_started
+        work.is_applied || was_told || vanished || work.has_started
     }
 }

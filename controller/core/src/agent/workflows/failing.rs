@@ -110,10 +110,6 @@ impl RunIndex {
         let Some(work) = self.works.get(origin) else {
             return decision;
         };
-        let says_so = || {
-            let mut known = work.conditions.iter();
-            known.any(|known| known.type_ == types::ANSWERED && known.status == "False")
-        };
         let stage = decision.action.as_ref().map(AgentAction::stage);
         let news = match self.failing.get(origin) {
             // A request that is no longer needed does not fail any more.
@@ -122,7 +118,7 @@ impl RunIndex {
                 (lasts && stage == Some(failing.stage))
                     .then(|| condition(types::ANSWERED, false, failing.reason, &failing.message, now))
             }
-            _ => says_so().then(|| {
+            _ => work.is_unanswered.then(|| {
                 let message = "the cluster's API server answers";
                 condition(types::ANSWERED, true, reason::READY, message, now)
             }),

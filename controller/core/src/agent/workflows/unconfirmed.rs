@@ -7,7 +7,6 @@
 //! that, the object is read once, because the watch may lag behind. Not here: the consequences of
 //! an object's absence (`decide`).
 
-use argosy_api::conditions::manifest_work as types;
 use jiff::Timestamp;
 
 use super::{AgentAction, AgentInput, ArgoApi, Awaited, RunIndex, Sought, views::ManifestWorkView};
@@ -113,8 +112,7 @@ impl RunIndex {
 
 impl ManifestWorkView {
     fn is_known_to_have_started(&self) -> bool {
-        let mut conditions = self.conditions.iter();
-        self.has_started || conditions.any(|known| known.type_ == types::APPLIED && known.status == "True")
+        self.has_started || self.is_applied
     }
 
     /// The object that the attempt is created as.

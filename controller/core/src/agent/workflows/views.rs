@@ -1,6 +1,9 @@
 //! The parts of ManifestWorks, objects, records and WorkStatuses that the agent's decisions need.
 
-use argosy_api::{AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, names, workflow};
+use argosy_api::{
+    AppliedManifestWork, ManifestWork, Outcome, WorkStatus, Workflow, conditions::manifest_work as types,
+    names, workflow,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::Value;
@@ -19,6 +22,7 @@ use crate::{
 
 /// A ManifestWork.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct ManifestWorkView {
     pub(super) uid: String,
     pub(super) resource_version: String,
@@ -37,7 +41,11 @@ pub(super) struct ManifestWorkView {
     /// The user's requests for the run.
     pub(super) control: Control,
     pub(super) finalizers: Vec<String>,
-    pub(super) conditions: Vec<Condition>,
+    conditions: CompactJson,
+    /// Its conditions say that the attempt was created.
+    pub(super) is_applied: bool,
+    /// Its conditions say that the cluster's API server does not carry out a request.
+    pub(super) is_unanswered: bool,
     /// The reason why the ManifestWork could not be decoded completely. There is then no manifest
     /// either.
     pub(super) flaw: Option<String>,
@@ -138,6 +146,11 @@ impl ManifestWorkView {
     /// Extracts the view of a ManifestWork.
     pub(super) fn new(mut work: ManifestWork) -> Self {
         let flaw = decode_error::take(&mut work.metadata);
+        let conditions = work.status.unwrap_or_default().conditions;
+        let is = |type_: &str, status: &str| {
+            let mut known = conditions.iter();
+            known.any(|known| known.type_ == type_ && known.status == status)
+        };
         let is_whole = flaw.is_none();
         let manifest = work
             .spec
@@ -167,10 +180,17 @@ impl ManifestWorkView {
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),
             finalizers: work.metadata.finalizers.unwrap_or_default(),
-            conditions: work.status.unwrap_or_default().conditions,
+            is_applied: is(types::APPLIED, "True"),
+            is_unanswered: is(types::ANSWERED, "False"),
+            conditions: CompactJson::new(&conditions),
             manifest,
             flaw,
         }
+    }
+
+    /// Its conditions, all of them.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        self.conditions.read().unwrap_or_default()
     }
 }
 

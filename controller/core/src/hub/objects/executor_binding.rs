@@ -12,38 +12,40 @@ use super::ObjectView;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
+/// The ServiceAccount of pods that name none.
+const DEFAULT: &str = "default";
+
 /// Maximum length of the name of an object in bytes.
 const LONGEST_NAME: usize = 253;
-
-/// The RoleBinding for an object that is a ServiceAccount.
-pub(super) fn of(object: &ObjectView) -> Option<Value> {
-    let name = format!("{}-{}", names::EXECUTOR_ROLE, object.name);
-    (is_for(object) && name.len() <= LONGEST_NAME).then(|| {
-        json!({
-            "apiVersion": format!("{GROUP}/v1"),
-            "kind": "RoleBinding",
-            "metadata": { "name": name, "namespace": &*object.namespace },
-            "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": names::EXECUTOR_ROLE },
-            "subjects": [{ "kind": "ServiceAccount", "name": &*object.name, "namespace": &*object.namespace }],
-        })
-    })
-}
 
 /// True if the object is a ServiceAccount.
 pub(super) fn is_for(object: &ObjectView) -> bool {
     object.kind.group.is_empty() && object.kind.resource == "serviceaccounts"
 }
 
-/// The address of the RoleBinding.
-pub(super) fn identifier(binding: &Value) -> ResourceIdentifier {
-    let text = |field: &str| {
-        let value = binding.pointer(&format!("/metadata/{field}"));
-        value.and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    ResourceIdentifier {
+/// Adds the RoleBinding to the manifests of an object that is a ServiceAccount. It comes first, so
+/// that a run that finds the ServiceAccount has its rights, too. Kubernetes creates the
+/// ServiceAccount `default` of each namespace itself, so only its RoleBinding is sent.
+pub(super) fn add(object: &ObjectView, manifests: &mut Vec<(ResourceIdentifier, Value)>) {
+    let name = format!("{}-{}", names::EXECUTOR_ROLE, object.name);
+    if !is_for(object) || name.len() > LONGEST_NAME {
+        return;
+    }
+    let binding = json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "RoleBinding",
+        "metadata": { "name": name, "namespace": &*object.namespace },
+        "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": names::EXECUTOR_ROLE },
+        "subjects": [{ "kind": "ServiceAccount", "name": &*object.name, "namespace": &*object.namespace }],
+    });
+    let identifier = ResourceIdentifier {
         group: GROUP.to_owned(),
         resource: "rolebindings".to_owned(),
-        namespace: text("namespace"),
-        name: text("name"),
+        namespace: object.namespace.to_string(),
+        name,
+    };
+    if &*object.name == DEFAULT {
+        manifests.clear();
     }
+    manifests.insert(0, (identifier, binding));
 }

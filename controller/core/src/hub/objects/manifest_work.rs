@@ -46,26 +46,21 @@ impl ObjectIndex {
         } else {
             object.wanted()
         };
-        let own = ResourceIdentifier {
-            group: kind.group.clone(),
-            resource: kind.resource.clone(),
-            namespace: object.namespace.to_string(),
-            name: object.name.to_string(),
-        };
-        let binding = executor_binding::of(object).filter(|_| is_dependency);
-        let configs = binding.as_ref().map(executor_binding::identifier).into_iter();
+        let mut manifests = vec![(identifier(object), manifest)];
+        if is_dependency {
+            executor_binding::add(object, &mut manifests);
+        }
+        let (identifiers, manifests): (Vec<_>, Vec<_>) = manifests.into_iter().unzip();
         let spec = ManifestWorkSpec {
-            manifest_configs: std::iter::once(own)
-                .chain(configs)
+            manifest_configs: identifiers
+                .into_iter()
                 .map(|resource_identifier| ManifestConfig {
                     resource_identifier,
                     update_strategy: Some(strategy(wanted.create_only)),
                     ..ManifestConfig::default()
                 })
                 .collect(),
-            workload: ManifestsTemplate {
-                manifests: std::iter::once(manifest).chain(binding).collect(),
-            },
+            workload: ManifestsTemplate { manifests },
             // With a namespace, all objects in it would be deleted.
             delete_option: (is_dependency && is_namespaces(&kind.name())).then(|| DeleteOption {
                 propagation_policy: "Orphan".to_owned(),
@@ -116,6 +111,7 @@ impl ObjectIndex {
             manifest = bare_namespace(&manifest);
         }
         if executor_binding::is_for(object)
+            && !self.is_selected_for(object, cluster)
             && let Some(account) = manifest.as_object_mut()
         {
             // They name tokens of the control cluster.
@@ -166,6 +162,15 @@ impl ObjectIndex {
             }
         }
         Some(Ok(manifest))
+    }
+}
+
+fn identifier(object: &ObjectView) -> ResourceIdentifier {
+    ResourceIdentifier {
+        group: object.kind.group.clone(),
+        resource: object.kind.resource.clone(),
+        namespace: object.namespace.to_string(),
+        name: object.name.to_string(),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     model::dependencies::{Asked, DependencyKind},
 };
 
-use closure::{Need, names_others};
+use closure::{Named, Need, names_others};
 use group::Group;
 use run::Run;
 pub(super) use run::RunFacts;
@@ -120,8 +120,10 @@ impl ObjectIndex {
 
     /// Determines anew the kinds that the policies ask for.
     pub(super) fn renew_asked(&mut self) {
-        let policies = self.policies.values();
-        let asked = policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked));
+        // The kinds of objects that are on a cluster are watched until they are gone from there.
+        let groups = self.needs.groups.keys().map(|need| need.asked);
+        let policies = self.policies.values().map(|policy| policy.rules.asked);
+        let asked = policies.chain(groups).fold(Asked::default(), Asked::with);
         if asked == self.needs.asked {
             return;
         }
@@ -158,7 +160,9 @@ impl ObjectIndex {
             .flat_map(|uses| uses.values().flatten().cloned())
             .collect();
         self.needs.there.insert(reference, origin.clone());
-        groups.iter().flat_map(|need| self.extend_group(need)).collect()
+        let mut named = Named::new();
+        let extend = |need| self.extend_group(need, &mut named);
+        groups.iter().flat_map(extend).collect()
     }
 
     /// Learns that an object is gone, or about to be forgotten.

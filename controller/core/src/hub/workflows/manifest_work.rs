@@ -104,7 +104,7 @@ impl WorkflowIndex {
         if let Some(starter) = cluster.and_then(Cluster::starter) {
             annotations.insert(names::CLUSTER_ID_ANNOTATION.to_owned(), starter.to_owned());
         }
-        let asked = self.table().asked(&view.placement);
+        let asked = self.table().asked(&view.placement, &claim.cluster);
         if !asked.is_empty() {
             annotations.insert(names::NEEDS_ANNOTATION.to_owned(), asked.to_string());
         }

@@ -7,7 +7,10 @@ use serde_json::Value;
 use super::Dependencies;
 
 /// Maximum length of the text of a repository in bytes.
-const LONGEST: usize = 16 * 1024;
+const LONGEST: usize = 8 * 1024;
+
+/// Maximum number of repositories in a ConfigMap.
+const MOST: usize = 8;
 
 /// The fields of Argo's `ArtifactRepository` that name a store.
 const STORES: [&str; 6] = ["artifactory", "azure", "gcs", "hdfs", "oss", "s3"];
@@ -18,11 +21,12 @@ impl Dependencies {
     pub(crate) fn of_repositories(data: &Value, namespace: &str) -> Self {
         let mut found = Self::default();
         let texts = data.as_object().into_iter().flatten();
-        for text in texts.filter_map(|(_, text)| text.as_str()) {
-            // The field of every Secret has this ending, so most text is not parsed.
-            if text.len() > LONGEST || !text.contains("Secret") {
-                continue;
-            }
+        let texts = texts.filter_map(|(_, text)| text.as_str());
+        // The field of every Secret has this ending, so most text is not parsed. Aliases make a text
+        // longer than it is.
+        let texts =
+            texts.filter(|text| text.len() <= LONGEST && text.contains("Secret") && !text.contains('&'));
+        for text in texts.take(MOST) {
             let Ok(repository) = serde_saphyr::from_str::<Value>(text) else {
                 continue;
             };

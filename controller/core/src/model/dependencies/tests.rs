@@ -251,3 +251,22 @@ fn a_hostile_specification_is_searched_within_bounds() {
         ["!parts that are too deep or too many to be searched"]
     );
 }
+
+#[test]
+fn a_run_that_creates_objects_may_create_those_that_it_names() {
+    for (action, creates) in [
+        ("create", true),
+        ("apply", true),
+        ("get", false),
+        ("delete", false),
+    ] {
+        let spec = json!({ "templates": [{ "name": "main", "resource": { "action": action } }] });
+        assert_eq!(
+            Dependencies::of_template(&spec, "team").creates,
+            creates,
+            "{action}"
+        );
+    }
+    let limits = json!({ "env": [{ "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } }] });
+    assert!(!Dependencies::of_template(&limits, "team").creates);
+}

@@ -1,28 +1,33 @@
 //! The part of a WorkflowTemplate that a Workflow uses with `templateRef`: one template, and those
 //! that it uses in turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
 /// Maximum depth of the search for the names of other templates.
 const DEEPEST: usize = 16;
 
-/// The `spec` of a template, reduced to its template `name` and those that this one uses.
-pub fn used(spec: &Value, name: &str) -> Value {
+/// Maximum number of templates that are used.
+const MOST: usize = 256;
+
+/// The `spec` of a template, reduced to those of its templates that have one of these names, and to
+/// those that these use.
+pub fn used(spec: &Value, names: &BTreeSet<Box<str>>) -> Value {
     let templates = spec.get("templates").and_then(Value::as_array);
-    let named = |name: &str| {
-        let mut templates = templates.into_iter().flatten();
-        templates.find(|template| template.get("name").and_then(Value::as_str) == Some(name))
-    };
-    let mut known = BTreeSet::new();
-    let mut open = vec![name];
+    let pairs = templates.into_iter().flatten().filter_map(|template| {
+        let name = template.get("name")?.as_str()?;
+        Some((name, template))
+    });
+    let mut by_name: HashMap<&str, &Value> = pairs.collect();
+    let mut open: Vec<&str> = names.iter().map(|name| &**name).collect();
     let mut parts = Vec::new();
     while let Some(name) = open.pop() {
-        if known.insert(name)
-            && let Some(template) = named(name)
+        // Each is taken out, so it is visited once.
+        if parts.len() < MOST
+            && let Some(template) = by_name.remove(name)
         {
-            names(template, 0, &mut open);
+            collect_names(template, 0, &mut open);
             parts.push(template.clone());
         }
     }
@@ -30,7 +35,7 @@ pub fn used(spec: &Value, name: &str) -> Value {
 }
 
 /// Collects the values of all fields `template`.
-fn names<'a>(value: &'a Value, depth: usize, found: &mut Vec<&'a str>) {
+fn collect_names<'a>(value: &'a Value, depth: usize, found: &mut Vec<&'a str>) {
     if depth > DEEPEST {
         return;
     }
@@ -39,13 +44,13 @@ fn names<'a>(value: &'a Value, depth: usize, found: &mut Vec<&'a str>) {
             for (field, value) in fields {
                 match value {
                     Value::String(name) if field == "template" => found.push(name),
-                    _ => names(value, depth + 1, found),
+                    _ => collect_names(value, depth + 1, found),
                 }
             }
         }
         Value::Array(items) => {
             for item in items {
-                names(item, depth + 1, found);
+                collect_names(item, depth + 1, found);
             }
         }
         _ => {}
@@ -67,16 +72,17 @@ mod tests {
                 { "name": "other", "serviceAccountName": "x" },
             ],
         });
-        let used = used(&spec, "main");
-        let names: Vec<&Value> = used["templates"]
+        let names = |name: &str| BTreeSet::from([name.into()]);
+        let used = used(&spec, &names("main"));
+        let found: Vec<&Value> = used["templates"]
             .as_array()
             .unwrap()
             .iter()
             .map(|t| &t["name"])
             .collect();
-        assert_eq!(names, ["main", "inner"]);
+        assert_eq!(found, ["main", "inner"]);
         assert_eq!(used.as_object().unwrap().len(), 1);
-        assert_eq!(super::used(&spec, "absent")["templates"], json!([]));
-        assert_eq!(super::used(&json!(null), "main")["templates"], json!([]));
+        assert_eq!(super::used(&spec, &names("absent"))["templates"], json!([]));
+        assert_eq!(super::used(&json!(null), &names("main"))["templates"], json!([]));
     }
 }

@@ -1,7 +1,10 @@
 //! All objects that a group needs: those that its runs name, and those that templates and
 //! ServiceAccounts and artifact repositories among them name in turn.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -13,7 +16,7 @@ use crate::{
 };
 
 /// Maximum number of objects that a group needs.
-const MOST_TARGETS: usize = 512;
+const MOST_TARGETS: usize = 128;
 
 /// The needs of a run, as its specification names them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +36,12 @@ pub(super) struct Closure {
     pub(super) is_incomplete: bool,
 }
 
+/// The objects that other objects name, by the namespace of the runs: each is read once, however many
+/// groups need it.
+pub(super) type Named = BTreeMap<(Arc<str>, ObjectRef), Vec<Dependency>>;
+
 impl ObjectIndex {
-    pub(super) fn closure(&self, need: &Need) -> Closure {
+    pub(super) fn closure(&self, need: &Need, named: &mut Named) -> Closure {
         let mut closure = Closure::default();
         closure.targets.insert(ObjectRef {
             kind: KindName::new("", "namespaces"),
@@ -57,27 +64,30 @@ impl ObjectIndex {
                 closure.is_incomplete |= object.flaw.is_none() && names_others(dependency.kind);
                 continue;
             };
-            let found = match dependency.kind {
-                DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {
-                    Dependencies::of_template(
-                        content.value().get("spec").unwrap_or(&Value::Null),
-                        &need.namespace,
-                    )
-                }
-                DependencyKind::ServiceAccount => {
-                    let secrets = content.value().get("imagePullSecrets").cloned();
-                    Dependencies::of_template(&json!({ "imagePullSecrets": secrets }), &need.namespace)
-                }
-                DependencyKind::ConfigMap => Dependencies::of_repositories(
-                    content.value().get("data").unwrap_or(&Value::Null),
-                    &need.namespace,
-                ),
-                _ => continue,
-            };
-            open.extend(found.named.into_keys());
+            let found = named
+                .entry((Arc::clone(&need.namespace), target))
+                .or_insert_with(|| names_in(dependency.kind, &content.value(), &need.namespace));
+            open.extend(found.iter().cloned());
         }
         closure
     }
+}
+
+/// The objects that an object of this kind names.
+fn names_in(kind: DependencyKind, object: &Value, namespace: &str) -> Vec<Dependency> {
+    let field = |name: &str| object.get(name).unwrap_or(&Value::Null);
+    let found = match kind {
+        DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {
+            Dependencies::of_template(field("spec"), namespace)
+        }
+        DependencyKind::ServiceAccount => {
+            let secrets = json!({ "imagePullSecrets": field("imagePullSecrets") });
+            Dependencies::of_template(&secrets, namespace)
+        }
+        DependencyKind::ConfigMap => Dependencies::of_repositories(field("data"), namespace),
+        DependencyKind::Secret | DependencyKind::PersistentVolumeClaim => return Vec::new(),
+    };
+    found.named.into_keys().collect()
 }
 
 /// True if objects of the kind can name others.

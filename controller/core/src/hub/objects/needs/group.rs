@@ -7,7 +7,10 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{LINGER, ObjectIndex, closure::Need};
+use super::{
+    LINGER, ObjectIndex,
+    closure::{Named, Need},
+};
 use crate::hub::objects::{Dirty, DownsyncKey, object_ref::ObjectRef};
 
 /// The runs with these needs.
@@ -44,7 +47,7 @@ impl ObjectIndex {
             }
         };
         if is_new {
-            self.extend_group(need)
+            self.extend_group(need, &mut Named::new())
         } else {
             Dirty::new()
         }
@@ -71,8 +74,8 @@ impl ObjectIndex {
     }
 
     /// Adds the objects that are found now to those that a group needs.
-    pub(super) fn extend_group(&mut self, need: &Arc<Need>) -> Dirty {
-        let closure = self.closure(need);
+    pub(super) fn extend_group(&mut self, need: &Arc<Need>, named: &mut Named) -> Dirty {
+        let closure = self.closure(need, named);
         let Some(group) = self.needs.groups.get_mut(need) else {
             return Dirty::new();
         };

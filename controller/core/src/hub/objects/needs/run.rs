@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// Maximum number of objects that a run names.
+const MOST_NAMED: usize = 64;
+
 /// A run of a policy that asks for dependencies.
 #[derive(Debug)]
 pub(super) enum Run {
@@ -35,8 +38,6 @@ pub(super) enum Run {
 pub(in crate::hub::objects) struct RunFacts {
     /// The cluster that it is claimed for, while it is unfinished.
     cluster: Option<ClusterName>,
-    /// The claim has the UID of the object, so only Argosy has written it.
-    is_proven: bool,
     /// Its specification, if the object was read as a whole.
     spec: Option<Value>,
 }
@@ -49,10 +50,8 @@ impl RunFacts {
         let is_over = phase.is_some_and(|phase| workflow::is_final(phase));
         let claim =
             Claim::of(&object.metadata).filter(|claim| !claim.is_for_every_cluster() && !claim.is_given_up);
-        let is_proven = claim.as_ref().is_some_and(|claim| claim.born_as.is_none());
         let fields = object.data.as_object_mut();
         Self {
-            is_proven,
             cluster: claim.filter(|_| !is_over).map(|claim| claim.cluster),
             spec: fields.and_then(|fields| fields.remove("spec")),
         }
@@ -62,13 +61,18 @@ impl RunFacts {
 impl ObjectIndex {
     /// Learns a Workflow that a policy selects or has selected.
     pub(in crate::hub::objects) fn learn_run(&mut self, origin: &OriginUid, facts: RunFacts) -> Dirty {
-        let asked = self.asked_for(origin);
-        if asked.is_empty() {
+        let known = match self.needs.runs.get(origin) {
+            Some(Run::Known(need)) if Some(&need.cluster) == facts.cluster.as_ref() => need.asked,
+            _ => Asked::default(),
+        };
+        if known.is_empty() && self.asked_for(origin, None).is_empty() {
             return self.forget_run(origin);
         }
-        // A claim that a user may have written draws nothing to a cluster that no policy allows.
-        let believed = |cluster: &ClusterName| facts.is_proven || self.allows(origin, cluster);
-        let Some(cluster) = facts.cluster.filter(believed) else {
+        // A policy draws nothing to a cluster that it does not match, whoever has written the claim.
+        // A run keeps what it has begun with.
+        let asked = |cluster: &ClusterName| known.with(self.asked_for(origin, Some(cluster)));
+        let asking = facts.cluster.map(|cluster| (asked(&cluster), cluster));
+        let Some((asked, cluster)) = asking.filter(|(asked, _)| !asked.is_empty()) else {
             return self.set_run(origin, Run::Idle);
         };
         let Some(object) = self.objects.get(origin) else {
@@ -80,7 +84,7 @@ impl ObjectIndex {
             (_, None) => return self.set_run(origin, Run::Unread),
             (_, Some(spec)) => {
                 let found = Dependencies::of_workflow(&spec, &object.namespace);
-                found.named.into_keys().collect()
+                found.named.into_keys().take(MOST_NAMED).collect()
             }
         };
         let need = Need {
@@ -104,17 +108,18 @@ impl ObjectIndex {
 
     /// Learns that the policies of a run may ask for other kinds.
     pub(in crate::hub::objects) fn renew_run(&mut self, origin: &OriginUid) -> Dirty {
-        let asked = self.asked_for(origin);
         match self.needs.runs.get(origin) {
-            _ if asked.is_empty() => self.forget_run(origin),
-            None => self.set_run(origin, Run::Unread),
-            Some(Run::Known(need)) if need.asked != asked => {
+            // A run keeps what it has begun with.
+            Some(Run::Known(need)) => {
+                let asked = need.asked.with(self.asked_for(origin, Some(&need.cluster)));
                 let need = Need {
                     asked,
                     ..Need::clone(need)
                 };
                 self.set_run(origin, Run::Known(Arc::new(need)))
             }
+            _ if self.asked_for(origin, None).is_empty() => self.forget_run(origin),
+            None => self.set_run(origin, Run::Unread),
             Some(_) => Dirty::new(),
         }
     }
@@ -131,23 +136,17 @@ impl ObjectIndex {
         }
     }
 
-    /// The kinds that the policies of a Workflow ask for.
-    fn asked_for(&self, origin: &OriginUid) -> Asked {
+    /// The kinds that the policies of a Workflow ask for, or those among them that match `cluster`.
+    fn asked_for(&self, origin: &OriginUid, cluster: Option<&ClusterName>) -> Asked {
         if self.needs.asked.is_empty() {
             return Asked::default();
         }
         let object = self.objects.get(origin).filter(|object| object.kind.is_run());
         let selection = object.into_iter().flat_map(|object| object.selection.keys());
         let policies = selection.filter_map(|name| self.policies.get(name));
-        policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
-    }
-
-    /// True if a policy of a Workflow that asks for dependencies matches the cluster.
-    fn allows(&self, origin: &OriginUid, cluster: &ClusterName) -> bool {
-        let object = self.objects.get(origin);
-        let selection = object.into_iter().flat_map(|object| object.selection.keys());
-        let mut policies = selection.filter_map(|name| self.policies.get(name));
-        policies.any(|policy| !policy.rules.asked.is_empty() && policy.clusters.contains(cluster))
+        let matching =
+            policies.filter(|policy| cluster.is_none_or(|cluster| policy.clusters.contains(cluster)));
+        matching.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
     }
 
     fn set_run(&mut self, origin: &OriginUid, run: Run) -> Dirty {

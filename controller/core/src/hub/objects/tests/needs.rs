@@ -424,10 +424,55 @@ fn a_policy_that_asks_later_or_no_more_counts_for_the_runs_that_there_are() {
     }
     assert_eq!(spaces.sent(), ["cluster1/settings", "cluster1/team"]);
     spaces.policy(asking(""));
+    spaces.pass(6000);
+    assert_eq!(spaces.sent(), ["cluster1/settings", "cluster1/team"]);
+    spaces.run(ended(workflow("w", "cluster1", with_config(&["settings"]))));
     spaces.pass(599);
     assert_eq!(spaces.sent(), ["cluster1/settings", "cluster1/team"]);
     spaces.pass(1);
     assert_eq!(spaces.sent(), [""; 0]);
+}
+
+#[test]
+fn the_kinds_of_what_was_sent_are_watched_until_it_is_gone() {
+    let mut spaces = Spaces::asked_for("configmaps");
+    spaces.put(object("ConfigMap", "settings", json!({})));
+    spaces.run(workflow("w", "cluster1", with_config(&["settings"])));
+    let is_watched = |spaces: &Spaces| spaces.index.wanted_kinds().get(&config_maps().name()).is_some();
+    spaces.delete_policy("p");
+    spaces.pass(6000);
+    let workflows = kind_of(&workflow("w", "cluster1", json!({}))).name();
+    spaces.learn(DownsyncInput::Unwatched(workflows));
+    spaces.pass(599);
+    assert!(is_watched(&spaces));
+    assert_eq!(spaces.sent(), ["cluster1/settings", "cluster1/team"]);
+    spaces.pass(1);
+    assert!(!is_watched(&spaces));
+    assert_eq!(spaces.sent(), [""; 0]);
+}
+
+#[test]
+fn a_policy_sends_nothing_to_a_cluster_that_only_another_policy_matches() {
+    let mut spaces = Spaces::asked_for("");
+    let on = |name: &str, asked: &str, cluster: &str| {
+        with(
+            asking(asked),
+            json!({
+                "metadata": { "name": name, "uid": name },
+                "spec": { "clusterSelectors": [{ "matchLabels": { "name": cluster } }] },
+            }),
+        )
+    };
+    spaces.policy(on("p", "", "cluster2"));
+    spaces.policy(on("prod", "configmaps", "cluster1"));
+    for kind in kinds() {
+        spaces.list(&kind);
+    }
+    spaces.put(object("ConfigMap", "settings", json!({})));
+    spaces.run(workflow("w", "cluster2", with_config(&["settings"])));
+    assert_eq!(spaces.sent(), [""; 0]);
+    spaces.run(workflow("w2", "cluster1", with_config(&["settings"])));
+    assert_eq!(spaces.sent(), ["cluster1/settings", "cluster1/team"]);
 }
 
 #[test]
