@@ -2,9 +2,9 @@
 //!
 //! Templates are always checked. Other objects are checked if a policy sends them
 //! ([`Needs`]): they arrive a moment before the Workflow or after it. A Workflow that names nothing
-//! costs no request. So are the references in a status checked, which `argo submit` leaves in the
-//! object, or a retry of a run whose object is gone: a created object has no phase, and Argo then
-//! resolves every reference (`workflow/validate`), stored or not. Not here: the search in a
+//! costs no request. References are checked even if a status has stored what they refer to, as after
+//! `argo submit`, or a retry of a run whose object is gone: a created object has no phase, and Argo
+//! then resolves every reference (`workflow/validate`), stored or not. Not here: the search in a
 //! specification (`argosy_core::model::dependencies`), and the versions of the objects.
 
 use std::{
@@ -147,7 +147,7 @@ impl Check<'_> {
 
     async fn others(&mut self) -> Result<(), Failure> {
         if self.creates {
-            // The run may create the objects that it names: then nobody else does.
+            // The objects that the run names may be those that it creates, so nobody sends them.
             let is_sent = |wanted: &Dependency| wanted.kind == DependencyKind::ServiceAccount;
             self.wanted.retain(is_sent);
         }

@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 256;
 const MOST_UNKNOWN: usize = 32;
 
 /// Maximum length of the name of an object in Kubernetes, in bytes.
-const LONGEST_NAME: usize = 253;
+pub(crate) const LONGEST_NAME: usize = 253;
 
 /// The ConfigMap of artifact repositories that Argo looks for in each namespace.
 const REPOSITORIES: &str = "artifact-repositories";

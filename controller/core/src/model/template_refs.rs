@@ -21,12 +21,7 @@ pub struct TemplateKey {
 
 impl fmt::Display for TemplateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_cluster_scoped {
-            "ClusterWorkflowTemplate"
-        } else {
-            "WorkflowTemplate"
-        };
-        write!(f, "{kind} {}", self.name)
+        write!(f, "{} {}", self.kind(), self.name)
     }
 }
 
@@ -57,12 +52,16 @@ impl TemplateKey {
     /// The template as a dependency.
     pub fn dependency(&self) -> Dependency {
         Dependency {
-            kind: if self.is_cluster_scoped {
-                DependencyKind::ClusterWorkflowTemplate
-            } else {
-                DependencyKind::WorkflowTemplate
-            },
+            kind: self.kind(),
             name: self.name.as_str().into(),
+        }
+    }
+
+    fn kind(&self) -> DependencyKind {
+        if self.is_cluster_scoped {
+            DependencyKind::ClusterWorkflowTemplate
+        } else {
+            DependencyKind::WorkflowTemplate
         }
     }
 

@@ -9,26 +9,19 @@ use argosy_api::{manifest_work::ResourceIdentifier, names};
 use serde_json::{Value, json};
 
 use super::ObjectView;
+use crate::model::dependencies::LONGEST_NAME;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The ServiceAccount of pods that name none.
 const DEFAULT: &str = "default";
 
-/// Maximum length of the name of an object in bytes.
-const LONGEST_NAME: usize = 253;
-
-/// True if the object is a ServiceAccount.
-pub(super) fn is_for(object: &ObjectView) -> bool {
-    object.kind.group.is_empty() && object.kind.resource == "serviceaccounts"
-}
-
 /// Adds the RoleBinding to the manifests of an object that is a ServiceAccount. It comes first, so
 /// that a run that finds the ServiceAccount has its rights, too. Kubernetes creates the
 /// ServiceAccount `default` of each namespace itself, so only its RoleBinding is sent.
 pub(super) fn add(object: &ObjectView, manifests: &mut Vec<(ResourceIdentifier, Value)>) {
     let name = format!("{}-{}", names::EXECUTOR_ROLE, object.name);
-    if !is_for(object) || name.len() > LONGEST_NAME {
+    if !object.kind.is_service_account() || name.len() > LONGEST_NAME {
         return;
     }
     let binding = json!({

@@ -66,6 +66,11 @@ impl Kind {
         self.group.is_empty() && self.resource == "secrets"
     }
 
+    /// True if its objects are ServiceAccounts.
+    pub(crate) fn is_service_account(&self) -> bool {
+        self.group.is_empty() && self.resource == "serviceaccounts"
+    }
+
     /// True if the status of its objects may be written. KubeStellar does not write these two,
     /// because their own controllers decide by the status.
     pub(crate) fn takes_status(&self) -> bool {

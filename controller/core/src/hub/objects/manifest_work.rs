@@ -110,7 +110,7 @@ impl ObjectIndex {
         if is_namespaces(&object.kind.name()) && !self.is_selected_for(object, cluster) {
             manifest = bare_namespace(&manifest);
         }
-        if executor_binding::is_for(object)
+        if object.kind.is_service_account()
             && !self.is_selected_for(object, cluster)
             && let Some(account) = manifest.as_object_mut()
         {

@@ -255,6 +255,5 @@ fn reference(object: &ObjectView) -> ObjectRef {
 
 /// True if the object itself allows that it is sent because a run needs it.
 fn may_travel(object: &ObjectView) -> bool {
-    let is_secret = is(&object.kind.name(), "", "secrets");
-    !is_secret || (object.labels.get(names::TRAVELS_LABEL) == Some("true") && !object.is_token)
+    !object.kind.is_secret() || (object.labels.get(names::TRAVELS_LABEL) == Some("true") && !object.is_token)
 }

@@ -21,6 +21,7 @@ mod unseen;
 
 use std::collections::VecDeque;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
@@ -142,28 +143,45 @@ impl Spaces {
             is_slow: false,
             refuses_reads: false,
         };
-        let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
-        let clusters = ["cluster1", "cluster2"].map(|name| read(managed(name, json!({}))));
-        for input in [
-            DownsyncInput::Kinds(kinds.clone()),
-            DownsyncInput::Policy(Change::Reset(Vec::new())),
-            DownsyncInput::Transform(Change::Reset(Vec::new())),
-            DownsyncInput::Namespace(Change::Reset(vec![read(system)])),
-            DownsyncInput::Binding(Change::Reset(Vec::new())),
-            DownsyncInput::Cluster(Change::Reset(clusters.into())),
-            DownsyncInput::Properties(Change::Reset(Vec::new())),
-            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
-            DownsyncInput::work(Change::Reset(Vec::new())),
-            DownsyncInput::report(Change::Reset(Vec::new())),
-            DownsyncInput::Collector(Change::Reset(Vec::new())),
-            DownsyncInput::Combined(Change::Reset(Vec::new())),
-        ] {
+        spaces.learn(DownsyncInput::Kinds(kinds.clone()));
+        for input in spaces.lists(&[]) {
             spaces.learn(input);
         }
         for kind in kinds {
             spaces.learn(DownsyncInput::object(Arc::new(kind), Change::Reset(Vec::new())));
         }
         spaces
+    }
+
+    /// The lists of all kinds that are always watched, of stored objects and these WorkStatuses.
+    fn lists(&self, reports: &[Value]) -> Vec<DownsyncInput> {
+        fn list<'a, K: DeserializeOwned>(objects: impl IntoIterator<Item = &'a Value>) -> Change<K> {
+            Change::Reset(objects.into_iter().cloned().map(read).collect())
+        }
+        let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
+        let clusters = ["cluster1", "cluster2"].map(|name| managed(name, json!({})));
+        vec![
+            DownsyncInput::Policy(list(self.policies.values())),
+            DownsyncInput::Transform(Change::Reset(Vec::new())),
+            DownsyncInput::Namespace(list([&system])),
+            DownsyncInput::Binding(list(self.bindings.values())),
+            DownsyncInput::Cluster(list(&clusters)),
+            DownsyncInput::Properties(Change::Reset(Vec::new())),
+            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
+            DownsyncInput::work(list(self.works.values())),
+            DownsyncInput::report(list(reports)),
+            DownsyncInput::Collector(list(self.collectors.values())),
+            DownsyncInput::Combined(list(self.combined.values())),
+        ]
+    }
+
+    /// Replaces the index by one that knows nothing.
+    fn forget(&mut self) {
+        self.index = ObjectIndex::new(DownsyncConfig {
+            wds_name: "wds1".to_owned(),
+            is_guarded: true,
+        });
+        self.log.clear();
     }
 
     fn next(&mut self, object: Value) -> Value {

@@ -1,4 +1,4 @@
-//! All objects that a group needs: those that its runs name, and those that templates and
+//! All objects that a group needs: those that its runs name, and those that templates,
 //! ServiceAccounts and artifact repositories among them name in turn.
 
 use std::{

@@ -109,30 +109,9 @@ impl Spaces {
 
     /// A new index with the stored objects, of whose watches none has listed anything.
     fn restart_empty(&mut self) {
-        self.index = ObjectIndex::new(DownsyncConfig {
-            wds_name: "wds1".to_owned(),
-            is_guarded: true,
-        });
-        self.log.clear();
-        let every = |of: &BTreeMap<String, Value>| of.values().cloned().collect::<Vec<_>>();
-        let (policies, bindings) = (every(&self.policies), every(&self.bindings));
-        let works: Vec<Value> = self.works.values().cloned().collect();
-        let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
-        let clusters = ["cluster1", "cluster2"].map(|name| read(managed(name, json!({}))));
-        for input in [
-            DownsyncInput::Kinds(kinds()),
-            DownsyncInput::Policy(Change::Reset(policies.into_iter().map(read).collect())),
-            DownsyncInput::Transform(Change::Reset(Vec::new())),
-            DownsyncInput::Namespace(Change::Reset(vec![read(system)])),
-            DownsyncInput::Binding(Change::Reset(bindings.into_iter().map(read).collect())),
-            DownsyncInput::Cluster(Change::Reset(clusters.into())),
-            DownsyncInput::Properties(Change::Reset(Vec::new())),
-            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
-            DownsyncInput::work(Change::Reset(works.into_iter().map(read).collect())),
-            DownsyncInput::report(Change::Reset(Vec::new())),
-            DownsyncInput::Collector(Change::Reset(Vec::new())),
-            DownsyncInput::Combined(Change::Reset(Vec::new())),
-        ] {
+        self.forget();
+        self.learn(DownsyncInput::Kinds(kinds()));
+        for input in self.lists(&[]) {
             self.learn(input);
         }
     }

@@ -6,37 +6,13 @@ impl Spaces {
     /// Starts a new index with the stored objects. Watches report only objects with the label that
     /// policies ask for. The kinds are learned before everything else or after it.
     fn restart(&mut self, are_kinds_first: bool) {
-        self.index = ObjectIndex::new(DownsyncConfig {
-            wds_name: "wds1".to_owned(),
-            is_guarded: true,
-        });
-        self.log.clear();
-        let every = |of: Vec<&Value>| of.into_iter().cloned().collect::<Vec<_>>();
-        let system = json!({ "metadata": { "name": "kube-system", "uid": "space" } });
-        let clusters = ["cluster1", "cluster2"].map(|name| read(managed(name, json!({}))));
+        self.forget();
         let kinds = || DownsyncInput::Kinds(vec![config_maps(), deployments(), namespaces()]);
-        let policies = every(self.policies.values().collect());
-        let bindings = every(self.bindings.values().collect());
-        let works = every(self.works.values().collect());
-        let collectors = every(self.collectors.values().collect());
-        let combined = every(self.combined.values().collect());
         let report = self.next(work_status("cluster1", "d1", &json!({ "replicas": 2 })));
         if are_kinds_first {
             self.learn(kinds());
         }
-        for input in [
-            DownsyncInput::Policy(Change::Reset(policies.into_iter().map(read).collect())),
-            DownsyncInput::Transform(Change::Reset(Vec::new())),
-            DownsyncInput::Namespace(Change::Reset(vec![read(system)])),
-            DownsyncInput::Binding(Change::Reset(bindings.into_iter().map(read).collect())),
-            DownsyncInput::Cluster(Change::Reset(clusters.into())),
-            DownsyncInput::Properties(Change::Reset(Vec::new())),
-            DownsyncInput::SecretProperties(Change::Reset(Vec::new())),
-            DownsyncInput::work(Change::Reset(works.into_iter().map(read).collect())),
-            DownsyncInput::report(Change::Reset(vec![read(report)])),
-            DownsyncInput::Collector(Change::Reset(collectors.into_iter().map(read).collect())),
-            DownsyncInput::Combined(Change::Reset(combined.into_iter().map(read).collect())),
-        ] {
+        for input in self.lists(&[report]) {
             self.learn(input);
         }
         if !are_kinds_first {
