@@ -4,6 +4,7 @@
 mod connector;
 mod narrow;
 pub mod switch;
+mod validation;
 
 use std::{
     path::{Path, PathBuf},
@@ -23,10 +24,10 @@ use rustls::pki_types::{
     CertificateDer,
     pem::{self, PemObject},
 };
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, util::MapRequestLayer};
 
-use self::narrow::Narrow;
 pub use self::narrow::{LARGE_PAGE, SMALL_PAGE, is_too_long};
+use self::{narrow::Narrow, validation::unvalidated};
 use crate::runtime::{leader::gate::Gate, metrics::Counted};
 
 /// Reason that there is no client.
@@ -226,6 +227,7 @@ where
         // The gate is the outermost layer, so that refused writes are not counted as requests.
         Some((counted, gate)) => builder
             .with_layer(&Narrow::default())
+            .with_layer(&MapRequestLayer::new(unvalidated))
             .with_layer(&counted)
             .with_layer(gate)
             .build(),

@@ -108,7 +108,7 @@ where
             tracing::debug!("a connection was closed, because there are too many");
             return Box::pin(async { Err(io::Error::other("too many connections")) });
         };
-        probe(&stream);
+        set_options(&stream);
         let (accepting, patience) = (self.inner.accept(stream, service), self.patience);
         Box::pin(async move {
             let (stream, service) = accepting.await?;
@@ -126,13 +126,15 @@ where
     }
 }
 
-/// Has the kernel probe a silent connection. One that cannot be probed is as good as before.
-fn probe(stream: &TcpStream) {
+/// Has the kernel probe a silent connection, and send each answer at once. A connection without
+/// these options is as good as before.
+fn set_options(stream: &TcpStream) {
     let probes = TcpKeepalive::new()
         .with_time(PROBE_AFTER)
         .with_interval(PROBE_EVERY);
-    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&probes) {
-        tracing::debug!(%error, "a connection cannot be probed");
+    let result = SockRef::from(stream).set_tcp_keepalive(&probes);
+    if let Err(error) = result.and_then(|()| stream.set_nodelay(true)) {
+        tracing::debug!(%error, "the options of a connection cannot be set");
     }
 }
 

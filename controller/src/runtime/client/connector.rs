@@ -58,6 +58,8 @@ pub(super) fn builder(
     tcp.set_keepalive(Some(SILENCE));
     tcp.set_keepalive_interval(Some(BETWEEN));
     tcp.set_keepalive_retries(Some(QUESTIONS));
+    // The second segment of a request must not wait for the acknowledgment of the first.
+    tcp.set_nodelay(true);
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
