@@ -118,8 +118,9 @@ impl Asked {
     }
 }
 
-/// After this time without a write, no write is caused by earlier work any more.
-const QUIET: Duration = Duration::from_millis(1500);
+/// After this time without a write, no write is caused by earlier work any more: those that nobody
+/// waits for begin after a second without others.
+const QUIET: Duration = Duration::from_secs(3);
 
 impl Reading {
     /// Adds another period.

@@ -87,13 +87,25 @@ pub(super) async fn one(
             })
             .await?;
     }
-    if script.ends && line.mode != Mode::Baseline {
-        // Work after the last status must not fall into the time of the next Workflow.
-        timeline
-            .until_one(name, "let go", |trip| trip.at(Mark::LetGo).is_some())
-            .await?;
-    }
     Ok(())
+}
+
+/// Waits until the finalizers of these Workflows are removed on their clusters, if they have ended.
+pub(super) async fn until_let_go(
+    environment: &Environment,
+    line: &Line,
+    names: &[String],
+    script: Script,
+) -> Result<()> {
+    if !script.ends || line.mode == Mode::Baseline {
+        return Ok(());
+    }
+    let timeline = &environment.timeline;
+    timeline
+        .until(names, "let go", patience(names.len(), script), |trip| {
+            trip.at(Mark::LetGo).is_some()
+        })
+        .await
 }
 
 /// Plays Argo for Workflows whose names begin with `prefix`, until the returned tasks are dropped.
@@ -135,13 +147,7 @@ pub(super) async fn many(
         .until(names, "shown with their last status", patience, |trip| {
             trip.status_at(script.statuses, Place::Control).is_some()
         })
-        .await?;
-    if script.ends && line.mode != Mode::Baseline {
-        timeline
-            .until(names, "let go", patience, |trip| trip.at(Mark::LetGo).is_some())
-            .await?;
-    }
-    Ok(())
+        .await
 }
 
 /// The longest that this many Workflows may take, so that a stall ends the wait.

@@ -46,7 +46,11 @@ pub(super) struct Measurement {
     pub(super) statuses_shown: f64,
     /// Writes per Workflow on all API servers, by any sender.
     pub(super) writes_each: f64,
-    /// The same by verb and resource.
+    /// Those of them before the last status of the last Workflow was shown, where that was counted.
+    pub(super) writes_before_end: Option<f64>,
+    /// Events per Workflow.
+    pub(super) events_each: f64,
+    /// All writes but Events, by verb and resource.
     pub(super) writes: Counts,
     /// Requests of controller and agents per Workflow, by verb and resource. A process without
     /// metrics has no entry.
@@ -131,6 +135,8 @@ impl Measurement {
             reported: curve(trips, |trip| trip.status_at(script.statuses, Place::Control)),
             statuses_shown: number(shown.sum()) * each,
             writes_each: reading.served.writes.values().sum::<f64>() * each,
+            writes_before_end: None,
+            events_each: reading.served.events * each,
             writes: share(&reading.served.writes),
             requests: told.map(|(who, told)| (*who, share(&told.requests))).collect(),
             usage: reading.usage.clone(),
@@ -142,6 +148,13 @@ impl Measurement {
     /// Sets the name that distinguishes it from others of its row.
     pub(super) fn called(mut self, case: impl Into<String>) -> Self {
         self.case = case.into();
+        self
+    }
+
+    /// Adds the cost until the last status of the last Workflow was shown.
+    pub(super) fn with_end(mut self, reading: &Reading) -> Self {
+        let writes: f64 = reading.served.writes.values().sum();
+        self.writes_before_end = Some(writes / number(self.workflows).max(1.0));
         self
     }
 
@@ -162,6 +175,7 @@ impl Measurement {
     pub(super) fn with_costs_of(mut self, workflows: usize) -> Self {
         let factor = number(self.workflows) / number(workflows).max(1.0);
         self.writes_each *= factor;
+        self.events_each *= factor;
         let requests = self.requests.values_mut().flat_map(BTreeMap::values_mut);
         for count in self.writes.values_mut().chain(requests) {
             *count *= factor;

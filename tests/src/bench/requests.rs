@@ -4,7 +4,7 @@
 //! many objects.
 //!
 //! Leases and the status of clusters are written all the time, with or without Workflows, and are
-//! left out. So are Events and dry runs.
+//! left out. So are dry runs. Events are counted apart.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,6 +37,8 @@ const STEADY: [&str; 6] = [
 pub(super) struct Served {
     /// Writes, by verb and resource.
     pub(super) writes: Counts,
+    /// Writes of Events.
+    pub(super) events: f64,
     /// Comparisons of a server's cache with etcd, one per resource.
     pub(super) consistency_checks: f64,
 }
@@ -53,10 +55,12 @@ pub(super) async fn served(clients: &[Client]) -> Result<Served> {
 
 impl Served {
     fn take(&mut self, text: &str) {
-        add_writes(
-            &mut self.writes,
-            &exposition::parse(text, "apiserver_request_total{"),
-        );
+        let requests = exposition::parse(text, "apiserver_request_total{");
+        add_writes(&mut self.writes, &requests);
+        let events = requests
+            .iter()
+            .filter(|sample| is_write(sample) && sample.label("resource") == "events");
+        self.events += events.map(|sample| sample.value).sum::<f64>();
         let checks = exposition::parse(text, "apiserver_storage_consistency_checks_total{");
         self.consistency_checks += checks.iter().map(|sample| sample.value).sum::<f64>();
     }
@@ -65,6 +69,7 @@ impl Served {
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             writes: since(&self.writes, &earlier.writes),
+            events: self.events - earlier.events,
             consistency_checks: self.consistency_checks - earlier.consistency_checks,
         }
     }
@@ -72,6 +77,7 @@ impl Served {
     /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Self) {
         add(&mut self.writes, &other.writes);
+        self.events += other.events;
         self.consistency_checks += other.consistency_checks;
     }
 }
@@ -79,11 +85,10 @@ impl Served {
 fn add_writes(counts: &mut Counts, samples: &[Sample]) {
     for sample in samples {
         let verb = sample.label("verb");
-        let is_write = matches!(verb, "POST" | "PUT" | "PATCH" | "APPLY" | "DELETE");
         let is_counted = sample.label("dry_run").is_empty()
             && GROUPS.iter().any(|group| sample.label("group").ends_with(group))
             && !STEADY.contains(&sample.label("resource"));
-        if is_write && is_counted {
+        if is_write(sample) && is_counted {
             let what = format!(
                 "{verb} {}",
                 slashed(sample.label("resource"), sample.label("subresource"))
@@ -91,6 +96,13 @@ fn add_writes(counts: &mut Counts, samples: &[Sample]) {
             *counts.entry(what).or_default() += sample.value;
         }
     }
+}
+
+fn is_write(sample: &Sample) -> bool {
+    matches!(
+        sample.label("verb"),
+        "POST" | "PUT" | "PATCH" | "APPLY" | "DELETE"
+    )
 }
 
 /// API groups of the objects that belong to Workflows. The server itself writes in others.
@@ -192,6 +204,7 @@ apiserver_request_total{code="201",dry_run="All",group="argoproj.io",resource="w
 apiserver_request_total{code="200",dry_run="",group="argoproj.io",resource="workflows",subresource="",verb="LIST"} 9
 apiserver_request_total{code="200",dry_run="",group="work.open-cluster-management.io",resource="manifestworks",subresource="status",verb="PATCH"} 2
 apiserver_request_total{code="200",dry_run="",group="cluster.open-cluster-management.io",resource="managedclusters",subresource="status",verb="PATCH"} 2
+apiserver_request_total{code="201",dry_run="",group="",resource="events",subresource="",verb="POST"} 6
 apiserver_request_total{code="200",dry_run="",group="coordination.k8s.io",resource="leases",subresource="",verb="PUT"} 5
 apiserver_storage_consistency_checks_total{group="argoproj.io",resource="workflows",status="success"} 2
 apiserver_storage_consistency_checks_total{group="",resource="pods",status="error"} 1
@@ -209,6 +222,7 @@ argosy_requests_total{space="its",verb="update",resource="leases",code="200"} 4
             served.writes,
             wanted.map(|(what, count)| (what.to_owned(), count)).into()
         );
+        assert_eq!(format!("{}", served.events), "6");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn head() -> String {
         "", "", DOWN, UP, "all reported", "writes"
     ) + &format!(
         "\n{:36}{:>7}  {}  {}  {:>15}{:>8}",
-        "row, mode", "n", PERCENTILES, PERCENTILES, "s (ratio)", "of each"
+        "row, mode", "n", PERCENTILES, PERCENTILES, "s (ratio)", "of each (to the end)"
     )
 }
 
@@ -58,11 +58,14 @@ pub(super) fn line(found: &Measurement, baseline: Option<&Measurement>) -> Strin
         format!("{seconds:.2} {:>7}", factor_of(factor))
     });
     format!(
-        "{what:36}{:>7}  {:>22}  {:>22}  {all:>15}{:>8.2}",
+        "{what:36}{:>7}  {:>22}  {:>22}  {all:>15}{:>8.2}{}",
         found.workflows,
         way(DOWN),
         way(UP),
-        found.writes_each
+        found.writes_each,
+        found
+            .writes_before_end
+            .map_or(String::new(), |before| format!(" ({before:.2})"))
     )
 }
 
@@ -146,10 +149,14 @@ fn costs(found: &Measurement) -> String {
     }
     let _ = writeln!(
         text,
-        "    writes of each: {:.2} ({})",
+        "    writes of each: {:.2} ({}); Events: {:.2}",
         found.writes_each,
-        counts(&found.writes)
+        counts(&found.writes),
+        found.events_each
     );
+    if let Some(before) = found.writes_before_end {
+        let _ = writeln!(text, "    writes of each before the end is shown: {before:.2}");
+    }
     for who in ["controller", "agents"] {
         // The baseline has no metrics, and a hosted agent is part of the controller.
         if found.mode != "baseline" && (who == "controller" || found.mode == "pull") {
@@ -244,7 +251,7 @@ mod tests {
         let text = lines(&found);
         for line in [
             "(c) many at once, 1 status each: pull, x (0 Workflows, 1 statuses of 10 nodes)",
-            "    writes of each: 2.00 (2.00 POST workflows)",
+            "    writes of each: 2.00 (2.00 POST workflows); Events: 0.00",
             "    requests of each, controller: -",
             "    requests of each, agents: 0.50 get nodes",
             "    turn 1: status back 5.0 (p99 7.0); 2 consistency checks",

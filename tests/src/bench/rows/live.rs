@@ -9,7 +9,7 @@ use crate::bench::{
     cost::Reading,
     environment::{Environment, Line},
     fake_argo::{self, Script},
-    load::{create, names, one},
+    load::{create, names, one, until_let_go},
     measurement::{Measurement, Turn},
     samples::number,
     timeline::{Mark, Place},
@@ -94,9 +94,10 @@ async fn one_more(
         for (number, name) in part {
             one(environment, line, *number, name, MORE).await?;
         }
+        let sent: Vec<String> = part.iter().map(|(_, name)| (*name).clone()).collect();
+        until_let_go(environment, line, &sent, MORE).await?;
         asked.until_quiet(Duration::from_secs(30)).await?;
         let costs = asked.end(&begun).await?;
-        let sent: Vec<String> = part.iter().map(|(_, name)| (*name).clone()).collect();
         turns.push(Turn::new(MORE, &environment.timeline.trips_of(&sent), &costs));
         reading.add(&costs);
     }

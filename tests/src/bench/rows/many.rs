@@ -7,7 +7,7 @@ use tokio::time::Duration;
 use super::{Found, single::Plan};
 use crate::bench::{
     environment::{Environment, Line},
-    load::{many, names},
+    load::{many, names, until_let_go},
     measurement::Measurement,
 };
 
@@ -39,10 +39,12 @@ pub(in crate::bench) async fn send(
     let asked = environment.asked();
     let begun = asked.begin().await?;
     many(environment, line, &prefix, &names, plan.script).await?;
+    let shown = environment.asked().end(&begun).await?;
+    until_let_go(environment, line, &names, plan.script).await?;
     asked.until_quiet(Duration::from_mins(2)).await?;
     // Reads the running processes again: one may have been restarted.
     let reading = environment.asked().end(&begun).await?;
     let trips = environment.timeline.trips_of(&names);
     let measured = Measurement::new(plan.row, line.mode, plan.script, &trips, &reading);
-    Ok(measured.by_best_cluster(line.is_best_cluster))
+    Ok(measured.with_end(&shown).by_best_cluster(line.is_best_cluster))
 }

@@ -9,7 +9,7 @@ use crate::bench::{
     cost::Reading,
     environment::{Environment, Line},
     fake_argo::Script,
-    load::{names, one},
+    load::{names, one, until_let_go},
     measurement::Measurement,
 };
 
@@ -38,6 +38,7 @@ pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
         for number in 0..line.stations.len().max(3) {
             let name = format!("warm-{}-{number}", line.name());
             one(environment, line, number, &name, script).await?;
+            until_let_go(environment, line, &[name], script).await?;
         }
     }
     environment.asked().until_quiet(Duration::from_secs(20)).await
@@ -57,10 +58,14 @@ pub(in crate::bench) async fn measure(
         for (line, reading) in lines.iter().zip(&mut readings) {
             let asked = environment.asked();
             let begun = asked.begin().await?;
+            let mut sent = Vec::new();
             for number in begin..plan.count.min(begin + TURN) {
                 let name = format!("{}-{number}", prefix(line));
                 one(environment, line, number, &name, plan.script).await?;
+                sent.push(name);
             }
+            // The work after the last status must not fall into the turn of another mode.
+            until_let_go(environment, line, &sent, plan.script).await?;
             asked.until_quiet(Duration::from_secs(20)).await?;
             reading.add(&asked.end(&begun).await?);
         }
