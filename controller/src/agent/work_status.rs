@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Member, with_metadata};
 use crate::runtime::{
     lenient::Lenient,
-    requests::{creating, found, left, patching, read},
+    requests::{create_for_metadata, found, left, patching, read},
 };
 
 /// The WorkStatuses of the mailbox.
@@ -45,9 +45,9 @@ impl Reports {
         }
         let mut new = status.clone();
         new.metadata.resource_version = None;
-        match read(self.statuses.create(&creating(names::AGENT), &new.into())).await {
+        match read(create_for_metadata(&self.statuses, names::AGENT, &new)).await {
             Err(Failure::Foreign(_)) => self.replace_unseen(status).await,
-            created => created,
+            created => created.map(with_metadata),
         }
     }
 

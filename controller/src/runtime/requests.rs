@@ -3,12 +3,13 @@
 use std::{fmt::Debug, time::Duration};
 
 use argosy_core::{Failure, model::json_patch::JsonPatch};
+use axum::http::{HeaderValue, header::ACCEPT};
 use either::Either;
 use jiff::SignedDuration;
 use kube::{
     Api, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
-    core::{ObjectList, Request, Status},
+    core::{ObjectList, PartialObjectMeta, Request, Status},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -185,16 +186,45 @@ where
     K: Serialize,
     V: Resource + Clone + DeserializeOwned + Send,
 {
-    let request = serde_json::to_vec(object)
-        .map_err(kube::Error::SerdeError)
-        .and_then(|body| {
-            let request = Request::new(api.resource_url());
-            request
-                .create(&creating(manager), body)
-                .map_err(kube::Error::BuildRequest)
-        });
+    let request = creation(api, manager, object);
     let client = api.clone().into_client();
     async move { client.request(request?).await }
+}
+
+fn creation<V: Resource + Clone>(
+    api: &Api<V>,
+    manager: &str,
+    object: &impl Serialize,
+) -> kube::Result<axum::http::Request<Vec<u8>>> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    Request::new(api.resource_url())
+        .create(&creating(manager), body)
+        .map_err(kube::Error::BuildRequest)
+}
+
+/// The response that contains only the metadata of an object.
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+/// Like [`create`], but returns only the metadata of the new object: the sender knows the rest, and
+/// the API server need not encode it.
+pub fn create_for_metadata<K, V>(
+    api: &Api<V>,
+    manager: &str,
+    object: &K,
+) -> impl Future<Output = kube::Result<Lenient<PartialObjectMeta<K>>>> + Send + use<K, V>
+where
+    K: Serialize + Resource,
+    V: Resource + Clone,
+    PartialObjectMeta<K>: Readable,
+{
+    let request = creation(api, manager, object);
+    let client = api.clone().into_client();
+    async move {
+        let mut request = request?;
+        request.headers_mut().insert(ACCEPT, METADATA);
+        client.request(request).await
+    }
 }
 
 /// Patches an object; see [`create`].
