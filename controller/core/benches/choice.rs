@@ -197,7 +197,7 @@ fn decisions(report: &mut Report) {
             let action = index.decide(&key, Timestamp::UNIX_EPOCH).action;
             assert!(action.is_some(), "{key} is claimed");
             if let Some(action) = action {
-                index.requested(&key, &action);
+                index.requested(&key, &action, Timestamp::UNIX_EPOCH);
             }
             times.push(started.elapsed());
         }

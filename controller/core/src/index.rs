@@ -14,6 +14,7 @@ pub mod ids;
 pub(crate) mod interner;
 pub(crate) mod log_fields;
 pub mod reconciler;
+pub(crate) mod rests;
 pub(crate) mod store;
 pub(crate) mod synced;
 pub(crate) mod text;

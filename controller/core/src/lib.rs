@@ -23,6 +23,6 @@ pub use index::{
     budget::{BUDGET as REPORT_BUDGET, Intake, WORKFLOW_BUDGET},
     ids::{ClusterName, OriginUid, WorkName, WorkflowKey},
     log_fields::LogFields,
-    reconciler::{Action, Change, Decision, Failure, Reconcile},
+    reconciler::{Action, Change, Decision, Failure, Priority, Reconcile},
     text::printable,
 };

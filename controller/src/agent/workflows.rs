@@ -81,9 +81,15 @@ impl Executor {
                 })?;
         }
         let api = self.workflows(&object.namespace().unwrap_or_default());
-        match read(requests::create(&api, names::AGENT, object)).await {
+        match read(requests::create_for_metadata(&api, names::AGENT, object)).await {
             Err(Failure::Foreign(_)) => self.adopt(origin, &api, object).await,
-            created => Ok(AgentInput::object(Change::Apply(Box::new(created?)))),
+            created => {
+                let created = Workflow {
+                    metadata: created?.metadata,
+                    ..object.clone()
+                };
+                Ok(AgentInput::object(Change::Apply(Box::new(created))))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The controller's first engine, for Workflows: its watches of WDS and ITS, and its loop.
 
+mod activity;
 mod event_recorder;
 mod execute;
 mod local_argo;
@@ -104,7 +105,8 @@ pub async fn run(
     );
     let mut orphans = OrphanLog::new(spaces.metrics.orphans(PART));
     let fleet = spaces.metrics.fleet();
-    let (events, announcer) = event_recorder::Events::new(&spaces.wds);
+    let activity = activity::Activity::new();
+    let (events, announcer) = event_recorder::Events::new(&spaces.wds, activity.clone());
     watches.spawn(announcer);
     readiness.tell(PART, index.unlisted());
     let observe = |index: &mut WorkflowIndex| {
@@ -121,7 +123,7 @@ pub async fn run(
         fleet.record(&records);
         events.record(records);
     };
-    let executor = execute::Executor::new(&spaces);
+    let executor = execute::Executor::new(&spaces, activity);
     let reactions = spaces.metrics.reactions(PART);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, watches).await;

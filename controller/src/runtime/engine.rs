@@ -2,14 +2,18 @@
 //!
 //! One task owns the index. At most one action per key runs at a time. Actions of different keys
 //! run in parallel up to a limit (`room`). A failed key is retried with back-off, but a new input
-//! about it is handled at once. A key that keeps producing actions is held back. Not here: the
-//! meaning of inputs (`argosy-core`) and the execution of actions ([`Execute`]).
+//! about it is handled at once. A key that keeps producing actions is held back. An action of low
+//! priority waits until the loop is idle (`low_priority`). Not here: the meaning of inputs
+//! (`argosy-core`) and the execution of actions ([`Execute`]).
 
+mod dispatch;
 mod hot_loop;
+mod low_priority;
 mod room;
+mod timers;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     hash::Hash,
     time::Duration,
 };
@@ -21,7 +25,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use self::{hot_loop::HotLoopGuard, room::Room};
+use self::{hot_loop::HotLoopGuard, low_priority::LowPriority, room::Room, timers::Timers};
 use crate::runtime::{
     metrics::{Answered, ReconcileMetrics},
     telemetry,
@@ -65,8 +69,9 @@ struct Engine<R: Reconcile, E> {
     retries: HashMap<R::Key, ExponentialBackoff>,
     /// Consecutive actions that succeeded and left something to do.
     streaks: HashMap<R::Key, HotLoopGuard>,
-    timers: BTreeSet<(Timestamp, R::Key)>,
-    timer_of: HashMap<R::Key, Timestamp>,
+    timers: Timers<R::Key>,
+    /// Keys whose action has low priority.
+    low: LowPriority<R::Key>,
     actions: JoinSet<Finished<R>>,
     /// Time at which the loop started, on the wall clock and on the monotonic clock.
     started: (Timestamp, Instant),
@@ -168,8 +173,8 @@ where
             room: Room::default(),
             retries: HashMap::new(),
             streaks: HashMap::new(),
-            timers: BTreeSet::new(),
-            timer_of: HashMap::new(),
+            timers: Timers::default(),
+            low: LowPriority::new(Instant::now()),
             actions: JoinSet::new(),
             started: (Timestamp::now(), Instant::now()),
             reactions,
@@ -205,7 +210,7 @@ where
             .streaks
             .get(&key)
             .is_some_and(|streak| streak.last > LONGEST_STREAK);
-        if is_held_back && self.timer_of.contains_key(&key) {
+        if is_held_back && self.timers.contains(&key) {
             // The key waits for its timer; the echo of its own write must not wake it.
             return;
         }
@@ -214,31 +219,6 @@ where
         } else if let Entry::Vacant(vacant) = self.queued.entry(key) {
             self.queue.push_back(vacant.key().clone());
             vacant.insert(since);
-        }
-    }
-
-    fn dispatch(&mut self) {
-        let now = self.now();
-        while self.actions.len() < self.executor.at_once() && self.room.is_left() {
-            let Some(key) = self.queue.pop_front() else { return };
-            let since = self.queued.remove(&key).unwrap_or_else(Instant::now);
-            self.unset_timer(&key);
-            let decision = self.index.decide(&key, now);
-            if let Some(at) = decision.requeue_at {
-                self.set_timer(&key, at);
-            }
-            match decision.action {
-                Some(action) if self.room.take(&key, &action, since) => {
-                    self.start(key, action, decision.rule, since);
-                }
-                // The action that frees the lane queues the next key. The timer covers the case
-                // that this key then decides on another lane.
-                Some(_) => self.set_timer(&key, now.saturating_add(CALLED).unwrap_or(Timestamp::MAX)),
-                None => {
-                    self.retries.remove(&key);
-                    self.streaks.remove(&key);
-                }
-            }
         }
     }
 
@@ -255,7 +235,7 @@ where
             learnt: None,
         };
         self.running.insert(key.clone(), running);
-        self.index.requested(&key, &action);
+        self.index.requested(&key, &action, self.now());
         let executor = self.executor.clone();
         let request = async move {
             let result = executor.execute(&key, &action).await;
@@ -278,8 +258,9 @@ where
     /// Updates the gauges of the queue.
     fn show(&self) {
         let oldest = self.queue.front().and_then(|key| self.queued.get(key)).copied();
+        let delayed = self.timers.len() + self.low.len();
         self.reactions
-            .keys(self.queue.len(), self.running.len(), self.timers.len(), oldest);
+            .keys(self.queue.len(), self.running.len(), delayed, oldest);
     }
 
     fn complete(&mut self, finished: Finished<R>) {
@@ -287,6 +268,9 @@ where
         let now = Instant::now();
         if let Some((next, since)) = self.room.give_back(&action) {
             self.enqueue(next, since);
+        }
+        if !self.low.ended(&key) {
+            self.low.touch(now);
         }
         let Some(running) = self.running.remove(&key) else {
             return;
@@ -343,10 +327,8 @@ where
             }
             self.queued.remove(&key);
             self.queue.retain(|queued| *queued != key);
-            self.set_timer(
-                &key,
-                self.now().saturating_add(HELD_BACK).unwrap_or(Timestamp::MAX),
-            );
+            let at = self.now().saturating_add(HELD_BACK).unwrap_or(Timestamp::MAX);
+            self.timers.set(&key, at);
         } else {
             self.enqueue(key, since);
         }
@@ -354,7 +336,8 @@ where
 
     fn postpone(&mut self, key: &R::Key) {
         let delay = self.delay(key);
-        self.set_timer(key, self.now().saturating_add(delay).unwrap_or(Timestamp::MAX));
+        let at = self.now().saturating_add(delay).unwrap_or(Timestamp::MAX);
+        self.timers.set(key, at);
     }
 
     fn delay(&mut self, key: &R::Key) -> Duration {
@@ -365,45 +348,30 @@ where
         backoff.next().unwrap_or(MAX_DELAY)
     }
 
-    fn set_timer(&mut self, key: &R::Key, at: Timestamp) {
-        self.unset_timer(key);
-        self.timers.insert((at, key.clone()));
-        self.timer_of.insert(key.clone(), at);
-    }
-
-    fn unset_timer(&mut self, key: &R::Key) {
-        if let Some(at) = self.timer_of.remove(key) {
-            self.timers.remove(&(at, key.clone()));
-        }
-    }
-
     fn next_timer(&self) -> Instant {
         let far = Duration::from_hours(1);
-        let left = self.timers.first().map_or(far, |(at, _)| {
+        let left = self.timers.first().map_or(far, |at| {
             Duration::try_from(at.duration_since(self.now()))
                 .unwrap_or_default()
                 .min(far)
         });
-        Instant::now() + left
+        let timer = Instant::now() + left;
+        // Without capacity, the end of an action wakes the loop.
+        let low = self
+            .has_capacity_for_low()
+            .then(|| self.low.next(self.is_quiet()));
+        low.flatten().map_or(timer, |low| low.min(timer))
     }
 
     fn fire_timers(&mut self) {
         let now = self.now();
-        while let Some((at, key)) = self.timers.first().cloned() {
-            if at > now {
-                return;
-            }
-            self.unset_timer(&key);
+        while let Some(key) = self.timers.pop(now) {
             self.enqueue(key, Instant::now());
         }
     }
 }
-
 /// Interval between two writes of a key that does not settle.
 const HELD_BACK: Duration = Duration::from_secs(1);
-
-/// Maximum time that a key waits for its lane before it is decided again.
-const CALLED: Duration = Duration::from_secs(1);
 
 const MAX_DELAY: Duration = Duration::from_secs(10);
 

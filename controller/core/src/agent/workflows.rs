@@ -30,6 +30,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid,
     index::{
+        rests::Rests,
         synced::{Kinds, Synced, kinds},
         tracked::{InFlight, Index},
     },
@@ -163,6 +164,8 @@ pub struct RunIndex {
     failing: HashMap<OriginUid, Failing>,
     /// The last change of each run that nobody has reacted to.
     unnoticed: HashMap<OriginUid, Unnoticed>,
+    /// Pauses between reports that only show progress.
+    rests: Rests<OriginUid>,
 }
 
 impl RunIndex {
@@ -173,6 +176,7 @@ impl RunIndex {
             synced: Synced::new(),
             argo: None,
             works: HashMap::new(),
+            rests: Rests::default(),
             work_statuses: HashMap::new(),
             objects: HashMap::new(),
             copies: HashMap::new(),
@@ -255,7 +259,16 @@ impl Index for RunIndex {
         self.every_key()
     }
 
+    fn note_request(&mut self, key: &OriginUid, action: &AgentAction, now: Timestamp) {
+        if let AgentAction::WriteStatus { .. } = action {
+            self.rests.begin(key, now);
+        }
+    }
+
     fn store(&mut self, input: AgentInput, answered: Option<&OriginUid>, now: Timestamp) -> Dirty {
+        if let Some(key) = answered {
+            self.rests.end(key, now);
+        }
         if let Some(key) = answered.filter(|_| is_of_cluster(&input)) {
             self.failing.remove(key);
         }
@@ -273,6 +286,7 @@ impl Index for RunIndex {
         failure: &Failure,
         now: Timestamp,
     ) -> Dirty {
+        self.rests.cancel(key);
         self.on_failing(key, action, failure, now);
         self.on_failure(key, action, failure, now)
     }

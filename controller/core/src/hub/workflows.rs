@@ -78,6 +78,7 @@ use crate::{
         budget::Kept,
         fingerprint::Fingerprint,
         interner::Interner,
+        rests::Rests,
         synced::{Synced, kinds},
         tracked::{InFlight, Index},
     },
@@ -289,6 +290,8 @@ pub struct WorkflowIndex {
     /// cluster or a template changes.
     unplaced: BTreeSet<WorkflowKey>,
     placements: Interner<Placement>,
+    /// Pauses between statuses that only show progress.
+    rests: Rests<WorkflowKey>,
     /// Until this time, requests of the previous controller process may still take effect.
     inherited_until: Option<Timestamp>,
     /// The Workflows that each policy selects, by the policy's name: those that a change of the
@@ -303,6 +306,7 @@ impl WorkflowIndex {
             config,
             synced: Synced::new(),
             workflows: HashMap::new(),
+            rests: Rests::default(),
             by_uid: HashMap::new(),
             policies: BTreeMap::new(),
             admission: Arc::default(),
@@ -396,9 +400,16 @@ impl Index for WorkflowIndex {
         keys
     }
 
-    fn note_request(&mut self, key: &HubKey, action: &HubAction) {
+    fn note_request(&mut self, key: &HubKey, action: &HubAction, now: Timestamp) {
         if let HubKey::Workflow(key) = key {
             self.note_claim(key, action);
+            if let HubAction::PatchWorkflow {
+                purpose: Purpose::Mirror,
+                ..
+            } = action
+            {
+                self.rests.begin(key, now);
+            }
         }
     }
 
@@ -408,6 +419,7 @@ impl Index for WorkflowIndex {
         let dirty = self.learn(input, now);
         if let Some(HubKey::Workflow(key)) = answered {
             self.settle_claim(key, true);
+            self.rests.end(key, now);
         }
         dirty
     }
@@ -432,6 +444,7 @@ impl Index for WorkflowIndex {
     ) -> Dirty {
         if let HubKey::Workflow(key) = key {
             self.settle_claim(key, !matches!(failure, Failure::Unreachable(_)));
+            self.rests.cancel(key);
         }
         self.on_failure(key, action, failure, now)
     }

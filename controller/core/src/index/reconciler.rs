@@ -5,7 +5,7 @@
 //! earlier action of its key. Not here: the part of the contract that all indexes fulfill in the
 //! same way (`tracked`).
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -53,8 +53,8 @@ pub trait Reconcile {
     fn started(&mut self, key: &Self::Key);
 
     /// Like [`Reconcile::started`], with the request, which decisions about other keys may take into
-    /// account.
-    fn requested(&mut self, key: &Self::Key, _: &Self::Action) {
+    /// account, and the time.
+    fn requested(&mut self, key: &Self::Key, _: &Self::Action, _: Timestamp) {
         self.started(key);
     }
 
@@ -102,6 +102,19 @@ pub struct Decision<A> {
     pub requeue_at: Option<Timestamp>,
     /// The name of the rule that has decided, for the log.
     pub rule: Option<&'static str>,
+    /// The urgency of the action.
+    pub priority: Priority,
+}
+
+/// The urgency of an action among those of one loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// As soon as possible.
+    #[default]
+    Normal,
+    /// When the loop has nothing else to do, at the latest after this time. Nobody waits for the
+    /// action, and it is decided again before it starts.
+    Low(Duration),
 }
 
 impl<A> Decision<A> {
@@ -111,26 +124,28 @@ impl<A> Decision<A> {
             action: None,
             requeue_at: None,
             rule: None,
+            priority: Priority::Normal,
         }
     }
 
     /// No action before `at`.
     pub fn requeue_at(at: Timestamp) -> Self {
         Self {
-            action: None,
             requeue_at: Some(at),
-            rule: None,
+            ..Self::rest()
         }
+    }
+
+    /// The same decision, with that priority.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 }
 
 impl<A> From<A> for Decision<A> {
     fn from(action: A) -> Self {
-        Self {
-            action: Some(action),
-            requeue_at: None,
-            rule: None,
-        }
+        Some(action).into()
     }
 }
 
@@ -138,8 +153,7 @@ impl<A> From<Option<A>> for Decision<A> {
     fn from(action: Option<A>) -> Self {
         Self {
             action,
-            requeue_at: None,
-            rule: None,
+            ..Self::rest()
         }
     }
 }

@@ -34,7 +34,7 @@ pub trait Index {
     fn on_synced(&mut self, now: Timestamp) -> BTreeSet<Self::Key>;
 
     /// Stores a request that is in flight for `key` from now on.
-    fn note_request(&mut self, _: &Self::Key, _: &Self::Action) {}
+    fn note_request(&mut self, _: &Self::Key, _: &Self::Action, _: Timestamp) {}
 
     /// Stores `input` and returns the keys whose decision may have changed. `answered` is the key
     /// whose request the input answers; `None` for an event.
@@ -108,8 +108,8 @@ impl<I: Index> Reconcile for I {
         self.in_flight().begin(key);
     }
 
-    fn requested(&mut self, key: &I::Key, action: &I::Action) {
-        self.note_request(key, action);
+    fn requested(&mut self, key: &I::Key, action: &I::Action, now: Timestamp) {
+        self.note_request(key, action, now);
         self.in_flight().begin(key);
     }
 

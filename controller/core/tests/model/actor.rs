@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argosy_core::{Failure, Reconcile, model::rerun::Fence};
+use argosy_core::{Failure, Priority, Reconcile, model::rerun::Fence};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{api_server::Kind, script::Space, servers::Servers, watch::Watch};
@@ -246,8 +246,13 @@ impl<R: Process> Actor<R> {
         if let Some(at) = decision.requeue_at {
             self.timers.insert(key.clone(), at);
         }
+        // Nobody waits for the action, so the engine may put it off.
+        if decision.action.is_some() && decision.priority != Priority::Normal && !choice.is_multiple_of(3) {
+            self.dirty.insert(key);
+            return true;
+        }
         if let Some(action) = decision.action {
-            self.index.requested(&key, &action);
+            self.index.requested(&key, &action, now);
             self.in_flight.push(Request {
                 key,
                 action,

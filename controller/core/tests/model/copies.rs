@@ -106,3 +106,26 @@ pub(crate) fn check_let_go(servers: &Servers) {
         }
     }
 }
+
+#[test]
+fn a_copy_under_the_name_of_a_run_that_was_reported_is_no_answer_to_a_look_for_the_run() {
+    use crate::{
+        actor::Fault::{Answer, None},
+        script::Step::{Argo, CatchUp, Copy, Deliver, Hours, Restart, User},
+        script::UserStep::Create,
+        users::PLAIN,
+    };
+    crate::run(
+        true,
+        &[
+            User(0, Create("cluster2", PLAIN)),
+            CatchUp(0, None),
+            CatchUp(2, Answer),
+            Deliver(0, 0),
+            Argo(1, 0),
+            Hours(0),
+            Copy(5, 0, CopyStep::Replace),
+            Restart(2),
+        ],
+    );
+}

@@ -1,8 +1,9 @@
 //! Writes Events about Workflows of the WDS, one request after the other, apart from the
 //! controller's work.
 //!
-//! Events delay nothing: they are written a moment after their cause, and if the API server is too
-//! slow or unreachable, Events are dropped. The state of a Workflow is in its status and
+//! Events delay nothing: they are written when the controller has nothing else to do, at the latest
+//! half a minute after their cause, and if the API server is too slow or unreachable, Events are
+//! dropped. The state of a Workflow is in its status and
 //! conditions.
 
 use std::time::Duration;
@@ -16,15 +17,17 @@ use kube::{
 };
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 
-/// Capacity of the queue; further Events are dropped.
-const QUEUE: usize = 256;
+use super::activity::Activity;
 
-/// Delay of an Event. Its cause is followed by requests that the Workflow waits for: an Event that
-/// is written beside them delays ManifestWorks, because etcd syncs one write after the other.
-const REST: Duration = Duration::from_millis(500);
+/// Capacity of the queue; further Events are dropped.
+const QUEUE: usize = 2048;
+
+/// Longest delay of an Event. Its cause is followed by requests that a Workflow waits for: an Event
+/// that is written beside them delays ManifestWorks, because etcd syncs one write after the other.
+const AT_MOST: Duration = Duration::from_secs(30);
 
 /// Timeout of one Event.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -32,12 +35,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Queue of notices.
 pub(super) struct Events(mpsc::Sender<Rested>);
 
-/// A notice, with the earliest time of its write.
+/// A notice, with the latest time of its write.
 type Rested = (Instant, EventRecord);
 
 impl Events {
     /// Creates the queue, and the task that writes its notices.
-    pub(super) fn new(wds: &Client) -> (Self, impl Future<Output = ()> + use<>) {
+    pub(super) fn new(wds: &Client, activity: Activity) -> (Self, impl Future<Output = ()> + use<>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let reporter = Reporter {
             controller: names::CONTROLLER.to_owned(),
@@ -45,13 +48,13 @@ impl Events {
         };
         (
             Self(sender),
-            write(Recorder::new(wds.clone(), reporter), receiver),
+            write(Recorder::new(wds.clone(), reporter), receiver, activity),
         )
     }
 
     /// Queues notices, and drops those that do not fit.
     pub(super) fn record(&self, records: Vec<EventRecord>) {
-        let due = Instant::now() + REST;
+        let due = Instant::now() + AT_MOST;
         for record in records {
             if let Err(full) = self.0.try_send((due, record)) {
                 let (_, record) = full.into_inner();
@@ -69,14 +72,14 @@ impl Events {
 }
 
 /// Waits for the next notice and for its time.
-async fn rested(records: &mut mpsc::Receiver<Rested>) -> Option<EventRecord> {
+async fn rested(records: &mut mpsc::Receiver<Rested>, activity: &Activity) -> Option<EventRecord> {
     let (due, record) = records.recv().await?;
-    sleep_until(due).await;
+    activity.until_idle(due).await;
     Some(record)
 }
 
-async fn write(recorder: Recorder, mut records: mpsc::Receiver<Rested>) {
-    while let Some(record) = rested(&mut records).await {
+async fn write(recorder: Recorder, mut records: mpsc::Receiver<Rested>, activity: Activity) {
+    while let Some(record) = rested(&mut records, &activity).await {
         let event = Event {
             type_: if record.is_warning {
                 EventType::Warning
@@ -128,20 +131,25 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn events_come_in_their_order_after_a_rest() {
+    #[tokio::test(start_paused = true)]
+    async fn events_come_in_their_order_when_the_controller_is_idle() {
         let (sender, mut records) = mpsc::channel(QUEUE);
-        let events = Events(sender);
-        let begin = Instant::now();
+        let (events, activity) = (Events(sender), Activity::new());
+        let request = activity.begin();
         events.record(vec![record("Dispatched"), record("Started")]);
+        drop(request);
+        let begin = Instant::now();
         for reason in ["Dispatched", "Started"] {
             assert_eq!(
-                rested(&mut records).await.map(|record| record.reason).as_deref(),
+                rested(&mut records, &activity)
+                    .await
+                    .map(|record| record.reason)
+                    .as_deref(),
                 Some(reason)
             );
-            assert!(begin.elapsed() >= REST);
+            assert_eq!(begin.elapsed(), Duration::from_secs(1));
         }
         drop(events);
-        assert_eq!(rested(&mut records).await, None);
+        assert_eq!(rested(&mut records, &activity).await, None);
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use super::{Spaces, needs};
+use super::{Spaces, activity::Activity, needs};
 use crate::{
     hub::mailboxes::Mailboxes,
     runtime::{
@@ -36,16 +36,18 @@ pub(super) struct Executor {
     mailboxes: Mailboxes,
     /// Limits the reads of reports to one at a time: unpacked nodes take up to 100 MiB.
     reading: Arc<Semaphore>,
+    activity: Activity,
 }
 
 impl Executor {
     /// Creates an executor with the clients of `spaces`.
-    pub(super) fn new(spaces: &Spaces) -> Self {
+    pub(super) fn new(spaces: &Spaces, activity: Activity) -> Self {
         Self {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
             mailboxes: Mailboxes::new(&spaces.its),
             reading: Arc::new(Semaphore::new(1)),
+            activity,
         }
     }
 
@@ -60,14 +62,17 @@ impl Executor {
     async fn create_work(&self, cluster: &ClusterName, work: &ManifestWork) -> Result<HubInput, Failure> {
         let api = self.mailboxes.works(cluster);
         let work = &*needs::completed(&self.wds, work).await?;
-        let created = match read(requests::create(&api, names::CONTROLLER, work)).await {
+        let created = match read(requests::create_for_metadata(&api, names::CONTROLLER, work)).await {
             Err(Failure::Foreign(_)) => {
                 let name = work.metadata.name.as_deref().unwrap_or_default();
                 let there = found(read(api.get(name)).await)?.ok_or(Failure::Conflict)?;
                 taken(work, &there)?;
                 there
             }
-            other => other?,
+            created => ManifestWork {
+                metadata: created?.metadata,
+                ..work.clone()
+            },
         };
         Ok(HubInput::work(Change::Apply(Box::new(created))))
     }
@@ -251,6 +256,7 @@ impl Execute<WorkflowIndex> for Executor {
     }
 
     async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
+        let _request = self.activity.begin();
         match action {
             HubAction::ReadLease { cluster, work } => self.read_lease(key, cluster, work).await,
             HubAction::ReadReport {

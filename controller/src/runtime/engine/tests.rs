@@ -1,16 +1,18 @@
 //! Tests of slowing a key down, with an index of one key and a number of actions; and of the number
 //! of concurrent actions, with an index of many keys and one action for each.
 
+mod priority;
+
 use std::{
     collections::BTreeSet,
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use argosy_core::Decision;
+use argosy_core::{Decision, Priority};
 
 use super::*;
 use crate::runtime::metrics::Metrics;

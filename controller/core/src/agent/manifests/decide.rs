@@ -72,7 +72,7 @@ impl ManifestIndex {
         Decision {
             action,
             requeue_at: wake,
-            rule: None,
+            ..Decision::rest()
         }
     }
 }

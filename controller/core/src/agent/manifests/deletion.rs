@@ -71,7 +71,7 @@ impl ManifestIndex {
             return Decision {
                 action: self.write_kept_status(name, work, &keys, now),
                 requeue_at: wake,
-                rule: None,
+                ..Decision::rest()
             };
         }
         let delete_report = self

@@ -4,6 +4,8 @@
 //! An object is created only if there is no sign of an earlier creation: no object, no record, no
 //! WorkStatus, and no condition `Applied`. Each of these survives the loss of some of the others.
 
+use std::time::Duration;
+
 use argosy_api::{
     Outcome, Workflow,
     conditions::{condition, manifest_work as types, reason, set_condition},
@@ -18,7 +20,15 @@ use super::{
     verbs::{begin_with, retry_at},
     views::{Manifest, ManifestWorkView, ObjectView},
 };
-use crate::{Decision, OriginUid, model::rerun::Fence};
+use crate::{Decision, OriginUid, Priority, model::rerun::Fence};
+
+/// Longest delay of the record, the finalizer and the conditions of a run that the hub has a report
+/// of.
+const REPORTED: Duration = Duration::from_secs(30);
+
+/// Longest delay of the conditions of a run that the hub has no report of. If Argo does not run on
+/// the cluster, only the conditions show that the Workflow has arrived.
+const UNREPORTED: Duration = Duration::from_secs(2);
 
 impl RunIndex {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {
@@ -54,18 +64,35 @@ impl RunIndex {
             (Some(work), object) if work.is_deleting => {
                 self.decide_withdrawn(origin, work, object, now).into()
             }
-            (Some(work), Some(object)) => match retry_at(work, object, now) {
-                Some(at) => Decision {
-                    action: self.report(origin, object, work.manifest.as_ref()),
-                    requeue_at: Some(at),
-                    rule: None,
-                },
-                None => match self.decide_running(origin, work, object, now) {
-                    Some(action) => action.into(),
-                    None => self.write_again(origin, object, now),
-                },
-            },
+            (Some(work), Some(object)) => self.decide_present(origin, work, object, now),
             (Some(work), None) => self.decide_absent(origin, work, now).into(),
+        }
+    }
+
+    /// The object exists, and a retry of it may be due.
+    fn decide_present(
+        &self,
+        origin: &OriginUid,
+        work: &ManifestWorkView,
+        object: &ObjectView,
+        now: Timestamp,
+    ) -> Decision<AgentAction> {
+        if let Some(at) = retry_at(work, object, now) {
+            return Decision {
+                action: self.report(origin, object, work.manifest.as_ref()),
+                requeue_at: Some(at),
+                ..Decision::rest()
+            };
+        }
+        let decision = self.decide_running(origin, work, object, now);
+        if decision.action.is_some() {
+            return decision;
+        }
+        let again = self.write_again(origin, object, now);
+        let times = decision.requeue_at.into_iter().chain(again.requeue_at);
+        Decision {
+            requeue_at: times.min(),
+            ..again
         }
     }
 
@@ -76,28 +103,53 @@ impl RunIndex {
         work: &ManifestWorkView,
         object: &ObjectView,
         now: Timestamp,
-    ) -> Option<AgentAction> {
+    ) -> Decision<AgentAction> {
         if object.attempt != work.attempt {
             let message = format!(
                 "{} belongs to attempt {}, not to attempt {} of this ManifestWork; it is left unchanged",
                 object.key, object.attempt, work.attempt
             );
-            return conditions(
-                origin,
-                work,
-                [applied(false, reason::OTHER_ATTEMPT, &message, now)],
-            );
+            let wanted = [applied(false, reason::OTHER_ATTEMPT, &message, now)];
+            return conditions(origin, work, wanted).into();
         }
-        self.carry_out(origin, work, object)
+        let rest = self.rest(origin, object, work.manifest.as_ref(), now);
+        let awaited = self
+            .carry_out(origin, work, object)
             .or_else(|| self.reopen_record(origin, object))
-            .or_else(|| self.report(origin, object, work.manifest.as_ref()))
-            .or_else(|| self.end(origin, object, object.outcome()?, now))
+            .or_else(|| match rest {
+                Some(_) => None,
+                None => self.report(origin, object, work.manifest.as_ref()),
+            });
+        if awaited.is_some() {
+            return awaited.into();
+        }
+        let closing = object
+            .outcome()
+            .and_then(|outcome| self.end(origin, object, outcome, now))
             .or_else(|| {
                 // An agent that restarts takes these conditions as proof that no creation is in
                 // flight.
                 let is_certain = self.lands_until(origin, now).is_none();
                 is_certain.then(|| conditions(origin, work, created(work, object, now)))?
-            })
+            });
+        Decision {
+            action: closing,
+            requeue_at: rest,
+            priority: self.closing_priority(origin, work, object),
+            rule: None,
+        }
+    }
+
+    /// The priority of record, finalizer and conditions. The object is evidence of the attempt until
+    /// then, and the hub shows its report, so nobody waits for them unless somebody withdraws the
+    /// attempt, deletes the object, or was told that it cannot be created.
+    fn closing_priority(&self, origin: &OriginUid, work: &ManifestWorkView, object: &ObjectView) -> Priority {
+        if work.withdraw.is_some() || object.deleted_at.is_some() || work.is_obstructed {
+            return Priority::Normal;
+        }
+        let known = self.work_statuses.get(origin);
+        let is_reported = known.is_some_and(|known| known.attempt >= work.attempt);
+        Priority::Low(if is_reported { REPORTED } else { UNREPORTED })
     }
 
     /// Decides the next step while no object exists. If there was none before, it may be created;
@@ -275,9 +327,11 @@ fn applied(status: bool, why: &str, message: &str, now: Timestamp) -> Condition 
 
 fn created(work: &ManifestWorkView, object: &ObjectView, now: Timestamp) -> Vec<Condition> {
     let message = format!("{} was created", object.key);
+    // A condition that is written late says since when it holds.
+    let since = object.created_at.map_or(now, |created| created.min(now));
     let mut wanted = vec![
-        applied(true, reason::CREATED, &message, now),
-        condition(types::AVAILABLE, true, reason::CREATED, &message, now),
+        applied(true, reason::CREATED, &message, since),
+        condition(types::AVAILABLE, true, reason::CREATED, &message, since),
     ];
     if work.withdraw == Some(work.attempt) {
         wanted.push(condition(

@@ -105,7 +105,7 @@ impl RunIndex {
         }
         // Without the record, an object that turns out to be gone would get a record again.
         let doubt = self.doubts.get(origin);
-        let look = doubt.map(|doubt| AgentAction::Look(doubt.sought().clone()));
+        let look = doubt.map(|doubt| self.look(origin, doubt.sought()));
         look.unwrap_or_else(|| AgentAction::DropRecord(origin.clone()))
             .into()
     }

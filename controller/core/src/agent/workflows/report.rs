@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use argosy_api::{Outcome, Reported, SourceRef, WorkStatus, WorkStatusSpec, names, workflow};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -44,7 +45,33 @@ pub(super) fn reported(object: &ObjectView, manifest: Option<&Manifest>) -> Opti
     Some((reported, digest))
 }
 
+/// Everything in a report of one attempt that somebody may wait for, as a number: a report with the
+/// same milestone only shows progress.
+fn milestone(object: &ObjectView, reported: &Reported) -> u64 {
+    let verb = reported.verb.unwrap_or_default() << 3;
+    let has_ended = u64::from(reported.outcome.is_some()) << 2;
+    verb | has_ended | u64::from(reported.is_suspended) << 1 | u64::from(object.has_begun)
+}
+
 impl RunIndex {
+    /// The time before which the hub is not told of mere progress of the run.
+    pub(super) fn rest(
+        &self,
+        origin: &OriginUid,
+        object: &ObjectView,
+        manifest: Option<&Manifest>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let until = self.rests.until(origin, now)?;
+        let (reported, digest) = reported(object, manifest)?;
+        let known = self.work_statuses.get(origin)?;
+        let is_progress = reported.outcome.is_none()
+            && known.attempt == object.attempt
+            && known.digest != Some(digest)
+            && known.milestone == Some(milestone(object, &reported));
+        is_progress.then_some(until)
+    }
+
     /// The WorkStatus that the hub should have.
     pub(super) fn work_status(
         &self,
@@ -57,6 +84,7 @@ impl RunIndex {
             Some(Outcome::Deleted) => Some(ended_by_deletion(object, &self.config.cluster)),
             _ => object.status.as_ref().map(CompactJson::value),
         }?;
+        let digest = format!("{digest}-{:x}", milestone(object, &reported));
         Some(self.as_work_status(origin, &object.key, status, reported, digest))
     }
 
@@ -84,7 +112,7 @@ impl RunIndex {
             is_remembered: true,
             ..Reported::default()
         };
-        Some(self.as_work_status(origin, key, status, reported, digest))
+        Some(self.as_work_status(origin, key, status, reported, digest.to_string()))
     }
 
     /// The data that a record keeps of an object that has ended. It has the digest of the last
@@ -118,13 +146,13 @@ impl RunIndex {
         key: &WorkflowKey,
         status: Value,
         reported: Reported,
-        digest: Fingerprint,
+        digest: String,
     ) -> WorkStatus {
         let run_uid = self.run_uid(origin, reported.attempt);
         let run_uid = run_uid.map(|uid| (names::RUN_UID_ANNOTATION.to_owned(), uid.to_owned()));
         let annotations = [
             (names::ATTEMPT_ANNOTATION.to_owned(), reported.attempt.to_string()),
-            (DIGEST_ANNOTATION.to_owned(), digest.to_string()),
+            (DIGEST_ANNOTATION.to_owned(), digest),
         ];
         let mut work_status = WorkStatus {
             api_version: "control.kubestellar.io/v1alpha1".to_owned(),

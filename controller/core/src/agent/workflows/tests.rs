@@ -7,6 +7,7 @@
 mod control;
 mod copies;
 mod creating;
+mod delaying;
 mod deleting;
 mod doubting;
 mod ending;
@@ -231,6 +232,10 @@ impl Cluster {
     /// Advances the clock.
     fn wait(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
+    }
+
+    fn wait_milliseconds(&mut self, milliseconds: i64) {
+        self.now += SignedDuration::from_millis(milliseconds);
     }
 
     /// Nothing is decided for this number of seconds. Advances the clock to their end.

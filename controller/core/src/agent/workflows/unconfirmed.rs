@@ -105,8 +105,17 @@ impl RunIndex {
             Unconfirmed::Inherited(..) if self.argo == Some(ArgoApi::Missing) => None,
             Unconfirmed::Creation(sought, _)
             | Unconfirmed::Inherited(sought, _)
-            | Unconfirmed::Unlisted(sought) => Some(AgentAction::Look(sought.clone()).into()),
+            | Unconfirmed::Unlisted(sought) => Some(self.look(origin, sought).into()),
         }
+    }
+
+    /// Reads the object. If its UID is known, a copy that has taken its name is not its answer.
+    pub(super) fn look(&self, origin: &OriginUid, sought: &Sought) -> AgentAction {
+        let known = || self.run_uid(origin, sought.attempt).map(ToOwned::to_owned);
+        AgentAction::Look(Sought {
+            uid: sought.uid.clone().or_else(known),
+            ..sought.clone()
+        })
     }
 }
 

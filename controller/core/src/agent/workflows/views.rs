@@ -44,6 +44,8 @@ pub(super) struct ManifestWorkView {
     conditions: CompactJson,
     /// Its conditions say that the attempt was created.
     pub(super) is_applied: bool,
+    /// Its conditions say that the attempt could not be created.
+    pub(super) is_obstructed: bool,
     /// Its conditions say that the cluster's API server does not carry out a request.
     pub(super) is_unanswered: bool,
     /// The reason why the ManifestWork could not be decoded completely. There is then no manifest
@@ -73,6 +75,7 @@ pub(super) struct ObjectView {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) attempt: u64,
+    pub(super) created_at: Option<Timestamp>,
     pub(super) deleted_at: Option<Timestamp>,
     pub(super) finalizers: Vec<String>,
     pub(super) labels: CompactMap,
@@ -115,6 +118,8 @@ pub(super) struct ReportedStatus {
     /// UID of the object that was reported.
     pub(super) run_uid: Option<Box<str>>,
     pub(super) digest: Option<Fingerprint>,
+    /// The number of its milestone; `None` if its writer knew none.
+    pub(super) milestone: Option<u64>,
 }
 
 /// Annotation on a WorkStatus: digest of its contents, so that the metadata alone shows if it is up
@@ -181,6 +186,7 @@ impl ManifestWorkView {
             resource_version: work.metadata.resource_version.unwrap_or_default(),
             finalizers: work.metadata.finalizers.unwrap_or_default(),
             is_applied: is(types::APPLIED, "True"),
+            is_obstructed: is(types::APPLIED, "False"),
             is_unanswered: is(types::ANSWERED, "False"),
             conditions: CompactJson::new(&conditions),
             manifest,
@@ -239,6 +245,7 @@ impl ObjectView {
             is_suspended: object.spec.get("suspend") == Some(&Value::Bool(true)),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
+            created_at: metadata.creation_timestamp.map(|time| time.0),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
             finalizers: metadata.finalizers.unwrap_or_default(),
             labels: metadata.labels.into(),
@@ -289,9 +296,12 @@ impl RunRecord {
 impl ReportedStatus {
     /// Extracts the view of a WorkStatus.
     pub(super) fn new(status: WorkStatus) -> Self {
+        let written = annotation(&status.metadata, DIGEST_ANNOTATION).unwrap_or_default();
+        let (digest, milestone) = written.split_once('-').unwrap_or((written, ""));
         Self {
             attempt: attempt_of(&status.metadata),
-            digest: annotation(&status.metadata, DIGEST_ANNOTATION).and_then(Fingerprint::parse),
+            digest: Fingerprint::parse(digest),
+            milestone: u64::from_str_radix(milestone, 16).ok(),
             run_uid: annotation(&status.metadata, names::RUN_UID_ANNOTATION).map(Box::from),
             uid: status.metadata.uid.unwrap_or_default(),
             resource_version: status.metadata.resource_version.unwrap_or_default(),

@@ -29,7 +29,7 @@ impl ObjectIndex {
         Decision {
             action: self.next_for_copy(origin, cluster, needed_until.is_some_and(|until| until <= now)),
             requeue_at: needed_until.filter(|until| *until > now && *until < Timestamp::MAX),
-            rule: None,
+            ..Decision::rest()
         }
     }
 

@@ -87,7 +87,6 @@ impl WorkflowIndex {
             })
         };
         Decision {
-            rule: None,
             action: cluster
                 .conditions_action(name, observation, now)
                 .or_else(taints)
@@ -95,6 +94,7 @@ impl WorkflowIndex {
             requeue_at: observation
                 .map(LeaseObservation::expires_at)
                 .filter(|expiry| *expiry > now),
+            ..Decision::rest()
         }
     }
 }

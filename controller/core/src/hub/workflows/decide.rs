@@ -248,6 +248,7 @@ fn first<F>(rules: &[Rule<F>], ask: impl Fn(&F) -> Next) -> Decision<HubAction> 
                     action: Some(action),
                     requeue_at,
                     rule: Some(rule.name),
+                    ..Decision::rest()
                 };
             }
             Next::Rest => break,
@@ -257,6 +258,6 @@ fn first<F>(rules: &[Rule<F>], ask: impl Fn(&F) -> Next) -> Decision<HubAction> 
     Decision {
         action: None,
         requeue_at,
-        rule: None,
+        ..Decision::rest()
     }
 }

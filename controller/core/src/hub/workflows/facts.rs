@@ -105,17 +105,24 @@ impl WorkflowIndex {
     /// the claim.
     pub(super) fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
         let works = self.works.get(&view.uid)?;
-        let is_lost = |work: &ManifestWorkView| {
-            work.is_started && !work.is_deleting && work.attempt > view.last_attempt
+        let reports = self.reports.get(&view.uid);
+        let is_reported = |cluster: &ClusterName, attempt: u64| {
+            let report = reports.and_then(|reports| reports.get(cluster));
+            report.is_some_and(|report| report.attempt == attempt)
+        };
+        let is_lost = |cluster: &ClusterName, work: &ManifestWorkView| {
+            (work.is_started || is_reported(cluster, work.attempt))
+                && !work.is_deleting
+                && work.attempt > view.last_attempt
         };
         let is_alone = |cluster: &ClusterName| {
             let mut others = works.iter().filter(|(other, _)| *other != cluster);
             others.all(|(_, work)| work.is_deleting || work.is_withdrawn)
         };
         let said = view.said_cluster();
-        let (cluster, work) = works
-            .iter()
-            .find(|(cluster, work)| is_lost(work) && (said == Some(cluster.as_str()) || is_alone(cluster)))?;
+        let (cluster, work) = works.iter().find(|(cluster, work)| {
+            is_lost(cluster, work) && (said == Some(cluster.as_str()) || is_alone(cluster))
+        })?;
         Some(Claim {
             wants_status: view.placement.wants_status,
             has_started: true,

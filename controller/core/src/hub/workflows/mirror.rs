@@ -48,13 +48,35 @@ pub(super) fn hold(case: &Case<'_>, claim: &Claim) -> Next {
 
 /// The write that shows the state of the run.
 pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
-    Next::act_or_pass(case.index.mirror(case.key, case.view, claim))
+    let Case {
+        index,
+        key,
+        view,
+        now,
+    } = *case;
+    let rest = index.rests.until(key, now);
+    match rest.filter(|_| index.shows_progress(view, claim)) {
+        Some(until) => Next::Pass {
+            requeue_at: Some(until),
+        },
+        None => Next::act_or_pass(index.mirror(key, view, claim)),
+    }
 }
 
 impl WorkflowIndex {
     /// The patch that updates a claimed Workflow, or `None` if it is up to date.
     pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
         self.mirror_with(key, view, claim, self.report(view, claim))
+    }
+
+    /// True if the report differs from what is shown at most by the progress of the run: neither by
+    /// its phase nor by the answer to a request.
+    fn shows_progress(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        let is_asked = view.control.suspend || !view.control.verbs.is_empty();
+        let is_same = |report: &WorkStatusView| {
+            *report.phase == *view.status.phase && report.outcome.is_none() && !report.is_suspended
+        };
+        claim.has_started && !is_asked && !view.is_final() && self.report(view, claim).is_some_and(is_same)
     }
 
     /// The same patch from the data in the index, without a read of the report.

@@ -90,7 +90,7 @@ fn claims_that_are_being_written_count_and_so_do_unfinished_runs_but_no_ended_on
     let mut clusters = Vec::new();
     for number in 0..10 {
         let (cluster, _, action) = fleet.chosen(&subject(number));
-        fleet.hub.requested(&subject(number), &action);
+        fleet.hub.requested(&subject(number), &action, now());
         clusters.push(cluster);
     }
     let on_first = clusters.iter().filter(|cluster| *cluster == "cluster1").count();
@@ -385,7 +385,7 @@ fn a_claim_without_an_answer_counts_once_before_and_after_it_is_seen() {
     fleet.workflow(named(1, "both"));
     let runs = |fleet: &Fleet| fleet.hub.loads[&ClusterName::from("cluster1")].runs;
     let (_, _, action) = fleet.chosen(&subject(1));
-    fleet.hub.requested(&subject(1), &action);
+    fleet.hub.requested(&subject(1), &action, now());
     assert_eq!(runs(&fleet), 1);
     let failure = Failure::Unreachable("no answer".to_owned());
     fleet.hub.failed(&subject(1), &action, &failure, now());
@@ -397,7 +397,7 @@ fn a_claim_without_an_answer_counts_once_before_and_after_it_is_seen() {
     // Here it is not there.
     fleet.workflow(named(2, "both"));
     let (_, _, action) = fleet.chosen(&subject(2));
-    fleet.hub.requested(&subject(2), &action);
+    fleet.hub.requested(&subject(2), &action, now());
     fleet.hub.failed(&subject(2), &action, &failure, now());
     assert_eq!(runs(&fleet), 1);
     fleet.workflow(with(

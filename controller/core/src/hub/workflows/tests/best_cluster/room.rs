@@ -169,7 +169,7 @@ fn a_member_that_claims_enormous_room_draws_workflows_only_within_its_policies_a
         for number in 0..24 {
             fleet.workflow(named(number, "both"));
             let (_, _, action) = fleet.chosen(&subject(number));
-            fleet.hub.requested(&subject(number), &action);
+            fleet.hub.requested(&subject(number), &action, now());
         }
         let runs = fleet.hub.loads[&ClusterName::from("cluster1")].runs;
         // Of the capped one, only the size in the annotation counts.

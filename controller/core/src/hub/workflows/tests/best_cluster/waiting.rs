@@ -44,7 +44,7 @@ impl Fleet {
             else {
                 continue;
             };
-            self.hub.requested(&subject, &action);
+            self.hub.requested(&subject, &action, now());
             let HubAction::PatchWorkflow { key, patch, .. } = &action else {
                 panic!("it is a claim")
             };
@@ -169,7 +169,7 @@ fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
         else {
             continue;
         };
-        fleet.hub.requested(&subject, &action);
+        fleet.hub.requested(&subject, &action, now());
         let HubAction::PatchWorkflow { key, patch, .. } = &action else {
             panic!("it is a claim")
         };

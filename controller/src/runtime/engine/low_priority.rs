@@ -1,0 +1,95 @@
+//! Keys whose action nobody waits for. They wait until the loop has been idle for a while, or until
+//! they are due.
+//!
+//! An empty queue is not enough: in a burst, the API server is slow, so that the queue of an agent
+//! is empty between two objects, and a write would take the API server's time all the same. Not
+//! here: the priority of an action (`argosy_core::Priority`), and the share of these actions.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::Hash,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The loop is idle when no other action has run for so long.
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(1);
+
+/// The waiting keys, ordered by the time at which they are due, and the running ones.
+pub(super) struct LowPriority<K> {
+    by_due: BTreeSet<(Instant, K)>,
+    due_of: HashMap<K, Instant>,
+    running: HashSet<K>,
+    /// The last start or end of another action.
+    touched: Instant,
+}
+
+impl<K: Clone + Ord + Hash> LowPriority<K> {
+    /// Returns a queue without keys, of a loop that was busy until `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            by_due: BTreeSet::new(),
+            due_of: HashMap::new(),
+            running: HashSet::new(),
+            touched: now,
+        }
+    }
+
+    /// Adds a key. One that waits already stays due at the earlier time.
+    pub(super) fn push(&mut self, key: K, due: Instant) {
+        let due = self.remove(&key).map_or(due, |earlier| earlier.min(due));
+        self.by_due.insert((due, key.clone()));
+        self.due_of.insert(key, due);
+    }
+
+    /// Removes a key and returns the time at which it was due.
+    pub(super) fn remove(&mut self, key: &K) -> Option<Instant> {
+        let (key, due) = self.due_of.remove_entry(key)?;
+        self.by_due.remove(&(due, key));
+        Some(due)
+    }
+
+    /// Removes and returns the key that is due first, if it is due, or if the loop is idle: nothing
+    /// else is under way (`is_quiet`), and nothing was for a while.
+    pub(super) fn pop(&mut self, now: Instant, is_quiet: bool) -> Option<K> {
+        if self.next(is_quiet)? > now {
+            return None;
+        }
+        let (_, key) = self.by_due.pop_first()?;
+        self.due_of.remove(&key);
+        Some(key)
+    }
+
+    /// The time at which [`Self::pop`] returns a key, if nothing happens before.
+    pub(super) fn next(&self, is_quiet: bool) -> Option<Instant> {
+        let (due, _) = self.by_due.first()?;
+        let idle = self.touched + IDLE_AFTER;
+        Some(if is_quiet { idle.min(*due) } else { *due })
+    }
+
+    /// Records that another action has started or ended.
+    pub(super) fn touch(&mut self, now: Instant) {
+        self.touched = now;
+    }
+
+    /// Records that the action of the key has started.
+    pub(super) fn started(&mut self, key: &K) {
+        self.running.insert(key.clone());
+    }
+
+    /// Records that an action of the key has ended. Returns true if it was of low priority.
+    pub(super) fn ended(&mut self, key: &K) -> bool {
+        self.running.remove(key)
+    }
+
+    /// The number of running actions of low priority.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// The number of waiting keys.
+    pub(super) fn len(&self) -> usize {
+        self.by_due.len()
+    }
+}

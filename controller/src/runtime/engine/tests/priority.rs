@@ -1,0 +1,166 @@
+//! Tests of actions of low priority, on a clock that goes on when everything waits.
+
+use super::*;
+
+/// The delay of the actions of low priority.
+const AT_MOST: Duration = Duration::from_secs(30);
+
+/// Time that each action takes.
+const TAKES: Duration = Duration::from_millis(500);
+
+/// One action of low priority for each key from 1 up, and `busy` actions of normal priority of key
+/// 0, one after the other.
+struct Mixed {
+    low: BTreeSet<u32>,
+    busy: u32,
+}
+
+#[derive(Debug)]
+struct Step(u32, u32);
+
+impl Action for Step {
+    fn stage(&self) -> &'static str {
+        "step"
+    }
+
+    fn about(&self) -> Option<String> {
+        Some(self.1.to_string())
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}", self.0)
+    }
+}
+
+impl Reconcile for Mixed {
+    type Input = Option<u32>;
+    type Key = u32;
+    type Action = Step;
+
+    fn apply(&mut self, _: Option<u32>, _: Timestamp) -> BTreeSet<u32> {
+        self.low.iter().copied().chain([0]).collect()
+    }
+
+    fn succeeded(&mut self, key: &u32, _: Option<u32>, _: Timestamp) -> BTreeSet<u32> {
+        if *key == 0 {
+            self.busy -= 1;
+        }
+        self.low.remove(key);
+        BTreeSet::new()
+    }
+
+    fn failed(&mut self, _: &u32, _: &Step, _: &Failure, _: Timestamp) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn started(&mut self, _: &u32) {}
+
+    fn decide(&self, key: &u32, _: Timestamp) -> Decision<Step> {
+        match key {
+            0 => (self.busy > 0).then_some(Step(0, self.busy)).into(),
+            _ => Decision::from(self.low.contains(key).then_some(Step(*key, 0)))
+                .with_priority(Priority::Low(AT_MOST)),
+        }
+    }
+
+    fn subject(&self, _: &u32) -> LogFields {
+        LogFields::of("mixed")
+    }
+}
+
+/// The start of each action of low priority, as time since the beginning, and the greatest number of
+/// those that ran at the same time.
+#[derive(Clone)]
+struct Observing {
+    began: Instant,
+    starts: Arc<Mutex<Vec<Duration>>>,
+    counts: Arc<(AtomicUsize, AtomicUsize)>,
+}
+
+impl Execute<Mixed> for Observing {
+    fn at_once(&self) -> usize {
+        32
+    }
+
+    async fn execute(&self, key: &u32, _: &Step) -> Result<Option<u32>, Failure> {
+        let (now, most) = &*self.counts;
+        if *key > 0 {
+            self.starts.lock().unwrap().push(self.began.elapsed());
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        }
+        tokio::time::sleep(TAKES).await;
+        if *key > 0 {
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(Some(*key))
+    }
+}
+
+/// Drives the index until all actions of low priority are done, with an input about all keys every
+/// ten seconds. Returns their starts, and the greatest number that ran at the same time.
+async fn observe(mixed: Mixed) -> (Vec<Duration>, usize) {
+    let observing = Observing {
+        began: Instant::now(),
+        starts: Arc::default(),
+        counts: Arc::default(),
+    };
+    let (sender, receiver) = mpsc::channel(1);
+    let stop = CancellationToken::new();
+    tokio::spawn(async move {
+        while sender.send(None).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+    });
+    let reactions = Metrics::default().reactions("mixed");
+    let at_rest = |mixed: &mut Mixed| {
+        if mixed.low.is_empty() {
+            stop.cancel();
+        }
+    };
+    drive(
+        mixed,
+        observing.clone(),
+        receiver,
+        stop.clone(),
+        reactions,
+        at_rest,
+    )
+    .await;
+    let starts = observing.starts.lock().unwrap().clone();
+    (starts, observing.counts.1.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_second() {
+    let mixed = Mixed {
+        low: [1].into(),
+        busy: 4,
+    };
+    let (starts, _) = observe(mixed).await;
+    let idle_since = 4 * TAKES;
+    let expected = idle_since + low_priority::IDLE_AFTER;
+    let late = starts[0].saturating_sub(expected);
+    assert!(
+        starts[0] >= expected && late < Duration::from_millis(20),
+        "{starts:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_is_never_idle_carries_them_out_when_they_are_due_with_a_quarter_of_its_capacity() {
+    let mixed = Mixed {
+        low: (1..=10_000).collect(),
+        busy: u32::MAX,
+    };
+    let (starts, at_once) = observe(mixed).await;
+    assert_eq!((starts.len(), at_once), (10_000, 8));
+    assert!(
+        starts[0] >= AT_MOST && starts[0] < AT_MOST + TAKES,
+        "{:?}",
+        starts[0]
+    );
+    let last = *starts.last().unwrap();
+    assert!(last < AT_MOST + TAKES * (10_000 / 8 + 10), "{last:?}");
+}
