@@ -10,6 +10,7 @@ use argosy_tests::testenv::{
     definitions::is_established,
     fake_argo,
     fixture::work_name,
+    mailbox,
     objects::{self, create, says},
     waiting::{self, until},
 };
@@ -52,6 +53,13 @@ async fn of_a_workflow_that_runs_it_says_where_and_why_and_how_far_it_is() -> Re
     until(&fixture.workflows(), "hello", "it is shown to run", |workflow| {
         objects::phase(workflow) == "Running"
     })
+    .await?;
+    until(
+        &member.works(),
+        &work_name(&workflow),
+        "it is said to be applied",
+        |work| mailbox::says(work, "Applied", "True"),
+    )
     .await?;
     let answer = why(&fixture, "hello", &[]).await?;
     let cluster = &member.cluster;
