@@ -1,7 +1,8 @@
 //! Executes the agent's actions as requests to the ITS and the WEC.
 //!
 //! There is one arm per action. The object of the response is the next input, so that the index
-//! knows its own writes before the watches report them.
+//! knows its own writes before the watches report them. The response to a creation is only metadata,
+//! and the rest of the input is what was sent.
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names};
 use argosy_core::{

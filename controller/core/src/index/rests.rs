@@ -13,8 +13,8 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A pause is so many times as long as the write before it. A run then takes at most a twentieth of
-/// an API server's time.
+/// A pause is so many times as long as the write before it. Unless the pause is cut to the longest
+/// one, a run then takes at most a twentieth of an API server's time.
 const TIMES: i32 = 20;
 
 /// The shortest pause.

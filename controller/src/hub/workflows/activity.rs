@@ -1,15 +1,11 @@
 //! The requests of the controller that are under way, for writers that give way to them. Not here:
 //! the order of the requests themselves (`runtime::engine`).
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::{Instant, sleep_until};
 
-/// The controller is idle when no request has been under way for so long.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
+use crate::runtime::engine::IDLE_AFTER;
 
 /// The requests under way. Clones share it.
 #[derive(Clone)]
@@ -73,6 +69,8 @@ impl Drop for Request {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]

@@ -3,8 +3,7 @@
 //!
 //! Events delay nothing: they are written when the controller has nothing else to do, at the latest
 //! half a minute after their cause, and if the API server is too slow or unreachable, Events are
-//! dropped. The state of a Workflow is in its status and
-//! conditions.
+//! dropped. The state of a Workflow is in its status and conditions.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Executes the controller's actions as requests.
 //!
 //! There is one arm per action. The object of the response is the next input, so that the index
-//! knows its own writes before the watches report them.
+//! knows its own writes before the watches report them. The response to a creation is only metadata,
+//! and the rest of the input is what was sent.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use std::{
 use tokio::time::Instant;
 
 /// The loop is idle when no other action has run for so long.
-pub(super) const IDLE_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The waiting keys, ordered by the time at which they are due, and the running ones.
 pub(super) struct LowPriority<K> {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The delay of the actions of low priority.
-const AT_MOST: Duration = Duration::from_secs(3);
+const AT_MOST: Duration = Duration::from_secs(10);
 
 /// Time that each action takes.
 const TAKES: Duration = Duration::from_millis(20);
@@ -139,11 +139,8 @@ async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_seco
         busy: 4,
     };
     let (starts, _) = observe(mixed).await;
-    let idle_since = 4 * TAKES;
-    let expected = idle_since + low_priority::IDLE_AFTER;
-    let late = starts[0].saturating_sub(expected);
     assert!(
-        starts[0] >= expected && late < Duration::from_millis(20),
+        starts[0] >= 4 * TAKES + IDLE_AFTER && starts[0] < AT_MOST,
         "{starts:?}"
     );
 }
