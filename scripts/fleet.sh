@@ -109,7 +109,7 @@ pod_kill() {
 fleet_status() {
   local cluster process
   echo "fleet $FLEET_NAME in $(fleet_dir)"
-  for process in etcd s3; do process_status "$process"; done
+  for process in etcd s3 registry; do process_status "$process"; done
   for cluster in "${FLEET_CLUSTERS[@]}"; do
     echo "$cluster: $(cluster_status "$cluster")"
     for process in kube-apiserver kube-controller-manager kube-scheduler containerd kubelet kube-proxy; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Binaries of the local fleet: built once per version, kept outside the checkout.
 #
-#   scripts/toolchain.sh ensure [PART…]   build missing parts (etcd kubernetes helm s3 argo ui; and, only if
+#   scripts/toolchain.sh ensure [PART…]   build missing parts (etcd kubernetes helm s3 registry argo ui; and, only if
 #                                         named, argo without its UI: cli; OCM's work agent: ocm ocm10; mdBook: mdbook;
 #                                         cargo-deny: deny)
 #   scripts/toolchain.sh path             print the folder with links to all binaries

@@ -85,7 +85,7 @@ fleet_subnet_taken() {
     '$2 != own && index($4, range) == 1 {found = 1} END {exit !found}'
 }
 
-# Address of the fleet's bridge on the host; the S3 server listens there.
+# Address of the fleet's bridge on the host; the S3 server and the image registry listen there.
 fleet_host_ip() { echo "$(fleet_subnet).1"; }
 
 fleet_ip() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Container images made from binaries, without a builder or a registry: docker-archive tar files of one layer, kept in
+# Container images made from binaries, without a builder: docker-archive tar files of one layer, kept in
 # the cache. Loads them into a cluster's containerd. Does not build the binaries.
 
 IMAGE_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/argosy/images
@@ -141,16 +141,23 @@ image_source() { stat --format '%n %s %Y' "$(readlink -f "$1")"; }
 
 # busybox under its usual name, with a link for each applet, and the pause image from the same binary.
 image_busybox() (
-  local root applet
+  local root
   image_current "$IMAGE_BUSYBOX" /bin/busybox && [[ -s $(image_tar "$IMAGE_PAUSE") ]] && return 0
   root=$(mktemp -d "$IMAGE_CACHE/.root-XXXXXX")
   trap 'rm -rf "$root"' EXIT
   image_skeleton "$root"
   install -m 755 "$(readlink -f /bin/busybox)" "$root/bin/busybox"
   image_archive "$root" "$IMAGE_PAUSE" 65535 '["/bin/busybox", "sleep", "2147483647"]' null "$(image_tar "$IMAGE_PAUSE")"
-  for applet in $("$root/bin/busybox" --list); do
-    [[ $applet == busybox ]] || ln -s busybox "$root/bin/$applet"
-  done
+  image_applets "$root"
   image_archive "$root" "$IMAGE_BUSYBOX" '' null '["sh"]' "$(image_tar "$IMAGE_BUSYBOX")"
   image_made "$IMAGE_BUSYBOX" /bin/busybox
 )
+
+# busybox and its applets in the tree of an image.
+image_applets() {
+  local root=$1 applet
+  install -m 755 "$(readlink -f /bin/busybox)" "$root/bin/busybox"
+  for applet in $("$root/bin/busybox" --list); do
+    [[ $applet == busybox ]] || ln -s busybox "$root/bin/$applet"
+  done
+}

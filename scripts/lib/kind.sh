@@ -85,7 +85,7 @@ kind_toolchain() {
   local part bin file id
   kind_ensure || return 1
   for part in "${TOOLCHAIN_PARTS[@]}"; do
-    case $part in etcd | kubernetes | s3) continue ;; esac
+    case $part in etcd | kubernetes | s3 | registry) continue ;; esac
     toolchain_ensure "$part" && continue
     [[ $part == ui ]] || return 1
     step_note "the Argo UI could not be built; argo-server will have its API only"

@@ -6,7 +6,7 @@ LOCAL_STEPS=6
 local_load() {
   local library
   for library in wait host packages toolchain toolchain-argo processes network cgroups certificates stores \
-    control-plane images node argo teardown; do
+    control-plane images registry node argo teardown; do
     # shellcheck source=/dev/null
     source "$FLEET_CHECKOUT/scripts/lib/$library.sh"
   done
@@ -17,8 +17,8 @@ local_up() {
   step "Build Kubernetes, etcd, Argo, S3 server and helm (once per version)" local_toolchain
   TOOLCHAIN_BIN=$(toolchain_path)
   export TOOLCHAIN_BIN
-  step "Make container images" images_build "$(toolchain_version argo)"
-  step "Network, etcd and S3 server" local_foundation
+  step "Make container images" local_images
+  step "Network, etcd, S3 server and image registry" local_foundation
   fleet_write_env
   step "Start control, cluster1 and cluster2 and apply Argo" in_parallel cluster_up "${FLEET_CLUSTERS[@]}"
   fleet_link
@@ -55,11 +55,17 @@ local_toolchain_parts() {
   done
 }
 
+local_images() {
+  images_build "$(toolchain_version argo)"
+  registry_images_build
+}
+
 local_foundation() {
   # Without records, whatever runs is left of a fleet whose folder was deleted.
   [[ -d $(fleet_dir)/run ]] || leftovers_clear "$(fleet_dir)"
   network_up
   stores_up
+  registry_up
 }
 
 cluster_up() {

@@ -27,6 +27,7 @@ containerd_start() {
   local cluster=$1 dir
   dir=$(fleet_cluster_dir "$cluster")/containerd
   mkdir -p "$dir/cni"
+  registry_mirror "$dir/registries"
   containerd_config "$dir" >"$dir/config.toml"
   pod_network_config "$cluster" "$dir" >"$dir/cni/10-pods.conflist"
   component_start "$cluster" containerd "$(command -v containerd)" --config "$dir/config.toml"
@@ -49,6 +50,8 @@ oom_score = 0
   disable_apparmor = true
   tolerate_missing_hugetlb_controller = true
   netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "$1/registries"
   [plugins."io.containerd.grpc.v1.cri".cni]
     conf_dir = "$1/cni"
     bin_dir = "/usr/lib/cni"
@@ -107,7 +110,7 @@ featureGates: {KubeletInUserNamespace: true}
 podLogsDir: "$2/pod-logs"
 volumePluginDir: "$2/volume-plugins"
 resolvConf: "$2/resolv.conf"
-# An image that was collected could not come back: there is no registry.
+# An image that was collected could not come back: the registry has only those that nobody loads.
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}

@@ -11,6 +11,7 @@ PACKAGES_NEEDED=(
   ip:iproute2
   conntrack:conntrack
   /bin/busybox:busybox-static
+  /usr/bin/python3:python3-minimal
   openssl:openssl
   curl:curl
   jq:jq

@@ -53,7 +53,7 @@ leftover_pids() {
   for folder in /proc/[0-9]*; do
     program=$(readlink "$folder/exe" 2>/dev/null) || continue
     case ${program##*/} in
-      etcd | versitygw | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy) ;;
+      etcd | versitygw | crane | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy) ;;
       containerd | containerd-shim-runc-v2) ;;
       *) continue ;;
     esac

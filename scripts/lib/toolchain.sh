@@ -2,7 +2,7 @@
 # Builds the binaries of the local fleet from their Go modules, and the tools of the tests, once per version, outside the
 # checkout. Owns the cache and the recipe of each part; does not start anything.
 
-TOOLCHAIN_PARTS=(etcd kubernetes helm s3 argo)
+TOOLCHAIN_PARTS=(etcd kubernetes helm s3 registry argo)
 # Argo's major version: 3, whose command has the web UI, or 4, without.
 TOOLCHAIN_ARGO_MAJOR=${ARGOSY_ARGO:-3}
 if [[ $TOOLCHAIN_ARGO_MAJOR == 3 ]]; then TOOLCHAIN_PARTS+=(ui); else TOOLCHAIN_PARTS+=(cli); fi
@@ -25,6 +25,7 @@ toolchain_module() {
     kubernetes) echo k8s.io/kubernetes ;;
     etcd) echo go.etcd.io/etcd/server/v3 ;;
     s3) echo github.com/versity/versitygw ;;
+    registry) echo github.com/google/go-containerregistry ;;
     argo | ui | cli) echo "$TOOLCHAIN_ARGO" ;;
     helm) echo helm.sh/helm/v3 ;;
     ocm | ocm10) echo open-cluster-management.io/ocm ;;
@@ -152,6 +153,11 @@ toolchain_build_s3() {
   local version
   version=$(toolchain_version s3)
   toolchain_go_build "$(toolchain_folder s3)" "$1" "-X main.Version=$version" github.com/versity/versitygw/cmd/versitygw
+}
+
+# One program serves images and pushes them.
+toolchain_build_registry() {
+  toolchain_go_build "$(toolchain_folder registry)" "$1" '' github.com/google/go-containerregistry/cmd/crane
 }
 
 toolchain_build_helm() {
