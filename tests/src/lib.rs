@@ -4,6 +4,7 @@
 //!
 //! Not here: assertions, which are in `tests/`.
 
+pub mod argo;
 pub mod bench;
 pub mod chaos;
 pub mod daemon_sets;

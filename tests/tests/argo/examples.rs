@@ -1,87 +1,44 @@
-//! All examples of Argo: the objects that each of them names, as a committed table.
+//! All examples of Argo: the objects that each of them names, as a committed table, and the lists of
+//! those that run on the fleet (`argosy_tests::argo::Lists`).
 //!
 //! `UPDATE=1` writes the table (`tests/fixtures/argo-dependencies.txt`); review it as a diff.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use argosy_core::model::dependencies::{Dependencies, Necessity};
-use serde_json::Value;
+use argosy_tests::argo::{Example, Lists, examples};
 
 use super::walk::{SPEC, Schema};
 
-/// A Workflow or a template among Argo's examples.
-struct Example {
-    /// The file and its kind.
-    title: String,
-    spec: Value,
-}
-
-fn examples() -> Result<Vec<Example>> {
-    let folder = super::sources()?.join("examples");
-    let mut files = Vec::new();
-    list(&folder, &mut files)?;
-    files.sort();
-    let mut examples = Vec::new();
-    for file in files {
-        let title = file.strip_prefix(&folder)?.display().to_string();
-        let text = fs::read_to_string(&file)?;
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| title.clone())?;
-        for object in objects {
-            let kind = object["kind"].as_str().unwrap_or_default();
-            let spec = match kind {
-                "Workflow" | "WorkflowTemplate" | "ClusterWorkflowTemplate" => &object["spec"],
-                "CronWorkflow" => &object["spec"]["workflowSpec"],
-                _ => continue,
-            };
-            examples.push(Example {
-                title: format!("{title} {kind}"),
-                spec: spec.clone(),
-            });
-        }
-    }
-    Ok(examples)
-}
-
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            list(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// A line for each example that names something: optional objects with `?`, and unknown
+/// The objects that each example names, if it names any: optional ones with `?`, and unknown
 /// references after `!`.
-fn table(examples: &[Example]) -> String {
-    let mut table = String::new();
-    for Example { title, spec } in examples {
-        let found = Dependencies::of_template(spec, "argo");
+fn names(examples: &[Example]) -> BTreeMap<&str, String> {
+    let names = examples.iter().filter_map(|example| {
+        let found = Dependencies::of_template(example.spec()?, "argo");
         let named = found.named.iter().map(|(dependency, necessity)| match necessity {
             Necessity::Required => dependency.to_string(),
             Necessity::Optional => format!("{dependency}?"),
         });
         let unknown = found.unknown.iter().map(|phrase| format!("!{phrase}"));
         let all: Vec<String> = named.chain(unknown).collect();
-        if !all.is_empty() {
-            table.extend([title.as_str(), ": ", &all.join(", "), "\n"]);
-        }
-    }
-    table
+        (!all.is_empty()).then(|| (example.title.as_str(), all.join(", ")))
+    });
+    names.collect()
 }
 
 #[test]
 fn the_objects_that_argos_examples_name_are_those_of_the_table() -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/argo-dependencies.txt");
-    let found = table(&examples()?);
+    let examples = examples()?;
+    let lines = names(&examples)
+        .into_iter()
+        .map(|(title, names)| format!("{title}: {names}\n"));
+    let found: String = lines.collect();
     if env::var_os("UPDATE").is_some() {
         fs::write(&path, &found)?;
     }
@@ -93,11 +50,33 @@ fn the_objects_that_argos_examples_name_are_those_of_the_table() -> Result<()> {
 fn the_schema_finds_the_same_objects_in_argos_examples() -> Result<()> {
     let schema = Schema::read()?;
     let examples = examples()?;
-    assert!(examples.len() > 180, "only {} examples", examples.len());
-    for Example { title, spec } in &examples {
+    let specs = examples
+        .iter()
+        .filter_map(|example| Some((&example.title, example.spec()?)));
+    let specs: Vec<_> = specs.collect();
+    assert!(specs.len() > 180, "only {} examples", specs.len());
+    for (title, spec) in specs {
         let found = Dependencies::of_template(spec, "argo");
         let found: BTreeSet<String> = found.named.keys().map(ToString::to_string).collect();
         assert_eq!(found, schema.references(SPEC, spec), "{title}");
     }
+    Ok(())
+}
+
+#[test]
+fn each_example_that_names_something_runs_on_the_fleet_or_is_left_out_for_a_reason() -> Result<()> {
+    let (examples, lists) = (examples()?, Lists::read()?);
+    let names = names(&examples);
+    let runnable = examples.iter().filter(|example| example.is_runnable());
+    let titles = runnable.map(|example| example.title.as_str());
+    let expected: BTreeSet<&str> = titles.filter(|title| names.contains_key(title)).collect();
+
+    let listed = [&lists.short, &lists.long].into_iter().flatten();
+    let mut found = BTreeSet::new();
+    for title in listed.chain(lists.left_out.keys()) {
+        assert!(found.insert(title.as_str()), "{title} is listed twice");
+    }
+    assert_eq!(found, expected);
+    assert_eq!(lists.short.len(), 15);
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context as _, Result};
+use argosy_tests::argo::sources;
 use serde_json::{Value, json};
 
 /// The type of `spec` of a Workflow and of both kinds of templates.
@@ -29,7 +30,7 @@ pub(crate) enum Shape<'a> {
 
 impl Schema {
     pub(crate) fn read() -> Result<Self> {
-        let path = super::sources()?.join("api/openapi-spec/swagger.json");
+        let path = sources()?.join("api/openapi-spec/swagger.json");
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let document: Value = serde_json::from_str(&text)?;
         Ok(Self(document["definitions"].clone()))

@@ -15,6 +15,8 @@ mod disturbing {
     mod tampering;
 }
 
+mod examples;
+
 mod habits {
     mod lists;
     mod manifests;
@@ -26,6 +28,7 @@ mod long {
     mod best_cluster;
     mod chaos;
     mod cordon;
+    mod examples;
     mod fan_out;
     mod hostile;
     mod hostile_room;
@@ -44,6 +47,7 @@ mod quiet {
     mod daemon_sets;
     mod deletion;
     mod dependencies;
+    mod examples;
     mod features;
     mod live_logs;
     mod named;

@@ -1,0 +1,154 @@
+//! Argo's examples that name other objects: dispatched from a namespace that only the control
+//! cluster has, each ends with the tree of a run on a cluster that has everything.
+//!
+//! Not here: the lists of the examples (`argosy_tests::argo`), and the objects that they name and
+//! that need nothing else to exist ([`objects`]).
+
+mod objects;
+mod place;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use argosy_api::{Workflow, names, workflow};
+use argosy_tests::{
+    argo::{Example, Lists, examples},
+    fleet::{Fleet, difference, until},
+};
+use futures::{StreamExt as _, TryStreamExt as _, future::try_join, stream};
+use kube::{ResourceExt as _, api::PostParams};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use self::place::Place;
+
+const LIMIT: Duration = Duration::from_mins(4);
+
+/// Number of examples that run at the same time, each twice.
+const AT_ONCE: usize = 6;
+
+/// The namespace on the control cluster.
+const NAMESPACE: &str = "argo-examples";
+
+/// The namespace on the cluster where the examples run without Argosy.
+const ALONE: &str = "argo-examples-alone";
+
+/// Each of its steps fails eleven times in a row in one of 90 runs.
+const RANDOM: &str = "workflow-template/retry-with-steps.yaml Workflow";
+
+/// Argo's examples have the same objects for all clusters, so one test runs at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The examples of one of the lists, dispatched to `member`, and created directly on `other`.
+pub(crate) async fn assert_same_trees(is_short: bool, member: &str, other: &str) -> Result<()> {
+    let _turn = TURN.lock().await;
+    let fleet = Fleet::open().await?;
+    let (all, lists) = (examples()?, Lists::read()?);
+    let titles = if is_short { &lists.short } else { &lists.long };
+    let chosen: Vec<&Example> = all.iter().filter(|one| titles.contains(&one.title)).collect();
+    ensure!(chosen.len() == titles.len(), "an example is not there");
+
+    let control = Place::new(fleet.control()?, NAMESPACE);
+    let there = Place::new(fleet.cluster(member)?, NAMESPACE);
+    let alone = Place::new(fleet.cluster(other)?, ALONE);
+    ensure!(!there.exists().await?, "the namespace is on {member}");
+    let objects = objects::needed(fleet.control()?, &all, &chosen).await?;
+    control.prepare(&objects).await?;
+    alone.prepare(&objects).await?;
+    for place in [&there, &alone] {
+        place.allow().await?;
+    }
+    control.cluster.apply(&objects::policy(member)).await?;
+
+    let runs = chosen.iter().map(async |example| {
+        let found = differences(&control, &alone, member, example).await;
+        let found = found.with_context(|| example.title.clone())?;
+        Ok::<_, anyhow::Error>((&example.title, found))
+    });
+    let found: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).try_collect().await?;
+    let differing: Vec<_> = found.into_iter().filter(|(_, found)| !found.is_empty()).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+
+    control.clear(&objects).await?;
+    let policy = control.cluster.manifest(&objects::policy(member)).await?;
+    control.cluster.kubectl(&["delete", "-f", &policy]).await?;
+    alone.clear(&objects).await?;
+    there.emptied().await?;
+    there.clear(&[]).await
+}
+
+/// Runs it both ways. Returns the differences.
+async fn differences(
+    control: &Place<'_>,
+    alone: &Place<'_>,
+    member: &str,
+    example: &Example,
+) -> Result<Vec<String>> {
+    let direct = submitted(example)?;
+    let mut labeled = direct.clone();
+    labeled
+        .labels_mut()
+        .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), member.to_owned());
+    let tries = if example.title == RANDOM { 4 } else { 1 };
+    let mut found = Vec::new();
+    for _ in 0..tries {
+        let both = try_join(run(control, &labeled), run(alone, &direct)).await?;
+        let cluster = both.0.labels().get(names::CLUSTER_LABEL);
+        ensure!(
+            cluster.is_some_and(|cluster| cluster == member),
+            "it ran on {cluster:?}"
+        );
+        found = compared(control, alone, &both).await?;
+        if found.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The Workflow of the example, as `argo submit` or `argo submit --from` creates it.
+fn submitted(example: &Example) -> Result<Workflow> {
+    let object = if example.kind == "Workflow" {
+        example.object.clone()
+    } else {
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+            "metadata": { "generateName": format!("{}-", example.name()) },
+            "spec": example.spec(),
+        })
+    };
+    Ok(serde_json::from_value(object)?)
+}
+
+/// Creates the Workflow and returns it when it has ended.
+async fn run(place: &Place<'_>, workflow: &Workflow) -> Result<Workflow> {
+    let created = place.workflows().create(&PostParams::default(), workflow).await?;
+    let (name, mut last) = (created.name_any(), None);
+    let what = format!("the end of {name} on {}", place.cluster.name);
+    let ended = until(LIMIT, &what, async || {
+        let now = place.workflows().get(&name).await?;
+        last.clone_from(&now.status);
+        Ok(workflow::is_final(workflow::phase(now.status.as_ref())).then_some(now))
+    });
+    ended.await.with_context(|| format!("it is {:#}", json!(last)))
+}
+
+/// The differences of two runs that have ended, once neither changes any more.
+async fn compared(
+    control: &Place<'_>,
+    alone: &Place<'_>,
+    (dispatched, direct): &(Workflow, Workflow),
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let equal = until(Duration::from_secs(10), "equal trees", async || {
+        let ones = control.tree(dispatched).await?;
+        let others = alone.tree(direct).await?;
+        found = difference(&ones, &others);
+        ensure!(ones["phase"] == "Succeeded", "it ended {ones:#}");
+        Ok(found.is_empty().then_some(()))
+    });
+    match equal.await {
+        Err(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
