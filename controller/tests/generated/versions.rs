@@ -54,6 +54,12 @@ const PINNED: [(&str, &str, &str, &str); 8] = [
         "github.com/versity/versitygw",
         "end to end",
     ),
+    (
+        "image registry (go-containerregistry)",
+        "registry",
+        "github.com/google/go-containerregistry",
+        "end to end",
+    ),
     ("helm", "fleet", "helm.sh/helm/v3", "charts, end to end"),
 ];
 

@@ -2,14 +2,14 @@
 //!
 //! Node ids hash the Workflow's name, so nodes are keyed by name, in which the Workflow's own name
 //! is replaced. Fields that differ between any two runs are left out: ids, times, hosts, durations,
-//! and the keys of artifacts.
+//! the keys of artifacts, and the names of objects that a step has created.
 
 #![expect(
     clippy::indexing_slicing,
     reason = "indexing a Value with a field's name gives Null where there is none"
 )]
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, conditions::workflow as types};
@@ -42,11 +42,13 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
         .iter()
         .map(|(id, node)| (id.clone(), node["name"].as_str().unwrap_or_default().to_owned()))
         .collect();
-    // A step may receive the address of another one as a parameter.
-    let addresses: Vec<String> = nodes
-        .values()
-        .filter_map(|node| node["podIP"].as_str().map(ToOwned::to_owned))
-        .collect();
+    // A step may receive them from another one as a parameter.
+    let addresses = nodes.values().filter_map(|node| node["podIP"].as_str());
+    let mut of_one_run: Vec<(String, &str)> = addresses.map(|address| (address.to_owned(), "POD")).collect();
+    let created = nodes.values().flat_map(of_created_objects);
+    of_one_run.extend(created.map(|value| (value, "CREATED")));
+    // A whole object contains its name.
+    of_one_run.sort_by_key(|(text, _)| Reverse(text.len()));
     let nodes: Map<String, Value> = nodes
         .into_iter()
         .map(|(id, node)| (name_of(&id, &names), comparable_node(node, &names)))
@@ -63,9 +65,23 @@ pub fn tree(workflow: &Workflow) -> Result<Value> {
             .map(|(id, done)| (name_of(&id, &names), done))
             .collect();
     }
-    let status = without_run(status, name);
-    let without = |status, address: &String| replaced(status, address, "POD");
-    Ok(addresses.iter().fold(status, without))
+    let without = |status, (text, with): &(String, &str)| replaced(status, text, with);
+    let status = of_one_run.iter().fold(status, without);
+    Ok(without_run(status, name))
+}
+
+/// The outputs that a `resource` template has read from the object that it has created.
+fn of_created_objects(node: &Value) -> Vec<String> {
+    let outputs = node["outputs"]["parameters"].as_array().into_iter().flatten();
+    let read = outputs.filter(|output| {
+        let from = &output["valueFrom"];
+        from["jsonPath"].is_string() || from["jqFilter"].is_string()
+    });
+    let values = read.filter_map(|output| output["value"].as_str());
+    values
+        .filter(|value| !value.is_empty())
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// The status without the fields that the control cluster's copy never has, and without Argosy's
@@ -206,6 +222,28 @@ mod tests {
             .unwrap()
             .remove("dag-y-1");
         assert!(!difference(&tree(&one).unwrap(), &tree(&other).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn the_name_of_an_object_that_a_step_has_created_is_no_difference_and_another_output_is() {
+        let created = |run_name: &str, field: &str, value: &str| {
+            let mut created = run(run_name, "Succeeded", "k");
+            let nodes = &mut created.status.as_mut().unwrap()["nodes"];
+            nodes[run_name]["outputs"]["parameters"] =
+                json!([{ "name": "job", "value": value, "valueFrom": { field: "x" } }]);
+            nodes[format!("{run_name}-1")]["inputs"] =
+                json!({ "parameters": [{ "name": "job", "value": format!("the {value}") }] });
+            tree(&created).unwrap()
+        };
+        let (one, other) = (
+            created("dag-x", "jsonPath", "job-1"),
+            created("dag-y", "jsonPath", "job-2"),
+        );
+        assert_eq!(one, other);
+        assert_ne!(
+            created("dag-x", "path", "job-1"),
+            created("dag-y", "path", "job-2")
+        );
     }
 
     #[test]

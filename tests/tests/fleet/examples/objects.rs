@@ -18,7 +18,8 @@ const NAMED_IN_TEXT: [&str; 2] = ["job", "workflow-template-submittable"];
 pub(super) async fn needed(control: &Cluster, all: &[Example], chosen: &[&Example]) -> Result<Vec<Value>> {
     let mut objects = of_examples(all, chosen);
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/argo-examples-objects.yaml");
-    objects.extend(serde_saphyr::from_multiple::<Value>(&fs::read_to_string(fixture)?)?);
+    let fixture = fs::read_to_string(fixture)?;
+    objects.extend(serde_saphyr::from_multiple::<Value>(&fixture)?);
     objects.extend(repository(control).await?);
     Ok(objects)
 }

@@ -62,7 +62,8 @@ impl<'a> Place<'a> {
                 }],
             }),
         ];
-        self.kubectl(&["apply", "-f", &self.file(&objects).await?]).await?;
+        self.kubectl(&["apply", "-f", &self.file(&objects).await?])
+            .await?;
         Ok(())
     }
 
@@ -89,12 +90,15 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Waits until nothing that was sent is left.
-    pub(super) async fn emptied(&self) -> Result<()> {
-        let kinds = "workflows,workflowtemplates,clusterworkflowtemplates,secrets,rolebindings";
-        until(Duration::from_mins(3), "nothing that was sent is left", async || {
-            let left = self.kubectl(&["get", kinds, "--output=name"]).await?;
-            Ok(left.trim().is_empty().then_some(()))
+    /// Waits until nothing that was sent is left: no Workflows, and none of the objects.
+    pub(super) async fn emptied(&self, objects: &[Value]) -> Result<()> {
+        let file = self.file(objects).await?;
+        let what = format!("nothing of the examples to be left on {}", self.cluster.name);
+        until(Duration::from_mins(3), &what, async || {
+            let runs = self.kubectl(&["get", "workflows", "--output=name"]).await?;
+            let sent = ["get", "--ignore-not-found", "--output=name", "-f", &file];
+            let sent = self.kubectl(&sent).await?;
+            Ok((runs.is_empty() && sent.is_empty()).then_some(()))
         })
         .await
     }
@@ -102,7 +106,8 @@ impl<'a> Place<'a> {
     async fn file(&self, objects: &[Value]) -> Result<String> {
         let name = objects.first().map(|object| object["metadata"]["name"].clone());
         let name = name.context("no object")?;
-        let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": { "name": name }, "items": objects });
+        let list =
+            json!({ "apiVersion": "v1", "kind": "List", "metadata": { "name": name }, "items": objects });
         self.cluster.manifest(&list).await
     }
 }
