@@ -20,7 +20,11 @@ use argosy_core::{
         template_refs::{TemplateKey, whole},
     },
 };
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::{DynamicObject, NamespaceResourceScope},
@@ -39,7 +43,15 @@ const MOST: usize = 200;
 /// Number of missing objects after which the others are not looked up.
 const ENOUGH: usize = 5;
 
-/// Fails if an object is missing. An object that may not be read is left to Argo.
+/// The time for which Argo may not know a new object of a kind that it watches. Longer by a second
+/// than it takes Argo, because times of creation are whole seconds.
+const NEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// Argo's label of ConfigMaps that it watches.
+const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
+
+/// Fails if an object is missing, or if it was sent and is so new that Argo, which reads it from a
+/// watch, might not find it and end the run. An object that may not be read is left to Argo.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
@@ -55,6 +67,7 @@ pub(super) async fn check(
         wanted: BTreeSet::new(),
         creates: false,
         missing: BTreeSet::new(),
+        new: None,
     };
     check.templates(&object.spec).await?;
     check.others().await?;
@@ -71,6 +84,8 @@ struct Check<'a> {
     /// The run itself creates objects, perhaps some of these.
     creates: bool,
     missing: BTreeSet<Dependency>,
+    /// An object that Argo may not know yet.
+    new: Option<Dependency>,
 }
 
 /// The use of a template: as a whole, or of some of its templates.
@@ -142,7 +157,19 @@ impl Check<'_> {
     /// A template; `None` if it is missing or may not be read.
     async fn template(&mut self, key: &TemplateKey) -> Result<Option<DynamicObject>, Failure> {
         let answer = read(api(self.wec, self.namespace, key).get(&key.name)).await;
-        self.answered(&key.dependency(), answer)
+        let dependency = key.dependency();
+        let template = self.answered(&dependency, answer)?;
+        if let Some(template) = &template {
+            self.note_if_new(dependency, &template.metadata);
+        }
+        Ok(template)
+    }
+
+    /// Notes an object of a kind that Argo watches, if a policy sends the kind and the object is new.
+    fn note_if_new(&mut self, dependency: Dependency, metadata: &ObjectMeta) {
+        if self.needs.asked.has(dependency.kind) && is_new(metadata, Timestamp::now()) {
+            self.new = Some(dependency);
+        }
     }
 
     async fn others(&mut self) -> Result<(), Failure> {
@@ -176,10 +203,13 @@ impl Check<'_> {
     {
         let api: Api<K> = Api::namespaced(self.wec.clone(), self.namespace);
         let answer = call(api.get_metadata(&dependency.name)).await;
-        if let Some(object) = self.answered(dependency, answer)?
-            && object.metadata.deletion_timestamp.is_some()
-        {
-            self.missing.insert(dependency.clone());
+        if let Some(object) = self.answered(dependency, answer)? {
+            if object.metadata.deletion_timestamp.is_some() {
+                self.missing.insert(dependency.clone());
+            }
+            if object.labels().contains_key(WATCHED_LABEL) {
+                self.note_if_new(dependency.clone(), &object.metadata);
+            }
         }
         Ok(())
     }
@@ -209,11 +239,16 @@ impl Check<'_> {
             cluster,
             namespace,
             missing,
+            new,
             needs,
             ..
         } = self;
         if missing.is_empty() {
-            return Ok(());
+            return new.map_or(Ok(()), |new| {
+                Err(Failure::Missing(format!(
+                    "{new} has just arrived on {cluster}, and Argo may not know it yet"
+                )))
+            });
         }
         let are_sent = missing.iter().all(|missing| needs.asked.has(missing.kind));
         let or_here = if are_sent {
@@ -240,5 +275,40 @@ impl Check<'_> {
             create it there{or_here} to start the run{label}",
             missing.join(", ")
         )))
+    }
+}
+
+/// True if the object was created less than [`NEW`] ago. A time far in the future is that of another
+/// clock, and tells nothing.
+fn is_new(metadata: &ObjectMeta, now: Timestamp) -> bool {
+    let age = metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|created| now.duration_since(created.0));
+    age.is_some_and(|age| -NEW < age && age < NEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_new_for_two_seconds_and_never_by_the_time_of_another_clock() {
+        let now: Timestamp = "2026-11-21T10:00:00.5Z".parse().unwrap();
+        let created = |time: &str| {
+            let metadata = ObjectMeta {
+                creation_timestamp: Some(Time(time.parse().unwrap())),
+                ..ObjectMeta::default()
+            };
+            is_new(&metadata, now)
+        };
+        assert!(created("2026-11-21T10:00:00Z"));
+        assert!(created("2026-11-21T09:59:59Z"));
+        assert!(!created("2026-11-21T09:59:58Z"));
+        assert!(created("2026-11-21T10:00:01Z"));
+        assert!(!created("2026-11-21T10:00:03Z"));
+        assert!(!is_new(&ObjectMeta::default(), now));
     }
 }

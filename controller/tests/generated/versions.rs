@@ -11,7 +11,7 @@ const ABOUT: &str = "What the tests of this checkout build and run; nothing else
                      behavior are those of 0.30, as told in [Compatibility](../compatibility.md).";
 
 /// Name, folder of `scripts/toolchain` that pins it, Go module, and the tests that run it.
-const PINNED: [(&str, &str, &str, &str); 8] = [
+const PINNED: [(&str, &str, &str, &str); 9] = [
     (
         "Kubernetes",
         "fleet",

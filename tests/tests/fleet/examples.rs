@@ -8,13 +8,13 @@
 mod objects;
 mod place;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::{
-    argo::{Example, Lists, examples},
-    fleet::{Fleet, difference, until},
+    argo::{Example, examples},
+    fleet::{Fleet, PULL, PUSH, difference, until},
 };
 use futures::{StreamExt as _, TryStreamExt as _, future::try_join, stream};
 use kube::{ResourceExt as _, api::PostParams};
@@ -25,84 +25,76 @@ use self::place::Place;
 
 const LIMIT: Duration = Duration::from_mins(4);
 
-/// Number of examples that run at the same time, each twice. Most of the time they wait: Argo looks at
-/// a Workflow once in ten seconds.
-const AT_ONCE: usize = 15;
-
-/// The namespace on the control cluster.
-const NAMESPACE: &str = "argo-examples";
-
-/// The namespace on the cluster where the examples run without Argosy.
-const ALONE: &str = "argo-examples-alone";
-
 /// Each of its three steps fails eleven times in a row, and for good, in one of 90 runs.
 const RANDOM: &str = "workflow-template/retry-with-steps.yaml Workflow";
 
 /// Number of times that [`RANDOM`] may run.
 const TRIES: usize = 4;
 
-/// The objects have the same names in each test, so one test runs at a time.
+/// ClusterWorkflowTemplates have the same names in each test, so one test runs at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The examples of one of the lists, dispatched to `member`, and created directly on `other`.
-pub(crate) async fn assert_same_trees(is_short: bool, member: &str, other: &str) -> Result<()> {
+/// The examples of one of the lists, dispatched to [`PULL`] from a namespace of this name, and
+/// created directly on [`PUSH`]. Not the other way round in another test: what Argosy has sent to a
+/// cluster, it may delete there ten minutes later.
+///
+/// `at_once` examples run at the same time, each twice. Most of the time they wait: Argo looks at a
+/// Workflow once in ten seconds.
+pub(crate) async fn assert_same_trees(
+    titles: &BTreeSet<String>,
+    namespace: &str,
+    at_once: usize,
+) -> Result<()> {
     let _turn = TURN.lock().await;
     let fleet = Fleet::open().await?;
-    let (all, lists) = (examples()?, Lists::read()?);
-    let titles = if is_short { &lists.short } else { &lists.long };
+    let all = examples()?;
     let chosen: Vec<&Example> = all.iter().filter(|one| titles.contains(&one.title)).collect();
     ensure!(chosen.len() == titles.len(), "an example is not there");
 
-    let control = Place::new(fleet.control()?, NAMESPACE);
-    let there = Place::new(fleet.cluster(member)?, NAMESPACE);
-    let alone = Place::new(fleet.cluster(other)?, ALONE);
-    ensure!(
-        !there.exists().await?,
-        "{member} has the namespace {NAMESPACE} already"
-    );
-    let objects = objects::needed(fleet.control()?, &all, &chosen).await?;
+    let namespace_alone = format!("{namespace}-alone");
+    let control = Place::new(fleet.control()?, namespace);
+    let there = Place::new(fleet.cluster(PULL)?, namespace);
+    let alone = Place::new(fleet.cluster(PUSH)?, &namespace_alone);
+    ensure!(!there.exists().await?, "{PULL} has the namespace already");
+    let objects = objects::needed(fleet.control()?, namespace, &all, &chosen).await?;
     control.prepare(&objects).await?;
     alone.prepare(&objects).await?;
     for place in [&there, &alone] {
         place.allow().await?;
     }
-    control.cluster.apply(&objects::policy(member)).await?;
+    let policy = objects::policy(PULL, namespace);
+    control.cluster.apply(&policy).await?;
 
     let runs = chosen.iter().map(async |example| {
-        let found = differences(&control, &alone, member, example).await;
+        let found = differences(&control, &alone, example).await;
         let found = found.with_context(|| example.title.clone())?;
         Ok::<_, anyhow::Error>((&example.title, found))
     });
-    let found: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).try_collect().await?;
+    let found: Vec<_> = stream::iter(runs).buffer_unordered(at_once).try_collect().await?;
     let differing: Vec<_> = found.into_iter().filter(|(_, found)| !found.is_empty()).collect();
     assert!(differing.is_empty(), "{differing:#?}");
 
     try_join(control.clear(&objects), alone.clear(&objects)).await?;
-    let policy = control.cluster.manifest(&objects::policy(member)).await?;
+    let policy = control.cluster.manifest(&policy).await?;
     control.cluster.kubectl(&["delete", "-f", &policy]).await?;
     there.emptied(&objects).await?;
     there.clear(&[]).await
 }
 
 /// Runs it both ways. Returns the differences.
-async fn differences(
-    control: &Place<'_>,
-    alone: &Place<'_>,
-    member: &str,
-    example: &Example,
-) -> Result<Vec<String>> {
+async fn differences(control: &Place<'_>, alone: &Place<'_>, example: &Example) -> Result<Vec<String>> {
     let direct = submitted(example)?;
     let mut labeled = direct.clone();
     labeled
         .labels_mut()
-        .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), member.to_owned());
+        .insert(names::KUBESTELLAR_CLUSTER_LABEL.to_owned(), PULL.to_owned());
     let tries = if example.title == RANDOM { TRIES } else { 1 };
     let mut found = Vec::new();
     for _ in 0..tries {
         let both = try_join(run(control, &labeled), run(alone, &direct)).await?;
         let cluster = both.0.labels().get(names::CLUSTER_LABEL);
         ensure!(
-            cluster.is_some_and(|cluster| cluster == member),
+            cluster.is_some_and(|cluster| cluster == PULL),
             "it ran on {cluster:?}"
         );
         found = compared(control, alone, &both).await?;

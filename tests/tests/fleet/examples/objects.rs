@@ -15,8 +15,13 @@ const IN_TEXT: &str = "argo-examples/in-text";
 const NAMED_IN_TEXT: [&str; 2] = ["job", "workflow-template-submittable"];
 
 /// All objects that the chosen examples name.
-pub(super) async fn needed(control: &Cluster, all: &[Example], chosen: &[&Example]) -> Result<Vec<Value>> {
-    let mut objects = of_examples(all, chosen);
+pub(super) async fn needed(
+    control: &Cluster,
+    namespace: &str,
+    all: &[Example],
+    chosen: &[&Example],
+) -> Result<Vec<Value>> {
+    let mut objects = of_examples(namespace, all, chosen);
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/argo-examples-objects.yaml");
     let fixture = fs::read_to_string(fixture)?;
     objects.extend(serde_saphyr::from_multiple::<Value>(&fixture)?);
@@ -25,11 +30,11 @@ pub(super) async fn needed(control: &Cluster, all: &[Example], chosen: &[&Exampl
 }
 
 /// The objects of examples that others name, and so on.
-fn of_examples(all: &[Example], chosen: &[&Example]) -> Vec<Value> {
+fn of_examples(namespace: &str, all: &[Example], chosen: &[&Example]) -> Vec<Value> {
     let of = |example: &Example| {
         let found = example
             .spec()
-            .map(|spec| Dependencies::of_template(spec, super::NAMESPACE));
+            .map(|spec| Dependencies::of_template(spec, namespace));
         let named = found.unwrap_or_default().named.into_keys();
         named.map(|dependency| dependency.to_string()).collect::<Vec<_>>()
     };
@@ -80,18 +85,19 @@ async fn repository(control: &Cluster) -> Result<[Value; 2]> {
     ])
 }
 
-/// The policy that sends Workflows to the cluster of their label, and all that they need.
-pub(super) fn policy(member: &str) -> Value {
+/// The policy that sends the Workflows of the namespace to the cluster of their label, and all that
+/// they need.
+pub(super) fn policy(member: &str, namespace: &str) -> Value {
     let selected = |resource: &str, labels: Value| {
         json!({
-            "apiGroup": "argoproj.io", "resources": [resource], "namespaces": [super::NAMESPACE],
+            "apiGroup": "argoproj.io", "resources": [resource], "namespaces": [namespace],
             "objectSelectors": [{ "matchLabels": labels }],
         })
     };
     json!({
         "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy",
         "metadata": {
-            "name": "argo-examples",
+            "name": namespace,
             "annotations": { "argosy.dev/dependencies": "templates,configmaps,secrets,serviceaccounts" },
         },
         "spec": {

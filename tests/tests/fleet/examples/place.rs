@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use argosy_api::Workflow;
+use argosy_api::{Workflow, names::ORIGIN_UID_LABEL};
 use argosy_tests::fleet::{Cluster, tree, until};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -90,12 +90,20 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Waits until nothing that was sent is left: no Workflows, and none of the objects.
+    /// Waits until nothing that was sent is left: no Workflows, but for those that examples have created
+    /// there, and none of the objects.
     pub(super) async fn emptied(&self, objects: &[Value]) -> Result<()> {
         let file = self.file(objects).await?;
         let what = format!("nothing of the examples to be left on {}", self.cluster.name);
         until(Duration::from_mins(3), &what, async || {
-            let runs = self.kubectl(&["get", "workflows", "--output=name"]).await?;
+            let runs = [
+                "get",
+                "workflows",
+                "--output=name",
+                "--selector",
+                ORIGIN_UID_LABEL,
+            ];
+            let runs = self.kubectl(&runs).await?;
             let sent = ["get", "--ignore-not-found", "--output=name", "-f", &file];
             let sent = self.kubectl(&sent).await?;
             Ok((runs.is_empty() && sent.is_empty()).then_some(()))

@@ -1,7 +1,7 @@
 //! Fifteen of Argo's examples that name other objects.
 
 use anyhow::Result;
-use argosy_tests::fleet::{PULL, PUSH};
+use argosy_tests::argo::Lists;
 
 use crate::examples::assert_same_trees;
 
@@ -9,5 +9,5 @@ use crate::examples::assert_same_trees;
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn examples_of_argo_end_on_a_cluster_without_the_objects_that_they_name_as_on_one_with_them()
 -> Result<()> {
-    assert_same_trees(true, PULL, PUSH).await
+    assert_same_trees(&Lists::read()?.short, "argo-examples", 15).await
 }

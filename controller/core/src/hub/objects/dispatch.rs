@@ -26,14 +26,21 @@ impl ObjectIndex {
         let needed_until = object
             .filter(|object| !self.is_selected_for(object, cluster))
             .and_then(|object| self.needed_until(object, cluster));
+        // What runs have needed is kept for a while, but not sent anew: another object may have its name.
+        let is_sent = self
+            .works
+            .get(origin)
+            .is_some_and(|works| works.contains_key(cluster));
+        let is_over = needed_until.is_some_and(|until| until <= now || (until < Timestamp::MAX && !is_sent));
         Decision {
-            action: self.next_for_copy(origin, cluster, needed_until.is_some_and(|until| until <= now)),
+            action: self.next_for_copy(origin, cluster, is_over),
             requeue_at: needed_until.filter(|until| *until > now && *until < Timestamp::MAX),
             ..Decision::rest()
         }
     }
 
-    /// The next request for a copy. With `is_over`, only runs needed it, and their time is over.
+    /// The next request for a copy. With `is_over`, only runs that have ended needed it, and their time
+    /// is over, or there is no copy.
     fn next_for_copy(
         &self,
         origin: &OriginUid,

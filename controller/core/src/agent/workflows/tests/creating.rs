@@ -287,7 +287,7 @@ fn an_object_that_is_on_its_way_is_told_of_only_if_it_does_not_arrive() {
         panic!("it is not created");
     };
     assert_eq!(needs.to_string(), "configmaps,ConfigMap/artifact-repositories");
-    for _ in 0..2 {
+    for _ in 0..4 {
         cluster.fail(&missing);
         cluster.created();
         cluster.wait(1);

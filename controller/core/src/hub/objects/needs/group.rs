@@ -29,27 +29,24 @@ pub(super) struct Group {
 impl ObjectIndex {
     /// Adds a run to its group.
     pub(super) fn join_group(&mut self, need: &Arc<Need>) -> Dirty {
-        let is_new = match self.needs.groups.entry(Arc::clone(need)) {
+        match self.needs.groups.entry(Arc::clone(need)) {
             Entry::Vacant(place) => {
                 place.insert(Group {
                     runs: 1,
                     ..Group::default()
                 });
-                true
+                self.extend_group(need, &mut Named::new())
             }
             Entry::Occupied(mut group) => {
                 let group = group.get_mut();
                 group.runs += 1;
-                if let Some(at) = group.ends_at.take() {
-                    self.needs.ending.remove(&(at, Arc::clone(need)));
-                }
-                false
+                let Some(at) = group.ends_at.take() else {
+                    return Dirty::new();
+                };
+                self.needs.ending.remove(&(at, Arc::clone(need)));
+                // Objects that came while it had no runs were not sent.
+                self.copies_of_group(need)
             }
-        };
-        if is_new {
-            self.extend_group(need, &mut Named::new())
-        } else {
-            Dirty::new()
         }
     }
 
@@ -66,11 +63,7 @@ impl ObjectIndex {
         }
         group.ends_at = Some(ends_at);
         self.needs.ending.insert((ends_at, Arc::clone(need)));
-        let targets: Vec<ObjectRef> = group.targets.iter().cloned().collect();
-        targets
-            .iter()
-            .flat_map(|target| self.copies_for(target, need))
-            .collect()
+        self.copies_of_group(need)
     }
 
     /// Adds the objects that are found now to those that a group needs.
@@ -114,6 +107,13 @@ impl ObjectIndex {
             }
         }
         dirty
+    }
+
+    /// The keys of all objects that a group needs and that are there.
+    fn copies_of_group(&self, need: &Arc<Need>) -> Dirty {
+        let targets = self.needs.groups.get(need).map(|group| &group.targets);
+        let targets = targets.into_iter().flatten();
+        targets.flat_map(|target| self.copies_for(target, need)).collect()
     }
 
     /// The keys of an object that a group needs, if the object is there.

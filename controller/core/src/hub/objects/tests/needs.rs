@@ -183,6 +183,21 @@ fn a_workflow_that_comes_in_time_keeps_what_the_former_one_needed() {
 }
 
 #[test]
+fn a_new_object_of_the_name_is_not_sent_for_workflows_that_have_ended() {
+    let mut spaces = Spaces::asked_for("configmaps");
+    let named = |uid: &str| object("ConfigMap", "settings", json!({ "metadata": { "uid": uid } }));
+    spaces.put(named("old"));
+    spaces.run(workflow("w1", "cluster1", with_config(&["settings"])));
+    spaces.run(ended(workflow("w1", "cluster1", with_config(&["settings"]))));
+    spaces.delete(&config_maps(), "old");
+    spaces.put(named("new"));
+    assert_eq!(spaces.sent(), ["cluster1/team"]);
+
+    spaces.run(workflow("w2", "cluster1", with_config(&["settings"])));
+    assert_eq!(spaces.sent(), ["cluster1/new", "cluster1/team"]);
+}
+
+#[test]
 fn a_thousand_workflows_that_need_one_config_map_send_it_once() {
     let mut spaces = Spaces::asked_for("configmaps");
     spaces.put(object("ConfigMap", "settings", json!({})));
