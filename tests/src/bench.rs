@@ -33,7 +33,7 @@ mod verdict;
 mod watches;
 mod workflow_watch;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -96,7 +96,7 @@ pub async fn run(options: &Options) -> Result<bool> {
 async fn on_two(options: &Options, rows: &[char], modes: &[Mode], found: &mut Found) -> Result<()> {
     let rows: Vec<char> = rows
         .iter()
-        .filter(|row| matches!(row, 'a'..='e'))
+        .filter(|row| matches!(row, 'a'..='e' | 'j'))
         .copied()
         .collect();
     if rows.is_empty() {
@@ -129,6 +129,7 @@ async fn on_ground(
                 statuses,
                 nodes,
                 ends: true,
+                every: Duration::ZERO,
             },
         };
         match row {
@@ -136,6 +137,7 @@ async fn on_ground(
             'b' => many::measure(environment, plan(options.count(200, 100), 1, 10), found).await?,
             'c' => many::measure(environment, plan(options.count(1000, 250), 1, 10), found).await?,
             'd' => many::measure(environment, plan(options.count(1000, 250), 10, 10), found).await?,
+            'j' => many::measure(environment, steady(options), found).await?,
             _ => {
                 for nodes in [10, 100, 1000] {
                     let plan = plan(options.count(25, 5), 1, nodes);
@@ -145,6 +147,21 @@ async fn on_ground(
         }
     }
     Ok(())
+}
+
+/// Statuses as Argo writes them: one each second for a minute, with more and more nodes.
+fn steady(options: &Options) -> Plan {
+    let script = Script {
+        statuses: 60,
+        nodes: 100,
+        ends: true,
+        every: Duration::from_secs(1),
+    };
+    Plan {
+        row: 'j',
+        count: options.count(50, 10),
+        script,
+    }
 }
 
 /// The rows over many clusters, each with an environment of its own per mode.
@@ -164,6 +181,7 @@ const SCRIPT: Script = Script {
     statuses: 1,
     nodes: 10,
     ends: true,
+    every: Duration::ZERO,
 };
 
 async fn over_many(

@@ -3,7 +3,7 @@
 //!
 //! The progress of a status contains its number, so that the watches can identify it.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, future::pending, time::Duration};
 
 use anyhow::{Context, Result};
 use argosy_api::names;
@@ -13,7 +13,10 @@ use kube::{
     api::{Patch, PatchParams, Request},
 };
 use serde_json::{Map, Value, json};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
 
 use super::watches::Arrival;
 
@@ -26,6 +29,9 @@ pub(super) struct Script {
     pub(super) nodes: usize,
     /// If true, the last status is the end of the run.
     pub(super) ends: bool,
+    /// Time between two statuses of a Workflow. If it is zero, a status follows as soon as the
+    /// previous one is written; else the statuses grow, and the last one has all nodes.
+    pub(super) every: Duration,
 }
 
 impl Script {
@@ -33,7 +39,9 @@ impl Script {
     fn status(self, name: &str, number: u32) -> Value {
         let is_last = self.ends && number == self.statuses;
         let phase = if is_last { "Succeeded" } else { "Running" };
-        let nodes: Map<String, Value> = (0..self.nodes).map(|at| node(name, at, phase)).collect();
+        let nodes: Map<String, Value> = (0..self.nodes_in(number))
+            .map(|at| node(name, at, phase))
+            .collect();
         json!({
             "phase": phase,
             "startedAt": "2026-01-01T00:00:00Z",
@@ -42,6 +50,15 @@ impl Script {
             "conditions": [{ "type": "PodRunning", "status": if is_last { "False" } else { "True" } }],
             "nodes": nodes,
         })
+    }
+
+    fn nodes_in(self, number: u32) -> usize {
+        let (number, all) = (number as usize, self.statuses.max(1) as usize);
+        if self.every.is_zero() {
+            self.nodes
+        } else {
+            (self.nodes * number).div_ceil(all)
+        }
     }
 
     /// The patch that Argo writes with this status.
@@ -92,6 +109,14 @@ pub(super) async fn write(
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Waits until a time; for ever without one.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
+
 /// Writes in flight.
 const IN_FLIGHT: usize = 64;
 
@@ -104,6 +129,8 @@ pub(super) async fn play(
     script: Script,
 ) {
     let mut due: VecDeque<(Arrival, u32)> = VecDeque::new();
+    // In order of time, because the pause is the same for all.
+    let mut later: VecDeque<(Instant, Arrival, u32)> = VecDeque::new();
     let mut writes = FuturesUnordered::new();
     loop {
         while writes.len() < IN_FLIGHT
@@ -129,8 +156,11 @@ pub(super) async fn play(
                     super::progress::tell(&format!("{error:#}"));
                     due.push_back((arrival, number));
                 } else if number < script.statuses {
-                    due.push_back((arrival, number + 1));
+                    later.push_back((Instant::now() + script.every, arrival, number + 1));
                 }
+            }
+            () = until(later.front().map(|(at, ..)| *at)) => {
+                due.extend(later.pop_front().map(|(_, arrival, number)| (arrival, number)));
             }
         }
     }
@@ -146,6 +176,7 @@ mod tests {
             statuses: 2,
             nodes: 3,
             ends: true,
+            every: Duration::ZERO,
         };
         let phases = [1, 2].map(|number| script.patch("a", number)["status"]["phase"].clone());
         assert_eq!(phases, ["Running", "Succeeded"]);
@@ -158,11 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn a_status_that_is_one_of_many_grows() {
+        let script = Script {
+            statuses: 60,
+            nodes: 100,
+            ends: true,
+            every: Duration::from_secs(1),
+        };
+        let nodes = |number| script.status("a", number)["nodes"].as_object().unwrap().len();
+        assert_eq!([1, 30, 60].map(nodes), [2, 50, 100]);
+    }
+
+    #[test]
     fn nodes_are_as_many_and_as_large_as_argos() {
         let script = Script {
             statuses: 1,
             nodes: 1000,
             ends: true,
+            every: Duration::ZERO,
         };
         let status = script.status("a", 1);
         assert_eq!(status["nodes"].as_object().unwrap().len(), 1000);

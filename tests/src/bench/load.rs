@@ -155,5 +155,6 @@ fn patience(count: usize, script: Script) -> Duration {
     let writes = u32::try_from(count)
         .unwrap_or(u32::MAX)
         .saturating_mul(10 + script.statuses);
-    Duration::from_mins(2) + Duration::from_millis(15).saturating_mul(writes)
+    let pauses = script.every * script.statuses;
+    Duration::from_mins(2) + Duration::from_millis(15).saturating_mul(writes) + pauses
 }

@@ -94,6 +94,9 @@ pub(super) const UP: &str = "status back";
 /// From the creation request to the last status on the control cluster.
 pub(super) const WHOLE: &str = "request to last status";
 
+/// The figure of the age of what is shown, in a row with statuses over some time.
+pub(super) const AGE: &str = "seconds until a status or a newer one is shown, p99";
+
 /// The stages in order.
 pub(super) const DOWN_STAGES: [(&str, Mark, Mark); 6] = [
     ("1 request to control", Mark::Asked, Mark::Created),
@@ -287,6 +290,7 @@ mod tests {
             statuses: 1,
             nodes: 1,
             ends: true,
+            every: Duration::ZERO,
         };
         let found = Measurement::new('a', Mode::Baseline, script, &timeline.trips_of(&names), &reading);
         let p50 = |stage| found.time(stage, |times| times.p50).map(f64::round);

@@ -17,7 +17,7 @@ pub struct Options {
     pub quick: bool,
     /// Letters of the rows, by default all: a one at a time, b 200 at once, c 1,000 at once, d with
     /// 10 statuses each, e with large statuses, f 10,000 live, g over 50 clusters, h one cluster
-    /// hangs, i live logs
+    /// hangs, i live logs, j a status each second that grows
     #[arg(long, value_delimiter = ',')]
     pub rows: Vec<char>,
     /// Ways of copying to measure beside the baseline: pull, push
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 /// Every row.
-pub(super) const ROWS: [char; 9] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'];
+pub(super) const ROWS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
 /// Rows of the quick form.
 const QUICK: [char; 4] = ['a', 'b', 'c', 'e'];
 
@@ -60,7 +60,7 @@ impl Options {
             (named, _) => named,
         };
         for row in wanted {
-            ensure!(ROWS.contains(row), "there is no row {row}; there are a to i");
+            ensure!(ROWS.contains(row), "there is no row {row}; there are a to j");
         }
         Ok(ROWS.iter().filter(|row| wanted.contains(row)).copied().collect())
     }

@@ -154,6 +154,7 @@ mod tests {
             statuses: 1,
             nodes: 10,
             ends: true,
+            every: std::time::Duration::ZERO,
         };
         Measurement {
             stages: [(UP, FIVE_TO_EIGHT), (WHOLE, FIVE_TO_EIGHT)].into(),

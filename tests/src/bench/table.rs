@@ -20,6 +20,7 @@ pub(super) fn title(row: char) -> &'static str {
         'f' => "many live",
         'g' => "many at once over many clusters",
         'h' => "one of several clusters hangs",
+        'j' => "a status each second",
         _ => "live logs",
     }
 }
@@ -237,6 +238,7 @@ mod tests {
             statuses: 1,
             nodes: 10,
             ends: true,
+            every: std::time::Duration::ZERO,
         };
         let mut found = Measurement::new('c', Mode::Pull, script, &[], &Reading::default()).called("x");
         found.writes = [("POST workflows".to_owned(), 2.0), ("PUT rare".to_owned(), 0.001)].into();
@@ -266,6 +268,7 @@ mod tests {
             statuses: 1,
             nodes: 10,
             ends: true,
+            every: std::time::Duration::ZERO,
         };
         let measured = |mode, seconds| {
             let mut found = Measurement::new('c', mode, script, &[], &Reading::default());
@@ -292,6 +295,7 @@ mod tests {
             statuses: 0,
             nodes: 0,
             ends: false,
+            every: std::time::Duration::ZERO,
         };
         let mut found = Measurement::new('i', Mode::Pull, script, &[], &Reading::default()).called("one log");
         found.figures = [("MB a second", 55.0)].into();

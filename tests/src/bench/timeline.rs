@@ -79,6 +79,19 @@ impl Trip {
             Some(at.saturating_duration_since(self.status_at(*status, from)?))
         })
     }
+
+    /// For each status on the cluster, the time until it or a newer one was on the control cluster.
+    pub(super) fn ages(&self) -> Vec<Duration> {
+        let at = |place| self.statuses.iter().filter(move |((_, at), _)| *at == place);
+        let age = |status: u32, written: Instant| {
+            let shown = at(Place::Control).filter(|((number, _), _)| *number >= status);
+            let first = shown.map(|(_, at)| *at).min()?;
+            Some(first.saturating_duration_since(written))
+        };
+        at(Place::Cluster)
+            .filter_map(|((status, _), written)| age(*status, *written))
+            .collect()
+    }
 }
 
 /// All sightings so far.

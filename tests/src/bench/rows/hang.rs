@@ -22,6 +22,7 @@ const SCRIPT: Script = Script {
     statuses: 1,
     nodes: 10,
     ends: true,
+    every: Duration::ZERO,
 };
 
 /// Interval between two Workflows: about a third of the rate that the machine can handle.

@@ -22,12 +22,14 @@ const LIVE: Script = Script {
     statuses: 2,
     nodes: 10,
     ends: false,
+    every: Duration::ZERO,
 };
 /// The reports of one more Workflow.
 const MORE: Script = Script {
     statuses: 1,
     nodes: 10,
     ends: true,
+    every: Duration::ZERO,
 };
 /// Number of live Workflows in the first measurement.
 const FEW: usize = 10;

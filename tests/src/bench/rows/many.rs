@@ -1,4 +1,4 @@
-//! Many Workflows at once: (b), (c), (d) and (g). The modes run one after the other, each with the
+//! Many Workflows at once: (b), (c), (d), (g) and (j). The modes run one after the other, each with the
 //! machine for itself.
 
 use anyhow::Result;
@@ -8,7 +8,9 @@ use super::{Found, single::Plan};
 use crate::bench::{
     environment::{Environment, Line},
     load::{many, names, until_let_go},
-    measurement::Measurement,
+    measurement::{AGE, Measurement},
+    samples::Samples,
+    timeline::Trip,
 };
 
 /// Sends `plan` in each mode.
@@ -45,6 +47,12 @@ pub(in crate::bench) async fn send(
     // Reads the running processes again: one may have been restarted.
     let reading = environment.asked().end(&begun).await?;
     let trips = environment.timeline.trips_of(&names);
-    let measured = Measurement::new(plan.row, line.mode, plan.script, &trips, &reading);
+    let mut measured = Measurement::new(plan.row, line.mode, plan.script, &trips, &reading);
+    if !plan.script.every.is_zero() {
+        let ages: Samples = trips.iter().flat_map(Trip::ages).collect();
+        measured
+            .figures
+            .extend(ages.summary().map(|ages| (AGE, ages.p99 / 1000.0)));
+    }
     Ok(measured.with_end(&shown).by_best_cluster(line.is_best_cluster))
 }

@@ -33,6 +33,7 @@ pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
         statuses: 1,
         nodes: 10,
         ends: true,
+        every: Duration::ZERO,
     };
     for line in &environment.lines {
         for number in 0..line.stations.len().max(3) {
