@@ -15,9 +15,10 @@ use serde_json::json;
 /// The label value that the policy of [`either`] selects.
 const SPARE: &str = "spare";
 
-/// A cluster whose agent can be killed, one that is never lost, and a policy that selects both.
+/// A cluster whose agent can be killed, one that is never lost, and a policy that selects both. The
+/// Lease is so long that the first cluster is available although the machine is busy.
 async fn either(fixture: &Fixture) -> Result<(Member, Member)> {
-    let (lost, other) = (fixture.join_pull("pull", 3).await?, fixture.push().await?);
+    let (lost, other) = (fixture.join_pull("pull", 8).await?, fixture.push().await?);
     let mut policy: BindingPolicy =
         objects::policy(&format!("{}-spare", fixture.namespace), &fixture.namespace, SPARE)?;
     policy.spec.cluster_selectors = serde_json::from_value(json!([
