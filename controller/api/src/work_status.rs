@@ -120,6 +120,10 @@ pub struct Reported {
     /// if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<String>,
+    /// True if the agent has packed the nodes of the status into `compressedNodes`, as Argo packs
+    /// those of a large Workflow (gzip, base64). The control cluster shows them unpacked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub are_nodes_packed: bool,
 }
 
 /// The outcome of an attempt.

@@ -13,6 +13,7 @@ pub mod fingerprint;
 pub mod ids;
 pub(crate) mod interner;
 pub(crate) mod log_fields;
+pub(crate) mod rare;
 pub mod reconciler;
 pub(crate) mod rests;
 pub(crate) mod store;

@@ -47,7 +47,7 @@ impl Mailboxes {
         patch: &JsonPatch,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        found(read(requests::patch(&api, names::CONTROLLER, &name, patch)?).await)
+        found(read(requests::patch(&api, names::CONTROLLER, &name, patch)).await)
     }
 
     /// Deletes the ManifestWork with `uid`. Returns it if a finalizer still holds it, else `None`.

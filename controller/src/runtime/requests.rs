@@ -233,15 +233,30 @@ pub fn patch<V>(
     manager: &str,
     name: &str,
     patch: &JsonPatch,
-) -> Result<impl Future<Output = kube::Result<V>> + Send + use<V>, Failure>
+) -> impl Future<Output = kube::Result<V>> + Send + use<V>
 where
     V: Resource + Clone + DeserializeOwned + Send,
 {
-    let request = Request::new(api.resource_url())
-        .patch(name, &patching(manager), &json_patch(patch)?)
-        .map_err(kube::Error::BuildRequest);
+    let request = patch_request(api, manager, name, patch);
     let client = api.clone().into_client();
-    Ok(async move { client.request(request?).await })
+    async move { client.request(request?).await }
+}
+
+fn patch_request<V: Resource + Clone>(
+    api: &Api<V>,
+    manager: &str,
+    name: &str,
+    patch: &JsonPatch,
+) -> kube::Result<axum::http::Request<Vec<u8>>> {
+    // The body is replaced, because kube would need a copy of each value.
+    let empty: Patch<()> = serde_json::from_value(json!([]))
+        .map(Patch::Json)
+        .map_err(kube::Error::SerdeError)?;
+    let mut request = Request::new(api.resource_url())
+        .patch(name, &patching(manager), &empty)
+        .map_err(kube::Error::BuildRequest)?;
+    *request.body_mut() = serde_json::to_vec(patch).map_err(kube::Error::SerdeError)?;
+    Ok(request)
 }
 
 /// Replaces the status; a merge would keep errors that are fixed by now.

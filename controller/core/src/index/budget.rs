@@ -6,6 +6,7 @@
 //! that are kept, and the times at which it is read again (the indexes).
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -101,12 +102,33 @@ impl Drop for Ticket {
 }
 
 /// The size of the stored reports of one cluster.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// In bytes.
-    pub(crate) bytes: usize,
+    bytes: Cell<usize>,
     /// Number of reports about unknown Workflows.
     pub(crate) strangers: usize,
+}
+
+impl Kept {
+    /// The size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Counts bytes that are stored.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+    }
+
+    /// Counts only these bytes from now on.
+    pub(crate) fn only(&self, bytes: usize) {
+        self.bytes.set(bytes);
+    }
+
+    /// Counts bytes that are freed.
+    pub(crate) fn free(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
+    }
 }
 
 #[cfg(test)]

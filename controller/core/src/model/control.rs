@@ -11,11 +11,14 @@
 mod merge;
 mod nodes;
 pub(crate) mod parameters;
+pub(crate) mod transit;
 
 use argosy_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::index::rare::Empty;
 
 pub(crate) use merge::{difference, merge};
 pub use nodes::{Nodes, unpacked_weight};
@@ -33,6 +36,14 @@ pub struct Control {
     /// Changes of the status that have not been confirmed as carried out, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verbs: Vec<Verb>,
+}
+
+impl Empty for Control {
+    const EMPTY: &'static Self = &Self {
+        suspend: false,
+        shutdown: None,
+        verbs: Vec::new(),
+    };
 }
 
 /// A change of the status, as `argo` and argo-server make it.
@@ -145,6 +156,16 @@ pub struct Applied {
     /// Number of times that the object was written again because Argo's controller had not reacted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub again: u64,
+}
+
+impl Empty for Applied {
+    const EMPTY: &'static Self = &Self {
+        suspend: false,
+        shutdown: None,
+        verb: 0,
+        overtaken: None,
+        again: 0,
+    };
 }
 
 #[expect(

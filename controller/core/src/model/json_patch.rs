@@ -1,6 +1,7 @@
 //! JSON patches (RFC 6902) as data. Each is guarded by the version of the object that the decision
 //! was based on.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::index::weight::of_tree;
@@ -14,7 +15,8 @@ pub(crate) fn annotation_path(annotation: &str) -> String {
 }
 
 /// Operations of a JSON patch, in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct JsonPatch(Vec<Value>);
 
 impl JsonPatch {
@@ -31,8 +33,14 @@ impl JsonPatch {
     /// Sets `path` to `value`, replacing any existing value. The parent must exist.
     #[must_use]
     pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
-        self.0
-            .push(json!({ "op": "add", "path": path, "value": value.into() }));
+        // The macro `json` would copy the value, which may be a status of a thousand nodes.
+        let fields = [
+            ("op", json!("add")),
+            ("path", json!(path)),
+            ("value", value.into()),
+        ];
+        let operation = fields.map(|(name, value)| (name.to_owned(), value));
+        self.0.push(Value::Object(operation.into_iter().collect()));
         self
     }
 

@@ -54,7 +54,7 @@ impl Executor {
 
     async fn patch_workflow(&self, key: &WorkflowKey, patch: &JsonPatch) -> Result<HubInput, Failure> {
         let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
-        let object = read(requests::patch(&api, names::CONTROLLER, &key.name, patch)?).await?;
+        let object = read(requests::patch(&api, names::CONTROLLER, &key.name, patch)).await?;
         Ok(HubInput::wrote(patch, object))
     }
 

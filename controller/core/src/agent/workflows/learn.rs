@@ -20,6 +20,7 @@ use crate::{
         store::{Delta, Versioned},
         tracked::InFlight,
     },
+    model::control::Control,
 };
 
 impl RunIndex {
@@ -275,8 +276,8 @@ impl RunIndex {
         {
             let known = self.refusals.get(key);
             let refusal = Refusal {
-                is_again: known.is_some_and(|known| known.control == work.control),
-                control: work.control.clone(),
+                is_again: known.is_some_and(|known| known.control == *work.control),
+                control: Control::clone(&work.control),
                 message: message.clone(),
             };
             self.refusals.insert(key.clone(), refusal);

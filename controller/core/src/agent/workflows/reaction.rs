@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{AgentAction, AgentInput, RunIndex, verbs::note, views::ObjectView};
 use crate::{
     Change, Decision, OriginUid,
+    index::rare::Rare,
     model::{control::Applied, json_patch::JsonPatch},
 };
 
@@ -43,7 +44,7 @@ pub(super) struct Unnoticed {
 pub(super) struct Before {
     origin: OriginUid,
     /// `None` if the index had no object.
-    applied: Option<Applied>,
+    applied: Option<Rare<Applied>>,
 }
 
 impl RunIndex {
@@ -109,7 +110,7 @@ impl RunIndex {
         }
         let done = Applied {
             again: again + 1,
-            ..object.applied.clone()
+            ..Applied::clone(&object.applied)
         };
         AgentAction::Control {
             key: object.key.clone(),

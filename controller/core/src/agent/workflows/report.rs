@@ -17,7 +17,7 @@ use super::{
 use crate::{
     OriginUid, WorkflowKey,
     index::{compact_json::CompactJson, compact_map::CompactMap, fingerprint::Fingerprint},
-    model::{mailbox::REMEMBERED, returned_metadata::may_return},
+    model::{control::transit, mailbox::REMEMBERED, returned_metadata::may_return},
 };
 
 /// The report of an object apart from its status, and the digest of both. `None` if Argo has not
@@ -40,6 +40,8 @@ pub(super) fn reported(object: &ObjectView, manifest: Option<&Manifest>) -> Opti
         is_remembered: false,
         is_suspended: object.is_suspended && !object.applied.suspend && !object.is_final,
         requests: object.requests.as_deref().map(ToOwned::to_owned),
+        // Decided when the status is at hand. It is no part of the digest.
+        are_nodes_packed: false,
     };
     let digest = Fingerprint::of(&json!([status, reported]));
     Some((reported, digest))
@@ -77,13 +79,14 @@ impl RunIndex {
         &self,
         origin: &OriginUid,
         object: &ObjectView,
-        reported: Reported,
+        mut reported: Reported,
         digest: Fingerprint,
     ) -> Option<WorkStatus> {
-        let status = match reported.outcome {
+        let mut status = match reported.outcome {
             Some(Outcome::Deleted) => Some(ended_by_deletion(object, &self.config.cluster)),
             _ => object.status.as_ref().map(CompactJson::value),
         }?;
+        reported.are_nodes_packed = transit::pack(&mut status);
         let digest = format!("{digest}-{:x}", milestone(object, &reported));
         Some(self.as_work_status(origin, &object.key, status, reported, digest))
     }

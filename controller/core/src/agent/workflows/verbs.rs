@@ -54,7 +54,7 @@ impl RunIndex {
         let refusal = self
             .refusals
             .get(origin)
-            .filter(|refusal| refusal.control == work.control);
+            .filter(|refusal| refusal.control == *work.control);
         if let Some(refusal) = refusal {
             return note_refusal(work, object, refusal);
         }
@@ -130,7 +130,7 @@ fn note_refusal(work: &ManifestWorkView, object: &ObjectView, refusal: &Refusal)
         overtaken: Some(format!("the cluster refuses the request: {}", refusal.message)),
         again: object.applied.again,
     };
-    let is_needed = !refusal.is_again && object.applied != done;
+    let is_needed = !refusal.is_again && *object.applied != done;
     is_needed.then(|| AgentAction::Control {
         key: object.key.clone(),
         pods: Vec::new(),
@@ -141,7 +141,7 @@ fn note_refusal(work: &ManifestWorkView, object: &ObjectView, refusal: &Refusal)
 /// Sets `spec.suspend` and `spec.shutdown`. A shutdown is never reverted, because Argo acts on it
 /// at once.
 fn carry_out_level(guard: JsonPatch, work: &ManifestWorkView, object: &ObjectView) -> Option<JsonPatch> {
-    let (asked, applied) = (&work.control, &object.applied);
+    let (asked, applied): (&Control, &Applied) = (&work.control, &object.applied);
     let shutdown = asked
         .shutdown
         .as_ref()
@@ -175,7 +175,7 @@ fn carry_out_verb(guard: JsonPatch, verb: &Verb, object: &ObjectView) -> (JsonPa
         verb: verb.id,
         overtaken: None,
         again: 0,
-        ..object.applied.clone()
+        ..Applied::clone(&object.applied)
     };
     match (effect, verb.kind) {
         (Effect::Overtaken(why), _) => {

@@ -10,7 +10,10 @@ use serde_json::Value;
 
 use crate::{
     OriginUid, WorkflowKey,
-    index::{compact_json::CompactJson, compact_map::CompactMap, decode_error, fingerprint::Fingerprint},
+    index::{
+        compact_json::CompactJson, compact_map::CompactMap, decode_error, fingerprint::Fingerprint,
+        rare::Rare,
+    },
     model::{
         claim::attempt_of,
         control::{Applied, Control},
@@ -39,7 +42,7 @@ pub(super) struct ManifestWorkView {
     /// The objects that are sent because the run needs them, if there are any.
     pub(super) needs: Option<Box<Needs>>,
     /// The user's requests for the run.
-    pub(super) control: Control,
+    pub(super) control: Rare<Control>,
     pub(super) finalizers: Vec<String>,
     conditions: CompactJson,
     /// Its conditions say that the attempt was created.
@@ -87,7 +90,7 @@ pub(super) struct ObjectView {
     /// True if Argo has given the run a phase other than `Pending`.
     pub(super) has_begun: bool,
     /// The user's requests that were carried out.
-    pub(super) applied: Applied,
+    pub(super) applied: Rare<Applied>,
     /// `spec.suspend`, regardless of who set it.
     pub(super) is_suspended: bool,
     /// The requests of its pods, if it has any.
@@ -180,7 +183,7 @@ impl ManifestWorkView {
             needs: Some(Needs::of(&work.metadata))
                 .filter(|needs| !needs.is_empty())
                 .map(Box::new),
-            control: Control::of(&work.metadata),
+            control: Control::of(&work.metadata).into(),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),
@@ -241,7 +244,7 @@ impl ObjectView {
             key: key_of(&metadata),
             is_born_here,
             attempt,
-            applied,
+            applied: applied.into(),
             is_suspended: object.spec.get("suspend") == Some(&Value::Bool(true)),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),

@@ -176,7 +176,7 @@ impl WorkflowIndex {
     pub(super) fn lost(&self, view: &WorkflowView, claim: &Claim) -> Option<Lost> {
         let report = self.report(view, claim);
         if let Some(report) = report.filter(|report| report.is_remembered) {
-            return report.status.as_ref()?.read();
+            return report.status.borrow().as_ref()?.read();
         }
         let has_ended = report.is_some_and(|report| report.outcome.is_some());
         let work = self

@@ -149,7 +149,7 @@ impl WorkflowIndex {
 
     /// The requests for the claimed attempt that are not yet reported as carried out.
     pub(super) fn control(&self, view: &WorkflowView, claim: &Claim) -> Control {
-        let mut control = view.control.clone();
+        let mut control = Control::clone(&view.control);
         let done = self.last_verb(view, claim);
         control.verbs.retain(|verb| verb.id > done);
         control

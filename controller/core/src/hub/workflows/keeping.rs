@@ -94,8 +94,8 @@ impl WorkflowIndex {
             }
             kept.strangers += 1;
         }
-        kept.bytes = kept.bytes.saturating_add(bytes);
-        let is_too_much = kept.bytes > self.config.report_budget;
+        kept.add(bytes);
+        let is_too_much = kept.bytes() > self.config.report_budget;
         let reports = self
             .reports
             .entry(origin.clone())
@@ -116,9 +116,9 @@ impl WorkflowIndex {
             self.reports.remove(origin);
         }
         if let (Some(report), Some(kept)) = (report, self.kept.get_mut(cluster)) {
-            kept.bytes = kept.bytes.saturating_sub(report.size());
+            kept.free(report.size());
             kept.strangers = kept.strangers.saturating_sub(usize::from(report.is_strange));
-            if kept.bytes == 0 && kept.strangers == 0 {
+            if kept.bytes() == 0 && kept.strangers == 0 {
                 self.kept.remove(cluster);
             }
         }
@@ -136,7 +136,7 @@ impl WorkflowIndex {
                 }
                 report.is_strange = is_strange;
                 let kept = self.kept.entry(cluster.clone()).or_default();
-                kept.bytes = kept.bytes.saturating_add(report.size());
+                kept.add(report.size());
                 kept.strangers += usize::from(is_strange);
             }
         }
@@ -150,7 +150,7 @@ impl WorkflowIndex {
             report.shed();
         }
         if let Some(kept) = self.kept.get_mut(cluster) {
-            kept.bytes = bytes;
+            kept.only(bytes);
         }
     }
 
@@ -161,17 +161,20 @@ impl WorkflowIndex {
         claim.is_some_and(|claim| claim.cluster == *cluster && claim.attempt == report.attempt)
     }
 
-    /// Reads a report that is to be shown and was shed.
-    pub(super) fn read_report(
-        view: &WorkflowView,
-        claim: &Claim,
-        report: Option<&WorkStatusView>,
-    ) -> Option<HubAction> {
-        let report = report.filter(|report| report.is_shed)?;
-        Some(HubAction::ReadReport {
-            cluster: claim.cluster.clone(),
-            origin: view.uid.clone(),
-            version: report.resource_version.clone(),
-        })
+    /// Releases the status of a report that the WDS shows.
+    pub(super) fn release_report(&self, cluster: &ClusterName, report: &WorkStatusView) {
+        let freed = report.release();
+        if let Some(kept) = self.kept.get(cluster) {
+            kept.free(freed);
+        }
+    }
+}
+
+/// Reads a report that is to be shown and is not in memory.
+pub(super) fn read_report(view: &WorkflowView, claim: &Claim, report: &WorkStatusView) -> HubAction {
+    HubAction::ReadReport {
+        cluster: claim.cluster.clone(),
+        origin: view.uid.clone(),
+        version: report.resource_version.clone(),
     }
 }

@@ -19,6 +19,7 @@ use super::{
     case::{Case, Next},
     claim::{claimed_annotations, claimed_finalizers, held_labels},
     conditions::{Lost, with_conditions},
+    keeping::read_report,
     mirrored_status::add_status,
     view::WorkflowView,
 };
@@ -86,7 +87,8 @@ impl WorkflowIndex {
         view: &WorkflowView,
         claim: &Claim,
     ) -> Option<HubAction> {
-        let report = self.report(view, claim).filter(|report| !report.is_shed);
+        let is_here = |report: &&WorkStatusView| !report.is_shed && !report.is_released();
+        let report = self.report(view, claim).filter(is_here);
         self.mirror_with(key, view, claim, report)
     }
 
@@ -118,15 +120,22 @@ impl WorkflowIndex {
         let is_awaited =
             |report: &&WorkStatusView| wants_status && !is_retried && !is_past(view, claim, report);
         let awaited = report.filter(is_awaited);
-        let is_shown = |report: &&WorkStatusView| {
-            report.status.is_some() && !report.is_remembered && report.flaw.is_none()
-        };
+        let is_shown =
+            |report: &&WorkStatusView| report.has_status && !report.is_remembered && report.flaw.is_none();
         let shown = awaited.filter(is_shown);
-        let reading = Self::read_report(view, claim, awaited);
-        if let Some(reading) = reading.or_else(|| self.read_template(view, claim, shown)) {
+        if let Some(report) = awaited.filter(|report| report.is_shed) {
+            return Some(read_report(view, claim, report));
+        }
+        if let Some(reading) = self.read_template(view, claim, shown) {
             return Some(reading);
         }
         let status = shown.map(|report| self.shown(key, view, claim, report));
+        if let Some((report, status)) = shown.zip(status.as_ref())
+            && report.is_released()
+            && !status.is_settled(view)
+        {
+            return Some(read_report(view, claim, report));
+        }
         let lost = self
             .lost(view, claim)
             .filter(|_| wants_status && !view.is_final() && !is_retried);
@@ -154,7 +163,13 @@ impl WorkflowIndex {
         let guard = JsonPatch::guarded(view.uid.as_str(), &view.resource_version);
         let patch = self.metadata(view, claim, phase, shown, &annotations);
         let patch = match status {
-            Some(status) => status.add_to(patch, view),
+            Some(status) => {
+                let patch = status.add_to(patch, view);
+                if let Some(report) = shown.filter(|_| status.is_settled(view)) {
+                    self.release_report(&claim.cluster, report);
+                }
+                patch
+            }
             // The stored status was written by the control cluster before the claim.
             None if !has_started && lost.is_none() => {
                 let conditions = self.conditions(view, claim, false);

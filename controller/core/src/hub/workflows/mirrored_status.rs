@@ -34,6 +34,8 @@ pub(super) struct MirroredStatus<'a> {
     namespaces: [&'a str; 2],
     /// The artifact repository of the control cluster itself.
     own_repository: Option<&'a Value>,
+    /// Digest of everything that the status is made of.
+    digest: Fingerprint,
 }
 
 impl WorkflowIndex {
@@ -54,6 +56,7 @@ impl WorkflowIndex {
             artifacts: self.artifacts(view, claim, report),
             namespaces: [&key.namespace, &self.local_argo.namespace],
             own_repository: self.local_argo.repository.as_ref(),
+            digest: report.digest,
         };
         shown.conditions = self.conditions(view, claim, workflow::is_final(shown.phase()));
         if report.is_offloaded {
@@ -70,6 +73,7 @@ impl WorkflowIndex {
         if !shown.conditions.iter().any(is_said) {
             shown.conditions.extend(withheld(&shown.artifacts));
         }
+        shown.digest = shown.made_of();
         shown
     }
 }
@@ -88,20 +92,28 @@ impl MirroredStatus<'_> {
     /// Sets the status, unless it is already stored, or the stored status is what the API server
     /// made of it before.
     pub(super) fn add_to(&self, patch: JsonPatch, view: &WorkflowView) -> JsonPatch {
-        let there = |wanted| view.status.digest.map(|there| (wanted, there));
-        let settled = there(self.digest());
-        if settled.is_some() && view.settled.get() == settled {
+        if self.is_settled(view) {
             return patch;
         }
         let added = add_status(patch.clone(), view, self.status());
         if added == patch {
-            view.settled.set(settled);
+            view.settled.set(self.agreement(view));
         }
         added
     }
 
+    /// True if it is known to be stored already.
+    pub(super) fn is_settled(&self, view: &WorkflowView) -> bool {
+        let agreement = self.agreement(view);
+        agreement.is_some() && view.settled.get() == agreement
+    }
+
+    fn agreement(&self, view: &WorkflowView) -> Option<(Fingerprint, Fingerprint)> {
+        view.status.digest.map(|there| (self.digest, there))
+    }
+
     /// Digest of everything that the status is made of.
-    fn digest(&self) -> Fingerprint {
+    fn made_of(&self) -> Fingerprint {
         let mut made_of = json!([self.report.digest.to_string(), self.lost, self.conditions]);
         if let Some(made_of) = made_of.as_array_mut() {
             made_of.extend(self.own_repository.cloned());
@@ -119,6 +131,7 @@ impl MirroredStatus<'_> {
         let mut status = self
             .report
             .status
+            .borrow()
             .as_ref()
             .map(CompactJson::value)
             .unwrap_or_default();

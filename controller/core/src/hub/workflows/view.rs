@@ -13,7 +13,13 @@ use super::{pending_claim::PendingClaim, queue::Rank, templates::Templates, unan
 use crate::{
     ClusterName, OriginUid, WorkflowKey,
     hub::{admission::is_asked_to_suspend, properties::is_templated},
-    index::{compact_json::CompactJson, compact_map::CompactMap, decode_error, fingerprint::Fingerprint},
+    index::{
+        compact_json::CompactJson,
+        compact_map::CompactMap,
+        decode_error,
+        fingerprint::Fingerprint,
+        rare::{Empty, Rare},
+    },
     model::{
         claim::{Claim, is_held_from_birth},
         control::{Control, Verbs, passed_on},
@@ -63,7 +69,7 @@ pub(super) struct WorkflowView {
     /// the claim.
     pub(super) keeps_suspend: bool,
     /// Requests of its user for the run, as written on the object.
-    pub(super) control: Control,
+    pub(super) control: Rare<Control>,
     /// The client that asked for the run to be suspended, if it is known.
     pub(super) suspended_by: Option<Box<str>>,
     /// The reason why the last verb had no effect, if it never reached the cluster.
@@ -104,11 +110,11 @@ pub(super) struct WorkflowView {
     /// The record of the runs of this Workflow that were created.
     pub(super) record: FanOutRecord,
     /// The requests that its parent Workflow has propagated to it, if it is a run.
-    pub(super) passed_on: Control,
+    pub(super) passed_on: Rare<Control>,
     /// The clusters on which a run could not be created.
     pub(super) run_failures: BTreeMap<ClusterName, RunFailure>,
     /// Failures to propagate a request to it or to delete it, if it is a run.
-    pub(super) ask_failure: RunFailure,
+    pub(super) ask_failure: Rare<RunFailure>,
     /// The creation of a run has failed since the record was last written.
     pub(super) has_failed_to_create: bool,
     /// It was seen with Pod nodes while nothing held it, whatever its status is now.
@@ -145,6 +151,13 @@ pub(super) struct RunFailure {
     pub(super) failure: Option<SendFailure>,
     /// The number of failed attempts.
     pub(super) times: u32,
+}
+
+impl Empty for RunFailure {
+    const EMPTY: &'static Self = &Self {
+        failure: None,
+        times: 0,
+    };
 }
 
 /// The reason why a ManifestWork could not be created.
@@ -249,7 +262,7 @@ impl WorkflowView {
             claim,
             is_held,
             keeps_suspend,
-            control,
+            control: control.into(),
             suspended_by,
             overtaken: verbs.overtaken.map(Into::into),
             brings_status: !initial_status.is_empty(),
@@ -268,9 +281,9 @@ impl WorkflowView {
             run_of,
             owner,
             record,
-            passed_on,
+            passed_on: passed_on.into(),
             run_failures: BTreeMap::new(),
-            ask_failure: RunFailure::default(),
+            ask_failure: Rare::default(),
             has_failed_to_create: false,
             lease_read: None,
             queued,

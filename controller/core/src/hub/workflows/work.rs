@@ -1,9 +1,9 @@
 //! ManifestWorks and WorkStatuses of the ITS, reduced to the fields that decisions read.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use argosy_api::{
-    ManifestWork, Outcome, WorkStatus,
+    ManifestWork, Outcome, Reported, WorkStatus,
     conditions::{manifest_work as types, reason},
     names, workflow,
 };
@@ -25,7 +25,7 @@ use crate::{
     },
     model::{
         claim::{amounts, attempt_of},
-        control::{PACKED_NODES, packed},
+        control::{PACKED_NODES, packed, transit},
         mailbox::{self, REMEMBERED},
         rerun,
         returned_metadata::may_return,
@@ -76,7 +76,10 @@ pub(super) struct ManifestWorkView {
 pub(super) struct WorkStatusView {
     pub(super) resource_version: String,
     pub(super) attempt: u64,
-    pub(super) status: Option<CompactJson>,
+    /// The status. It is also `None` after [`Self::release`], when the WDS has it.
+    pub(super) status: RefCell<Option<CompactJson>>,
+    /// It has a status, which may have been released.
+    pub(super) has_status: bool,
     pub(super) digest: Fingerprint,
     /// The phase in the status; empty if there is none.
     pub(super) phase: Box<str>,
@@ -242,6 +245,9 @@ impl WorkStatusView {
         if let Some(fields) = status.as_object_mut() {
             fields.remove(PACKED_NODES);
         }
+        if let Some(reported) = &mut report.reported {
+            reported.are_nodes_packed = false;
+        }
         let mut view = Self::new(report);
         if view.flaw.is_none() {
             view.digest = digest;
@@ -255,6 +261,9 @@ impl WorkStatusView {
         let unreadable = decode_error::take(&mut status.metadata);
         let reported = status.reported.take().unwrap_or_default();
         let resource_version = status.metadata.resource_version.take().unwrap_or_default();
+        // The watch told the digest of the packed nodes, and the same report must not look new.
+        let digest = Fingerprint::of(status.status.as_ref().unwrap_or_default());
+        let unreadable = unreadable.or_else(|| unpack(&mut status.status, &reported));
         // A value that was read from JSON can always be serialized.
         let text = status.status.as_ref().map(Value::to_string);
         let length = text.as_ref().map_or(0, String::len);
@@ -263,7 +272,8 @@ impl WorkStatusView {
             return Self {
                 resource_version,
                 attempt: reported.attempt,
-                status: None,
+                status: RefCell::default(),
+                has_status: false,
                 digest: Fingerprint::of(&Value::Null),
                 phase: Box::default(),
                 is_offloaded: false,
@@ -281,7 +291,6 @@ impl WorkStatusView {
                 is_strange: false,
             };
         }
-        let digest = Fingerprint::of(status.status.as_ref().unwrap_or_default());
         let (elsewhere, text) = mend(&mut status, text, reported.is_remembered);
         Self {
             flaw: None,
@@ -293,7 +302,8 @@ impl WorkStatusView {
             digest,
             phase: workflow::phase(status.status.as_ref()).into(),
             is_offloaded: is_offloaded(status.status.as_ref()),
-            status: text.as_deref().map(CompactJson::of_text),
+            has_status: text.is_some(),
+            status: RefCell::new(text.as_deref().map(CompactJson::of_text)),
             labels: returning(&reported.labels),
             annotations: returning(&reported.annotations),
             outcome: reported.outcome,
@@ -309,18 +319,29 @@ impl WorkStatusView {
 
     /// Bytes of memory that shedding its content would free.
     pub(super) fn size(&self) -> usize {
-        let status = self.status.as_ref().map_or(0, CompactJson::size);
+        let status = self.status.borrow().as_ref().map_or(0, CompactJson::size);
         let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.size());
         let overtaken = self.overtaken.as_ref().map_or(0, |overtaken| overtaken.len());
         let requests = self.requests.as_ref().map_or(0, |requests| requests.len());
         status + elsewhere + overtaken + requests + self.labels.size() + self.annotations.size()
     }
 
+    /// Drops the status, which the WDS has. Returns the bytes of memory that this frees.
+    pub(super) fn release(&self) -> usize {
+        self.status.take().map_or(0, |status| status.size())
+    }
+
+    /// True if its status was released. It is read again if it has to be shown differently.
+    pub(super) fn is_released(&self) -> bool {
+        self.has_status && self.status.borrow().is_none()
+    }
+
     /// Drops its content. The address, the version, the phase and the outcome stay.
     pub(super) fn shed(&mut self) {
         if self.size() > 0 {
             self.is_shed = true;
-            self.status = None;
+            self.status.take();
+            self.has_status = false;
             self.elsewhere = None;
             self.overtaken = None;
             self.requests = None;
@@ -328,6 +349,12 @@ impl WorkStatusView {
             self.annotations = CompactMap::default();
         }
     }
+}
+
+/// Unpacks the nodes that the agent has packed for the way. Returns the reason if it cannot.
+fn unpack(status: &mut Option<Value>, reported: &Reported) -> Option<String> {
+    let status = status.as_mut().filter(|_| reported.are_nodes_packed)?;
+    transit::unpack(status).err()
 }
 
 /// Removes from a status the artifact locations that nobody can have named. From a remembered

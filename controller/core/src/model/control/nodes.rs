@@ -192,20 +192,23 @@ fn length(packed: &str) -> Option<usize> {
 }
 
 fn unpack(packed: &str) -> Option<BTreeMap<String, Box<RawValue>>> {
-    let most = length(packed)?;
-    let gzip = STANDARD.decode(packed).ok()?;
-    let mut json = String::new();
-    // Reading one byte more detects content beyond the declared size.
-    let mut unpacked = MultiGzDecoder::new(gzip.as_slice()).take(u64::try_from(most).ok()?.saturating_add(1));
-    unpacked.read_to_string(&mut json).ok()?;
-    if json.len() > most {
-        return None;
-    }
+    let json = unpacked_text(packed, LONGEST)?;
     let mut reader = Deserializer::from_str(&json);
     let nodes = reader.deserialize_map(Bounded).ok()?;
     // Go rejects all nodes if anything follows them.
     reader.end().ok()?;
     Some(nodes)
+}
+
+/// The text of packed nodes, of at most `longest` bytes and at most [`LONGEST`].
+pub(super) fn unpacked_text(packed: &str, longest: usize) -> Option<String> {
+    let most = length(packed).filter(|most| *most <= longest)?;
+    let gzip = STANDARD.decode(packed).ok()?;
+    let mut json = String::new();
+    // Reading one byte more detects content beyond the declared size.
+    let mut unpacked = MultiGzDecoder::new(gzip.as_slice()).take(u64::try_from(most).ok()?.saturating_add(1));
+    unpacked.read_to_string(&mut json).ok()?;
+    (json.len() <= most).then_some(json)
 }
 
 /// Reads up to [`MOST`] nodes of up to [`HEAVIEST`] bytes each, as text.
@@ -231,9 +234,13 @@ impl<'de> Visitor<'de> for Bounded {
 }
 
 fn compress(nodes: &BTreeMap<String, Box<RawValue>>) -> std::io::Result<String> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    serde_json::to_writer(&mut encoder, nodes)?;
-    encoder.flush()?;
+    packed_text(&serde_json::to_vec(nodes)?, Compression::default())
+}
+
+/// Packs the text of nodes.
+pub(super) fn packed_text(nodes: &[u8], level: Compression) -> std::io::Result<String> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
+    encoder.write_all(nodes)?;
     Ok(STANDARD.encode(encoder.finish()?))
 }
 

@@ -28,6 +28,29 @@ fn the_whole_status_is_told_under_the_name_of_the_origin() {
 }
 
 #[test]
+fn the_nodes_of_a_long_status_are_told_packed() {
+    let node = |n: u32| {
+        (
+            format!("w-{n}"),
+            json!({ "id": format!("w-{n}"), "displayName": "x".repeat(100) }),
+        )
+    };
+    let nodes = json!((0..200).map(node).collect::<serde_json::Map<_, _>>());
+    let mut cluster = Cluster::of(applied(1));
+    cluster.object(with(
+        object(1, "Running"),
+        json!({ "status": { "nodes": nodes } }),
+    ));
+    let written = report(&cluster);
+    let status = written.status.unwrap();
+    assert_eq!(status.get("nodes"), None);
+    assert!(status.to_string().len() < nodes.to_string().len() / 5);
+    assert!(written.reported.unwrap().are_nodes_packed);
+    let unpacked = crate::model::control::Nodes::of(&status).unwrap();
+    assert_eq!(unpacked.get("w-7").as_deref(), nodes.get("w-7"));
+}
+
+#[test]
 fn nothing_is_told_before_argo_has_written_a_status() {
     let mut cluster = Cluster::of(applied(1));
     cluster.object(object(1, ""));

@@ -172,9 +172,9 @@ impl ObjectIndex {
         }
         // Objects are listed after their reports, so all reports are counted.
         kept.strangers = kept.strangers.saturating_add(1);
-        kept.bytes = kept.bytes.saturating_add(report.bytes);
-        if kept.bytes > BUDGET {
-            kept.bytes = report.bytes;
+        kept.add(report.bytes);
+        if kept.bytes() > BUDGET {
+            kept.only(report.bytes);
             for report in self
                 .reports
                 .values_mut()
@@ -198,7 +198,7 @@ impl ObjectIndex {
             self.reports.remove(origin);
         }
         if let (Some(report), Some(kept)) = (report, self.kept.get_mut(cluster)) {
-            kept.bytes = kept.bytes.saturating_sub(report.bytes);
+            kept.free(report.bytes);
             kept.strangers = kept.strangers.saturating_sub(1);
             if kept.strangers == 0 {
                 self.kept.remove(cluster);

@@ -172,7 +172,7 @@ fn of_a_cluster_that_reports_too_much_what_matters_is_read_again() {
     spaces.policy(singleton("p", &json!({ "name": "cluster1" })));
     spaces.report("cluster1", "d1", &status(2));
     let noise = json!({ "message": "x".repeat(1_000_000) });
-    let bytes = |spaces: &Spaces| spaces.index.kept[&ClusterName::from("cluster1")].bytes;
+    let bytes = |spaces: &Spaces| spaces.index.kept[&ClusterName::from("cluster1")].bytes();
     for number in 0..20 {
         spaces.report("cluster1", &format!("nobody-{number}"), &noise);
         assert!(bytes(&spaces) <= crate::REPORT_BUDGET);

@@ -41,7 +41,7 @@ impl WorkflowIndex {
         view: &WorkflowView,
         wanted: &Control,
     ) -> impl Iterator<Item = (&ClusterName, &WorkflowKey, &WorkflowView)> {
-        let is_open = |run: &WorkflowView| !run.is_deleting && !run.is_final() && run.passed_on != *wanted;
+        let is_open = |run: &WorkflowView| !run.is_deleting && !run.is_final() && *run.passed_on != *wanted;
         self.runs_of(view).filter(move |(_, _, run)| is_open(run))
     }
 
@@ -111,7 +111,7 @@ fn propagate(key: &WorkflowKey, run: &WorkflowView, wanted: &Control) -> HubActi
 fn wanted(view: &WorkflowView) -> Control {
     Control {
         verbs: Vec::new(),
-        ..view.control.clone()
+        ..Control::clone(&view.control)
     }
 }
 

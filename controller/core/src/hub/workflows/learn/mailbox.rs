@@ -109,7 +109,9 @@ impl WorkflowIndex {
     /// created meanwhile.
     pub(super) fn miss_report(&mut self, origin: &OriginUid, cluster: &ClusterName, version: &str) -> Dirty {
         let known = self.reports.get(origin).and_then(|reports| reports.get(cluster));
-        if known.is_some_and(|known| known.is_shed && known.resource_version == version) {
+        let is_sought = known
+            .is_some_and(|known| known.resource_version == version && (known.is_shed || known.is_released()));
+        if is_sought {
             self.delete_report(origin, cluster)
         } else {
             self.workflow_of(origin)

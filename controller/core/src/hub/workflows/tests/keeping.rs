@@ -4,10 +4,19 @@ use super::*;
 use crate::{
     Intake,
     hub::workflows::{SeenReport, SeenWorkflow},
+    index::budget::Kept,
+    model::control::transit,
 };
 
 fn running() -> Value {
     json!({ "phase": "Running", "message": "m" })
+}
+
+impl Fleet {
+    /// Bytes of all reports in memory.
+    fn bytes(&self) -> usize {
+        self.hub.kept.values().map(Kept::bytes).sum()
+    }
 }
 
 /// The index reads the report from the ITS, because it needs the content.
@@ -49,7 +58,7 @@ fn of_a_report_about_nobody_only_the_address_is_kept_until_its_workflow_is_claim
     let mut fleet = Fleet::new();
     let there = fleet.next(report("cluster1", 1, running()));
     fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
-    let kept: Vec<usize> = fleet.hub.kept.values().map(|kept| kept.bytes).collect();
+    let kept: Vec<usize> = fleet.hub.kept.values().map(Kept::bytes).collect();
     assert_eq!(kept, [0]);
     fleet.workflow(claimed("cluster1", 1));
     fleet.work(started("cluster1", 1));
@@ -108,12 +117,11 @@ fn before_workflows_are_listed_reports_are_kept_and_then_those_that_nobody_waits
     other["metadata"]["labels"]["argosy.dev/origin-uid"] = json!("u2");
     other["metadata"]["name"] = json!("argosy-u2");
     fleet.report(other);
-    let bytes = |fleet: &Fleet| fleet.hub.kept.values().map(|kept| kept.bytes).sum::<usize>();
-    let both = bytes(&fleet);
+    let both = fleet.bytes();
     let workflow = fleet.next(claimed("cluster1", 1));
     fleet.learn(HubInput::workflow(Change::Reset(vec![read(workflow)])));
     fleet.work(started("cluster1", 1));
-    assert_eq!(bytes(&fleet), both / 2);
+    assert_eq!(fleet.bytes(), both / 2);
     is_shown(&fleet);
 }
 
@@ -183,6 +191,100 @@ fn nodes_that_are_packed_are_looked_at_only_when_the_report_is_read_by_itself() 
     // The watch delivers the same version again.
     fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
     is_shown(&fleet);
+}
+
+#[test]
+fn a_status_that_is_shown_is_not_kept_and_read_again_when_something_else_has_to_be_shown() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let there = fleet.next(report("cluster1", 1, running()));
+    let learn = |fleet: &mut Fleet| {
+        fleet.learn(HubInput::report(Change::Apply(Box::new(read(there.clone())))));
+    };
+    learn(&mut fleet);
+    assert!(fleet.bytes() > 0);
+    let patch = fleet.patch(Purpose::Mirror);
+    assert!(fleet.bytes() > 0, "it is not shown before it is written");
+    let shown = fleet.written(claimed("cluster1", 1), &patch);
+    fleet.rests();
+    assert_eq!(fleet.bytes(), 0);
+    // The watch delivers the same report again.
+    learn(&mut fleet);
+    fleet.rests();
+    assert_eq!(fleet.bytes(), 0);
+    fleet.workflow(with(shown, json!({ "status": { "message": "somebody else's" } })));
+    read_report(&mut fleet, &there);
+    is_shown(&fleet);
+}
+
+#[test]
+fn a_report_that_is_gone_when_its_released_status_is_read_is_forgotten() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    fleet.report(report("cluster1", 1, running()));
+    let patch = fleet.patch(Purpose::Mirror);
+    let shown = fleet.written(claimed("cluster1", 1), &patch);
+    fleet.rests();
+    fleet.workflow(with(shown, json!({ "status": { "message": "somebody else's" } })));
+    let missed = missed(&fleet);
+    fleet.learn(missed);
+    assert!(!matches!(fleet.decide(), Some(HubAction::ReadReport { .. })));
+    assert!(fleet.hub.kept.is_empty());
+}
+
+/// A running status with many nodes, and the report that an agent makes of it.
+fn packed_report() -> (Value, Value) {
+    let mut whole = running();
+    let node = |n: u32| {
+        (
+            format!("w-{n}"),
+            json!({ "id": format!("w-{n}"), "type": "Pod", "displayName": "x".repeat(100) }),
+        )
+    };
+    whole["nodes"] = json!((0..200).map(node).collect::<serde_json::Map<_, _>>());
+    let mut sent = whole.clone();
+    assert!(transit::pack(&mut sent));
+    let mut there = report("cluster1", 1, sent);
+    there["reported"]["areNodesPacked"] = json!(true);
+    (whole, there)
+}
+
+#[test]
+fn nodes_that_the_agent_has_packed_are_shown_unpacked() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let (whole, there) = packed_report();
+    let there = fleet.next(there);
+    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
+    read_report(&mut fleet, &there);
+    let shown = fleet.patch(Purpose::Mirror).value_at("/status").cloned().unwrap();
+    assert_eq!(shown["nodes"], whole["nodes"]);
+    assert_eq!(shown.get("compressedNodes"), None);
+    // The watch delivers the same version again.
+    fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
+    assert_eq!(fleet.patch(Purpose::Mirror).value_at("/status"), Some(&shown));
+}
+
+#[test]
+fn nodes_that_are_said_to_be_packed_and_are_not_show_no_status() {
+    for nodes in [json!("no base64"), json!(null), json!("H4sI")] {
+        let mut fleet = Fleet::of(claimed("cluster1", 1));
+        fleet.work(started("cluster1", 1));
+        let (_, mut there) = packed_report();
+        there["status"]["compressedNodes"] = nodes.clone();
+        let there = fleet.next(there);
+        fleet.learn(HubInput::report(Change::Apply(Box::new(read(there)))));
+        let shown = fleet.patch(Purpose::Mirror);
+        let conditions = shown
+            .value_at("/status/conditions")
+            .or_else(|| shown.value_at("/status")?.get("conditions"));
+        let told = conditions.unwrap_or_default().to_string();
+        assert!(
+            told.contains("packed nodes cannot be unpacked"),
+            "{nodes}: {shown:#?}"
+        );
+    }
 }
 
 /// The index reads the Workflow from the WDS, because it needs the content.

@@ -62,6 +62,13 @@ fn a_status_that_is_shown_is_written_again_when_it_or_the_report_changes() {
         json!({ "status": { "phase": "Running", "message": "by hand" } }),
     );
     fleet.workflow(with(claimed("cluster1", 1), changed));
+    // A status that is shown is not kept.
+    let Some(HubAction::ReadReport { version, .. }) = fleet.decide() else {
+        panic!("the report is to be read, not {:#?}", fleet.decide());
+    };
+    let version = json!({ "metadata": { "resourceVersion": version } });
+    let whole = with(report("cluster1", 1, json!({ "phase": "Running" })), version);
+    fleet.learn(HubInput::report(Change::Apply(Box::new(read(whole)))));
     assert_eq!(
         fleet.patch(Purpose::Mirror).value_at("/status"),
         Some(&shown["status"])
