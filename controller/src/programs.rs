@@ -30,12 +30,13 @@ pub async fn argosy_controller() -> ExitCode {
     telemetry::exit_code(hub::process::run(args).await)
 }
 
-/// Runs `argosy-agent`, in its own cluster (pull).
+/// Runs `argosy-agent`, in its own cluster (pull). One thread does everything that does not compute
+/// for long: waking another thread for each answer takes longer than most of the work.
 ///
 /// # Panics
 ///
 /// If the system cannot start a thread.
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 pub async fn argosy_agent() -> ExitCode {
     let args = AgentArgs::parse();
     telemetry::install_crypto();

@@ -20,6 +20,7 @@ use argosy_core::{
     Failure,
     model::cluster_info::{Facts, set_claim, status_patch},
 };
+use backon::{BackoffBuilder, ConstantBuilder};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -54,8 +55,8 @@ const RECHECK_EVERY: Duration = Duration::from_secs(15);
 /// (`--cluster-healthcheck-period`).
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-/// Interval between attempts to read or report the identity of this cluster, and pause before the
-/// Lease is renewed again after the ITS has not answered.
+/// Interval between attempts to read or report the identity of this cluster, and shortest pause
+/// before the Lease is renewed again after the ITS has not answered. The longest is twice as long.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Number of failed renewals in a row of which one is logged.
@@ -147,6 +148,9 @@ async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<O
     let mut newest = Newest::default();
     // Before the first renewal, the controller does not know the token.
     let (mut is_lapsed, mut failures) = (true, 0_u32);
+    // All agents of a fleet notice at the same time that the ITS is back.
+    let again = ConstantBuilder::default().with_delay(AGAIN).with_jitter();
+    let mut pauses = again.without_max_times().build();
     loop {
         ticks.tick().await;
         match timeout(slice, call(member.wec.apiserver_version())).await {
@@ -181,7 +185,7 @@ async fn renew_lease(member: &Member, tunnel: &Advert, renewed: &watch::Sender<O
                 failures = failures.saturating_add(1);
                 if !matches!(answer, Ok(Err(Failure::Refused(_) | Failure::NotFound { .. }))) {
                     // The cluster is unreachable until the next renewal.
-                    ticks.reset_after(AGAIN.min(slice));
+                    ticks.reset_after(pauses.next().unwrap_or(AGAIN).min(slice));
                 }
             }
         }
