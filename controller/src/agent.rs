@@ -39,6 +39,7 @@ use self::{
 };
 use crate::runtime::{
     admin::Readiness,
+    args::ManifestWorkConditions,
     engine,
     metrics::Metrics,
     restore_guard::until_restored,
@@ -72,6 +73,8 @@ pub struct Member {
     pub lease_duration: Duration,
     /// Time that an API server may still carry out a request whose sender has given up.
     pub request_lifetime: Duration,
+    /// The time at which conditions of ManifestWorks are written.
+    pub conditions: ManifestWorkConditions,
     /// Number of concurrent requests of each of its two loops.
     pub at_once: usize,
     /// Metrics of the loops.
@@ -163,6 +166,7 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
         cluster_id,
         request_lifetime: crate::runtime::requests::lifetime(member.request_lifetime),
         argo_instance: member.argo_instance.clone(),
+        conditions_on_demand: member.conditions == ManifestWorkConditions::OnDemand,
     });
     let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
     readiness.tell(WORKFLOWS, index.unlisted());

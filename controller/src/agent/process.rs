@@ -19,6 +19,7 @@ use super::{
 };
 use crate::runtime::{
     admin::{self, Readiness},
+    args::ManifestWorkConditions,
     client,
     leader::{self, Election, Leadership, LeaseSettings, gate::Gate},
     metrics::{Metrics, Space},
@@ -64,6 +65,7 @@ pub async fn run(args: Box<RunArgs>) -> anyhow::Result<()> {
         argo_instance: args.argo_instance_id.filter(|id| !id.is_empty()),
         lease_duration: args.common.lease_duration,
         request_lifetime: args.common.request_lifetime,
+        conditions: args.common.manifest_work_conditions,
         metrics: metrics.clone(),
         readiness,
         gate: gate.clone(),
@@ -131,6 +133,7 @@ struct Parts {
     argo_instance: Option<String>,
     lease_duration: Duration,
     request_lifetime: Duration,
+    conditions: ManifestWorkConditions,
     metrics: Metrics,
     readiness: Readiness,
     gate: Gate,
@@ -172,6 +175,7 @@ impl Parts {
             argo_instance: self.argo_instance,
             lease_duration: self.lease_duration,
             request_lifetime: self.request_lifetime,
+            conditions: self.conditions,
             at_once: AT_ONCE,
             metrics: self.metrics,
             wish: sender,

@@ -27,6 +27,7 @@ use crate::{
     hub::nodes::Tunnels,
     runtime::{
         admin::Readiness,
+        args::ManifestWorkConditions,
         client, engine,
         kubeconfig::{from_secret, from_trusted_secret},
         leader::gate::Gate,
@@ -56,6 +57,8 @@ pub struct Host {
     pub lease_duration: Duration,
     /// See [`Member::request_lifetime`].
     pub request_lifetime: Duration,
+    /// See [`Member::conditions`].
+    pub conditions: ManifestWorkConditions,
     /// Metrics of the agents' loops and clients.
     pub metrics: Metrics,
     /// Gate for the agents' writes.
@@ -228,6 +231,7 @@ async fn host_agent(host: Host, cluster: ClusterName, given: Given, stop: Cancel
                     argo_instance: given.argo_instance.clone(),
                     lease_duration: host.lease_duration,
                     request_lifetime: host.request_lifetime,
+                    conditions: host.conditions,
                     at_once: AT_ONCE,
                     metrics: host.metrics.clone(),
                     // A hosted agent uses the controller's credential for the ITS.

@@ -63,6 +63,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         artifact_namespace: args.common.artifact_namespace.clone(),
         lease_duration: args.common.lease_duration,
         request_lifetime: args.common.request_lifetime,
+        conditions: args.common.manifest_work_conditions,
         metrics: metrics.clone(),
         gate: gate.clone(),
         tunnels: nodes.as_ref().map(|nodes| nodes.tunnels().clone()),

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::telemetry::LogFormat;
 
@@ -52,9 +52,27 @@ pub struct CommonArgs {
     /// released that such a request could still create.
     #[arg(long, env = "ARGOSY_REQUEST_LIFETIME", default_value = "70s", value_parser = duration)]
     pub request_lifetime: Duration,
+    /// The conditions of the ManifestWork of a run that is reported: eventually, when nothing else is
+    /// to be written; on-demand, only if somebody waits for them, which saves one write for each run
+    #[arg(
+        long,
+        env = "ARGOSY_MANIFEST_WORK_CONDITIONS",
+        value_enum,
+        default_value = "eventually"
+    )]
+    pub manifest_work_conditions: ManifestWorkConditions,
     /// Format of log lines
     #[arg(long, env = "ARGOSY_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+}
+
+/// The time at which an agent writes the conditions of a ManifestWork whose run is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ManifestWorkConditions {
+    /// When it has nothing else to write.
+    Eventually,
+    /// Only if somebody waits for them: an attempt is withdrawn, or could not be created before.
+    OnDemand,
 }
 
 /// Parses a duration, in seconds or with a unit.

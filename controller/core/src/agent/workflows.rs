@@ -116,6 +116,9 @@ pub struct AgentConfig {
     /// The `instanceID` of the cluster's Argo, which ignores all Workflows without the label with
     /// this ID.
     pub argo_instance: Option<String>,
+    /// The conditions of a ManifestWork are left out once the hub has a report of its run, unless
+    /// somebody waits for them.
+    pub conditions_on_demand: bool,
 }
 
 kinds! {

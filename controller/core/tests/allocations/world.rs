@@ -233,6 +233,7 @@ pub(crate) fn agent(workflows: usize, nodes: usize) -> RunIndex {
         cluster_id: None,
         request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
         argo_instance: None,
+        conditions_on_demand: false,
     });
     for input in [
         AgentInput::work(list((0..workflows).map(work))),

@@ -31,6 +31,8 @@ impl Process for RunIndex {
             cluster_id: Some(servers.cluster_ids[number].clone()),
             request_lifetime: argosy_core::index::reconciler::REQUEST_LIFETIME,
             argo_instance: None,
+            // Both kinds of agents are in each script.
+            conditions_on_demand: number == 1,
         })
     }
 

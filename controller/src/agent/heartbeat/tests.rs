@@ -55,6 +55,7 @@ fn member(client: &Client) -> Member {
         argo_instance: None,
         lease_duration: Duration::from_millis(300),
         request_lifetime: Duration::from_mins(1),
+        conditions: crate::runtime::args::ManifestWorkConditions::Eventually,
         at_once: 1,
         metrics: Metrics::default(),
         wish: watch::Sender::new(None),

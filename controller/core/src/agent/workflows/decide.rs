@@ -130,7 +130,10 @@ impl RunIndex {
                 // An agent that restarts takes these conditions as proof that no creation is in
                 // flight.
                 let is_certain = self.lands_until(origin, now).is_none();
-                is_certain.then(|| conditions(origin, work, created(work, object, now)))?
+                let is_silent = self.config.conditions_on_demand
+                    && self.is_reported(origin, work)
+                    && !is_awaited(work, object);
+                (is_certain && !is_silent).then(|| conditions(origin, work, created(work, object, now)))?
             });
         Decision {
             action: closing,
@@ -141,15 +144,16 @@ impl RunIndex {
     }
 
     /// The priority of record, finalizer and conditions. The object is evidence of the attempt until
-    /// then, and the hub shows its report, so nobody waits for them unless somebody withdraws the
-    /// attempt, deletes the object, or was told that it cannot be created.
+    /// then, and the hub shows its report.
     fn closing_priority(&self, origin: &OriginUid, work: &ManifestWorkView, object: &ObjectView) -> Priority {
-        if work.withdraw.is_some() || object.deleted_at.is_some() || work.is_obstructed {
+        if is_awaited(work, object) {
             return Priority::Normal;
         }
-        let known = self.work_statuses.get(origin);
-        let is_reported = known.is_some_and(|known| known.attempt >= work.attempt);
-        Priority::Low(if is_reported { REPORTED } else { UNREPORTED })
+        Priority::Low(if self.is_reported(origin, work) {
+            REPORTED
+        } else {
+            UNREPORTED
+        })
     }
 
     /// Decides the next step while no object exists. If there was none before, it may be created;
@@ -343,6 +347,12 @@ fn created(work: &ManifestWorkView, object: &ObjectView, now: Timestamp) -> Vec<
         ));
     }
     wanted
+}
+
+/// True if somebody waits for the record, the finalizer or the conditions: the attempt is withdrawn,
+/// the object is being deleted, or the conditions say that it cannot be created.
+fn is_awaited(work: &ManifestWorkView, object: &ObjectView) -> bool {
+    work.withdraw.is_some() || object.deleted_at.is_some() || work.is_obstructed
 }
 
 /// Writes the conditions unless the ManifestWork has them already.

@@ -18,12 +18,15 @@ impl RunIndex {
         self.was_created(origin, work).then_some(Outcome::Deleted)
     }
 
+    /// True if the hub has a report of the attempt.
+    pub(super) fn is_reported(&self, origin: &OriginUid, work: &ManifestWorkView) -> bool {
+        let known = self.work_statuses.get(origin);
+        known.is_some_and(|known| known.attempt >= work.attempt)
+    }
+
     /// True if there is a sign other than a record that the attempt was created.
     pub(super) fn was_created(&self, origin: &OriginUid, work: &ManifestWorkView) -> bool {
-        let was_told = self
-            .work_statuses
-            .get(origin)
-            .is_some_and(|known| known.attempt >= work.attempt);
+        let was_told = self.is_reported(origin, work);
         let vanished = self
             .vanished
             .get(origin)

@@ -145,6 +145,7 @@ impl Cluster {
                 cluster_id: None,
                 request_lifetime: crate::index::reconciler::REQUEST_LIFETIME,
                 argo_instance: None,
+                conditions_on_demand: false,
             }),
             version: 100,
             now: now(),

@@ -48,6 +48,7 @@ fn nothing_is_created_before_everything_was_listed() {
         cluster_id: None,
         request_lifetime: crate::index::reconciler::REQUEST_LIFETIME,
         argo_instance: None,
+        conditions_on_demand: false,
     });
     let work: ManifestWork = read(work(1));
     agent.apply(AgentInput::work(Change::Reset(vec![work])), now());

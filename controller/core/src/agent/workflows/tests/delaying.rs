@@ -56,6 +56,30 @@ fn conditions_record_and_finalizer_of_a_run_that_the_hub_knows_wait() {
 }
 
 #[test]
+fn on_demand_a_run_that_the_hub_knows_gets_no_conditions_unless_somebody_waits_for_them() {
+    let mut cluster = Cluster::of(work(1));
+    cluster.agent.config.conditions_on_demand = true;
+    cluster.object(object(1, ""));
+    assert_eq!(cluster.next_step(), ("conditions", UNREPORTED));
+    cluster.object(object(1, "Running"));
+    assert_eq!(cluster.next_step(), ("report", Priority::Normal));
+    cluster.report();
+    cluster.rests();
+    cluster.object(object(1, "Succeeded"));
+    cluster.report();
+    cluster.keep_record();
+    assert_eq!(cluster.next_step(), ("let_go", REPORTED));
+    let withdrawn = json!({ "metadata": { "annotations": { "argosy.dev/withdraw": "1" } } });
+    let mut cluster = Cluster::of(work(1));
+    cluster.agent.config.conditions_on_demand = true;
+    cluster.object(object(1, "Running"));
+    cluster.report();
+    cluster.rests();
+    cluster.work(with(work(1), withdrawn));
+    assert_eq!(cluster.next_step(), ("conditions", Priority::Normal));
+}
+
+#[test]
 fn they_do_not_wait_if_somebody_waits_for_them() {
     let failed = json!({ "status": { "conditions": [{
         "type": "Applied", "status": "False", "reason": "NamespaceMissing", "message": "",

@@ -92,6 +92,7 @@ fn restarted(work: Value) -> Cluster {
         cluster_id: None,
         request_lifetime: crate::index::reconciler::REQUEST_LIFETIME,
         argo_instance: None,
+        conditions_on_demand: false,
     });
     let work = cluster.next(work);
     cluster.learn(AgentInput::work(Change::Reset(vec![work])));
