@@ -56,6 +56,7 @@ mod once;
 mod pinned;
 mod poison;
 mod policies;
+mod priority;
 mod rebuilt;
 mod refusals;
 mod registration;
