@@ -64,8 +64,10 @@ fn the_command_makes_what_the_chart_makes_but_for_the_token_that_lasts() {
         let documents = golden
             .split("\n---\n")
             .map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
-        // The right to the tunnel is one RoleBinding of the chart for the agents of all clusters.
-        let is_of_all = |object: &Value| object["metadata"]["name"] == "argosy-tunnel";
+        // The right to the tunnel is one RoleBinding of the chart for the agents of all clusters, and
+        // their priority is one FlowSchema.
+        let is_of_all =
+            |object: &Value| object["metadata"]["name"] == "argosy-tunnel" || object["kind"] == "FlowSchema";
         let is_of_cluster = |object: &Value| {
             object.to_string().contains(cluster) && object["kind"] != "Secret" && !is_of_all(object)
         };
