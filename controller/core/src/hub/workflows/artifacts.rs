@@ -79,9 +79,9 @@ impl WorkflowIndex {
         &self,
         view: &WorkflowView,
         claim: &Claim,
-        report: Option<&WorkStatusView>,
+        report: &WorkStatusView,
     ) -> Option<HubAction> {
-        let elsewhere = report?.elsewhere.as_ref()?;
+        let elsewhere = report.elsewhere.as_ref()?;
         let named = self.named(view, claim);
         if elsewhere.places().all(|place| named.has(place)) || view.templates.len() >= MOST {
             return None;

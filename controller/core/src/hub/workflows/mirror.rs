@@ -20,7 +20,7 @@ use super::{
     claim::{claimed_annotations, claimed_finalizers, held_labels},
     conditions::{Lost, with_conditions},
     keeping::read_report,
-    mirrored_status::add_status,
+    mirrored_status::{MirroredStatus, add_status},
     view::WorkflowView,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
 impl WorkflowIndex {
     /// The patch that updates a claimed Workflow, or `None` if it is up to date.
     pub(super) fn mirror(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
-        self.mirror_with(key, view, claim, self.report(view, claim))
+        self.mirror_with(key, view, claim, self.report(view, claim), true)
     }
 
     /// True if the report differs from what is shown at most by the progress of the run: neither by
@@ -87,9 +87,8 @@ impl WorkflowIndex {
         view: &WorkflowView,
         claim: &Claim,
     ) -> Option<HubAction> {
-        let is_here = |report: &&WorkStatusView| !report.is_shed && !report.is_released();
-        let report = self.report(view, claim).filter(is_here);
-        self.mirror_with(key, view, claim, report)
+        let report = self.report(view, claim).filter(|report| !report.is_shed);
+        self.mirror_with(key, view, claim, report, false)
     }
 
     /// Returns `step`. If that repeats a creation that has failed, and the failure is not on the
@@ -112,6 +111,7 @@ impl WorkflowIndex {
         view: &WorkflowView,
         claim: &Claim,
         report: Option<&WorkStatusView>,
+        may_read: bool,
     ) -> Option<HubAction> {
         let wants_status = claim.wants_status || view.placement.wants_status;
         // While a retry is pending, the status on the control cluster is newer than the last
@@ -126,16 +126,10 @@ impl WorkflowIndex {
         if let Some(report) = awaited.filter(|report| report.is_shed) {
             return Some(read_report(view, claim, report));
         }
-        if let Some(reading) = self.read_template(view, claim, shown) {
-            return Some(reading);
-        }
-        let status = shown.map(|report| self.shown(key, view, claim, report));
-        if let Some((report, status)) = shown.zip(status.as_ref())
-            && report.is_released()
-            && !status.is_settled(view)
-        {
-            return Some(read_report(view, claim, report));
-        }
+        let status = match self.status_to_show(key, view, claim, shown) {
+            Err(read) if may_read => return Some(read),
+            status => status.ok().flatten(),
+        };
         let lost = self
             .lost(view, claim)
             .filter(|_| wants_status && !view.is_final() && !is_retried);
@@ -186,6 +180,27 @@ impl WorkflowIndex {
             patch,
             purpose: Purpose::Mirror,
         })
+    }
+
+    /// The status to show for `report`, or the read that it needs first.
+    fn status_to_show<'a>(
+        &'a self,
+        key: &'a WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+        report: Option<&'a WorkStatusView>,
+    ) -> Result<Option<MirroredStatus<'a>>, HubAction> {
+        let Some(report) = report else {
+            return Ok(None);
+        };
+        if let Some(read) = self.read_template(view, claim, report) {
+            return Err(read);
+        }
+        let status = self.shown(key, view, claim, report);
+        if report.is_released() && !status.is_settled(view) {
+            return Err(read_report(view, claim, report));
+        }
+        Ok(Some(status))
     }
 
     /// The patch of Argosy's metadata: the hold, `annotations`, the finalizer.
