@@ -32,6 +32,10 @@ const QUESTIONS: u32 = 3;
 /// each. The last used one is used first, so the renewals of Leases keep one open.
 pub(super) const UNUSED: Duration = Duration::from_secs(10);
 
+/// Maximum size of the buffers of one connection, in bytes. They grow with what arrives at a time, and
+/// a watch keeps its connection: a process with ten hosted agents has a hundred of them.
+const LARGEST_BUFFER: usize = 32 << 10;
+
 /// Returns true if this module can build the connections of `config`.
 pub(super) fn serves(config: &Config) -> bool {
     config.proxy_url.is_none() && config.auth_info.exec.is_none() && config.auth_info.auth_provider.is_none()
@@ -68,6 +72,7 @@ pub(super) fn builder(
     let client = Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(unused)
+        .http1_max_buf_size(LARGEST_BUFFER)
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
