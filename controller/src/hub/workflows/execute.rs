@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, Workflow, names};
+use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
     hub::workflows::{HubAction, HubInput, HubKey, WorkflowIndex, taken},
@@ -29,14 +29,19 @@ use crate::{
     },
 };
 
+/// Number of reports that are parsed at a time, of clusters one each.
+const PARSED_AT_ONCE: usize = 3;
+
 /// Executor of the controller's actions.
 #[derive(Clone)]
 pub(super) struct Executor {
     wds: Client,
     its: Client,
     mailboxes: Mailboxes,
-    /// Limits the reads of reports to one at a time: unpacked nodes take up to 100 MiB.
+    /// Limits the reports that are parsed at a time: each takes up to 50 MiB.
     reading: Arc<Semaphore>,
+    /// Limits those whose nodes Argo has packed to one at a time: unpacked they take up to 100 MiB.
+    unpacking: Arc<Semaphore>,
     activity: Activity,
 }
 
@@ -47,7 +52,8 @@ impl Executor {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
             mailboxes: Mailboxes::new(&spaces.its),
-            reading: Arc::new(Semaphore::new(1)),
+            reading: Arc::new(Semaphore::new(PARSED_AT_ONCE)),
+            unpacking: Arc::new(Semaphore::new(1)),
             activity,
         }
     }
@@ -154,9 +160,6 @@ impl Executor {
         origin: &OriginUid,
         version: &str,
     ) -> Result<HubInput, Failure> {
-        // The semaphore is never closed. The cluster's lane lets at most one of its reads wait
-        // here.
-        let _turn = self.reading.acquire().await;
         let Some(report) = self.mailboxes.report(cluster, origin).await? else {
             return Ok(HubInput::ReportGone {
                 cluster: cluster.clone(),
@@ -164,6 +167,13 @@ impl Executor {
                 version: version.to_owned(),
             });
         };
+        // The semaphores are never closed. The cluster's lane lets at most one of its reads wait here.
+        let semaphore = if is_packed_by_argo(&report) {
+            &self.unpacking
+        } else {
+            &self.reading
+        };
+        let _turn = semaphore.acquire().await;
         // Unpacking nodes may take a second.
         let learning = spawn_blocking(move || HubInput::report(Change::Apply(Box::new(report))));
         learning
@@ -242,6 +252,16 @@ impl Executor {
         let written = read(api.patch(name.as_str(), &patching(names::CONTROLLER), &patch)).await?;
         Ok(HubInput::Cluster(Change::Apply(Box::new(written))))
     }
+}
+
+/// True if its nodes were packed by Argo, and not by the agent, which packs few of them.
+fn is_packed_by_argo(report: &WorkStatus) -> bool {
+    let is_packed_by_agent = report.reported.as_ref().is_some_and(|told| told.are_nodes_packed);
+    let nodes = report
+        .status
+        .as_ref()
+        .and_then(|status| status.get("compressedNodes"));
+    nodes.is_some() && !is_packed_by_agent
 }
 
 fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> HubInput {

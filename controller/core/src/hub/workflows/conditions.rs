@@ -50,7 +50,10 @@ impl WorkflowIndex {
         let obstacle = work
             .filter(|work| work.attempt == claim.attempt)
             .and_then(|work| {
-                let unanswered = work.unanswered.as_ref().filter(|_| !work.is_started);
+                let unanswered = work
+                    .unanswered
+                    .as_ref()
+                    .filter(|_| !self.has_started(view, claim));
                 unanswered.or(work.obstacle.as_ref())
             });
         let unsendable = || {

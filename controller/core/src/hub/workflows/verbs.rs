@@ -173,7 +173,7 @@ impl WorkflowIndex {
         let (why, message) = work
             .unanswered
             .as_ref()
-            .filter(|_| work.is_started && work.attempt == claim.attempt)?;
+            .filter(|_| self.has_started(view, claim) && work.attempt == claim.attempt)?;
         let message = format!("{}: {message}", claim.cluster);
         Some(WorkflowCondition::new(
             types::CONTROL_APPLIED,

@@ -317,13 +317,13 @@ impl WorkStatusView {
         }
     }
 
-    /// Bytes of memory that shedding its content would free.
+    /// Bytes of memory that shedding its content would free. The reason in `overtaken` stays: it is
+    /// short, and also shown where no status is wanted.
     pub(super) fn size(&self) -> usize {
         let status = self.status.borrow().as_ref().map_or(0, CompactJson::size);
         let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.size());
-        let overtaken = self.overtaken.as_ref().map_or(0, |overtaken| overtaken.len());
         let requests = self.requests.as_ref().map_or(0, |requests| requests.len());
-        status + elsewhere + overtaken + requests + self.labels.size() + self.annotations.size()
+        status + elsewhere + requests + self.labels.size() + self.annotations.size()
     }
 
     /// Drops the status, which the WDS has. Returns the bytes of memory that this frees.
@@ -343,7 +343,6 @@ impl WorkStatusView {
             self.status.take();
             self.has_status = false;
             self.elsewhere = None;
-            self.overtaken = None;
             self.requests = None;
             self.labels = CompactMap::default();
             self.annotations = CompactMap::default();

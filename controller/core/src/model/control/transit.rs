@@ -35,7 +35,8 @@ pub(crate) fn pack(status: &mut Value) -> bool {
         return false;
     };
     let text = nodes.to_string();
-    if !(LONG..=LONGEST).contains(&text.len()) {
+    let is_readable = weight(&text) <= HEAVIEST && too_deep("status.nodes", nodes, 2).is_none();
+    if !(LONG..=LONGEST).contains(&text.len()) || !is_readable {
         return false;
     }
     // Writing to memory never fails.
@@ -116,6 +117,9 @@ mod tests {
             json!({}),
             json!(7),
             of_text("{}"),
+            // The hub reads these plain, and would not unpack them.
+            json!({ "nodes": { "a": vec![json!([0]); 200_000] } }),
+            json!({ "nodes": { "a": (0..100).fold(json!("x".repeat(LONG)), |inner, _| json!([inner])) } }),
         ] {
             let mut sent = status.clone();
             assert!(!pack(&mut sent), "{status}");

@@ -95,7 +95,9 @@ impl WorkflowIndex {
         let is_new = known.is_none_or(|known| known.resource_version != report.resource_version);
         // The same version, shed by a list for lack of room, adds nothing.
         let is_less = known.is_some_and(|known| !known.is_shed) && report.is_shed;
-        if is_new {
+        // The nodes of a report that was shed are validated when it is read by itself.
+        let is_found_invalid = report.flaw.is_some() && known.is_some_and(|known| known.flaw.is_none());
+        if is_new || is_found_invalid {
             self.count_ignored(origin, cluster, &report);
         } else if is_less {
             return Dirty::new();

@@ -274,7 +274,10 @@ fn nodes_that_are_said_to_be_packed_and_are_not_show_no_status() {
         let (_, mut there) = packed_report();
         there["status"]["compressedNodes"] = nodes.clone();
         let there = fleet.next(there);
+        let seen = SeenReport::from(read::<WorkStatus>(there.clone()));
+        fleet.learn(HubInput::Report(Change::Apply(Box::new(seen))));
         fleet.learn(HubInput::report(Change::Apply(Box::new(read(there)))));
+        assert_eq!(fleet.hub.ignored.values().sum::<u64>(), 1, "{nodes}");
         let shown = fleet.patch(Purpose::Mirror);
         let conditions = shown
             .value_at("/status/conditions")
