@@ -118,6 +118,9 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
 async fn what_had_not_started_on_a_lost_cluster_never_starts_there() -> Result<()> {
     let fixture = Fixture::new("lost-waiting").await?;
     let (lost, other) = either(&fixture).await?;
+    // The controller knows the policy and takes the first cluster, which it finds available.
+    create(&fixture.workflows(), &objects::workflow("first", SPARE)).await?;
+    until(&lost.workflows(), "first", "it is on the first cluster", |_| true).await?;
     lost.agent()?.kill()?;
     let workflow = create(&fixture.workflows(), &objects::workflow("hello", SPARE)).await?;
     until(

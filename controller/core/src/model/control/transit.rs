@@ -5,6 +5,8 @@
 //! Not here: nodes that Argo itself has packed. They stay packed, because the object would be too
 //! large otherwise.
 
+use std::io::{self, Write};
+
 use flate2::Compression;
 use serde_json::{Map, Value, json};
 
@@ -34,9 +36,13 @@ pub(crate) fn pack(status: &mut Value) -> bool {
     let Some(nodes) = fields.get("nodes").filter(|nodes| nodes.is_object()) else {
         return false;
     };
+    // Most statuses are short, and are not copied to find that out.
+    if !(LONG..=LONGEST).contains(&length(nodes)) {
+        return false;
+    }
     let text = nodes.to_string();
-    let is_readable = weight(&text) <= HEAVIEST && too_deep("status.nodes", nodes, 2).is_none();
-    if !(LONG..=LONGEST).contains(&text.len()) || !is_readable {
+    // The hub would not unpack them.
+    if weight(&text) > HEAVIEST || too_deep("status.nodes", nodes, 2).is_some() {
         return false;
     }
     // Writing to memory never fails.
@@ -46,6 +52,27 @@ pub(crate) fn pack(status: &mut Value) -> bool {
     fields.remove("nodes");
     fields.insert(PACKED_NODES.to_owned(), json!(packed));
     true
+}
+
+/// The length in bytes of a value as JSON.
+fn length(value: &Value) -> usize {
+    struct Length(usize);
+
+    impl Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut length = Length(0);
+    // Counting never fails.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
 }
 
 /// Unpacks the nodes of a status that [`pack`] has packed.
