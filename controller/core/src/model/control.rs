@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use crate::index::rare::Empty;
 
 pub(crate) use merge::{difference, merge};
-pub use nodes::{Nodes, unpacked_weight};
-pub(crate) use nodes::{PACKED_NODES, packed};
+pub(crate) use nodes::PACKED_NODES;
+pub use nodes::{Nodes, packed, unpacked_weight};
 
 /// The requests for a run. The default requests nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Work
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
     hub::workflows::{HubAction, HubInput, HubKey, WorkflowIndex, taken},
-    model::{fan_out::is_run_of, json_patch::JsonPatch, template_refs::TemplateKey},
+    model::{control::packed, fan_out::is_run_of, json_patch::JsonPatch, template_refs::TemplateKey},
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Number of reports that are parsed at a time, of clusters one each.
-const PARSED_AT_ONCE: usize = 3;
+/// Number of reports that are read and parsed at a time, at most one of each cluster.
+const READ_AT_ONCE: usize = 3;
 
 /// Executor of the controller's actions.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub(super) struct Executor {
     wds: Client,
     its: Client,
     mailboxes: Mailboxes,
-    /// Limits the reports that are parsed at a time: each takes up to 50 MiB.
+    /// Limits the reports that are read and parsed at a time: each takes up to 50 MiB.
     reading: Arc<Semaphore>,
     /// Limits those whose nodes Argo has packed to one at a time: unpacked they take up to 100 MiB.
     unpacking: Arc<Semaphore>,
@@ -52,7 +52,7 @@ impl Executor {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
             mailboxes: Mailboxes::new(&spaces.its),
-            reading: Arc::new(Semaphore::new(PARSED_AT_ONCE)),
+            reading: Arc::new(Semaphore::new(READ_AT_ONCE)),
             unpacking: Arc::new(Semaphore::new(1)),
             activity,
         }
@@ -160,6 +160,8 @@ impl Executor {
         origin: &OriginUid,
         version: &str,
     ) -> Result<HubInput, Failure> {
+        // The semaphores are never closed. The cluster's lane lets at most one of its reads wait here.
+        let _parsing = self.reading.acquire().await;
         let Some(report) = self.mailboxes.report(cluster, origin).await? else {
             return Ok(HubInput::ReportGone {
                 cluster: cluster.clone(),
@@ -167,13 +169,11 @@ impl Executor {
                 version: version.to_owned(),
             });
         };
-        // The semaphores are never closed. The cluster's lane lets at most one of its reads wait here.
-        let semaphore = if is_packed_by_argo(&report) {
-            &self.unpacking
+        let _unpacking = if is_packed_by_argo(&report) {
+            Some(self.unpacking.acquire().await)
         } else {
-            &self.reading
+            None
         };
-        let _turn = semaphore.acquire().await;
         // Unpacking nodes may take a second.
         let learning = spawn_blocking(move || HubInput::report(Change::Apply(Box::new(report))));
         learning
@@ -254,14 +254,10 @@ impl Executor {
     }
 }
 
-/// True if its nodes were packed by Argo, and not by the agent, which packs few of them.
+/// True if its nodes were packed by Argo. The agent packs fewer, see [`WorkStatus`].
 fn is_packed_by_argo(report: &WorkStatus) -> bool {
     let is_packed_by_agent = report.reported.as_ref().is_some_and(|told| told.are_nodes_packed);
-    let nodes = report
-        .status
-        .as_ref()
-        .and_then(|status| status.get("compressedNodes"));
-    nodes.is_some() && !is_packed_by_agent
+    report.status.as_ref().and_then(packed).is_some() && !is_packed_by_agent
 }
 
 fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> HubInput {

@@ -1,6 +1,6 @@
 //! Memory limits of the index. For each cluster, the reports of Workflows that are claimed for it
-//! are kept completely, within a budget. Of all other reports only address and version are kept.
-//! The rest is read when it is needed, for example after a later claim.
+//! are kept within a budget, their statuses until the WDS shows them. Of all other reports only
+//! address and version are kept. The rest is read when it is needed, for example after a later claim.
 //!
 //! The specifications of all Workflows share another budget. Those beyond it are read again before
 //! an action that needs them.

@@ -336,7 +336,8 @@ impl WorkStatusView {
         self.has_status && self.status.borrow().is_none()
     }
 
-    /// Drops its content. The address, the version, the phase and the outcome stay.
+    /// Drops its content. The address, the version, the phase, the outcome and the reason in
+    /// `overtaken` stay.
     pub(super) fn shed(&mut self) {
         if self.size() > 0 {
             self.is_shed = true;

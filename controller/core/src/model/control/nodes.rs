@@ -171,7 +171,7 @@ fn text<'a>(status: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// The compressed nodes of a status, still packed.
-pub(crate) fn packed(status: &Value) -> Option<&str> {
+pub fn packed(status: &Value) -> Option<&str> {
     text(status, PACKED_NODES)
 }
 
