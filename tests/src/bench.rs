@@ -128,8 +128,7 @@ async fn on_ground(
             script: Script {
                 statuses,
                 nodes,
-                ends: true,
-                every: Duration::ZERO,
+                ..Script::ONE
             },
         };
         match row {
@@ -176,14 +175,6 @@ async fn on_many(options: &Options, row: char, mode: Mode, found: &mut Found) ->
     outcome
 }
 
-/// One status with ten nodes, which is also the last one.
-const SCRIPT: Script = Script {
-    statuses: 1,
-    nodes: 10,
-    ends: true,
-    every: Duration::ZERO,
-};
-
 async fn over_many(
     options: &Options,
     row: char,
@@ -203,7 +194,7 @@ async fn over_many(
             let plan = Plan {
                 row,
                 count,
-                script: SCRIPT,
+                script: Script::ONE,
             };
             many::measure(environment, plan, found).await?;
         }

@@ -35,6 +35,14 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// One status of ten nodes, which is the end of the run.
+    pub(super) const ONE: Self = Self {
+        statuses: 1,
+        nodes: 10,
+        ends: true,
+        every: Duration::ZERO,
+    };
+
     /// The status number `number`.
     fn status(self, name: &str, number: u32) -> Value {
         let is_last = self.ends && number == self.statuses;
@@ -175,8 +183,7 @@ mod tests {
         let script = Script {
             statuses: 2,
             nodes: 3,
-            ends: true,
-            every: Duration::ZERO,
+            ..Script::ONE
         };
         let phases = [1, 2].map(|number| script.patch("a", number)["status"]["phase"].clone());
         assert_eq!(phases, ["Running", "Succeeded"]);
@@ -203,10 +210,8 @@ mod tests {
     #[test]
     fn nodes_are_as_many_and_as_large_as_argos() {
         let script = Script {
-            statuses: 1,
             nodes: 1000,
-            ends: true,
-            every: Duration::ZERO,
+            ..Script::ONE
         };
         let status = script.status("a", 1);
         assert_eq!(status["nodes"].as_object().unwrap().len(), 1000);

@@ -287,10 +287,8 @@ mod tests {
         ]
         .into();
         let script = Script {
-            statuses: 1,
             nodes: 1,
-            ends: true,
-            every: Duration::ZERO,
+            ..Script::ONE
         };
         let found = Measurement::new('a', Mode::Baseline, script, &timeline.trips_of(&names), &reading);
         let p50 = |stage| found.time(stage, |times| times.p50).map(f64::round);

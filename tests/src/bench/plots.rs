@@ -150,12 +150,7 @@ mod tests {
     use crate::bench::{cost::Reading, environment::Mode, fake_argo::Script, samples::FIVE_TO_EIGHT};
 
     fn measurement(row: char, mode: Mode, case: &str) -> Measurement {
-        let script = Script {
-            statuses: 1,
-            nodes: 10,
-            ends: true,
-            every: std::time::Duration::ZERO,
-        };
+        let script = Script::ONE;
         Measurement {
             stages: [(UP, FIVE_TO_EIGHT), (WHOLE, FIVE_TO_EIGHT)].into(),
             reported: vec![1.0, 2.0],

@@ -234,12 +234,7 @@ mod tests {
 
     #[test]
     fn a_measurement_shows_what_was_counted_and_what_was_not() {
-        let script = Script {
-            statuses: 1,
-            nodes: 10,
-            ends: true,
-            every: std::time::Duration::ZERO,
-        };
+        let script = Script::ONE;
         let mut found = Measurement::new('c', Mode::Pull, script, &[], &Reading::default()).called("x");
         found.writes = [("POST workflows".to_owned(), 2.0), ("PUT rare".to_owned(), 0.001)].into();
         found.writes_each = 2.0;
@@ -264,12 +259,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_times_and_what_they_are_times_the_baseline_s() {
-        let script = Script {
-            statuses: 1,
-            nodes: 10,
-            ends: true,
-            every: std::time::Duration::ZERO,
-        };
+        let script = Script::ONE;
         let measured = |mode, seconds| {
             let mut found = Measurement::new('c', mode, script, &[], &Reading::default());
             found.stages = [(DOWN, FIVE_TO_EIGHT)].into();
@@ -295,7 +285,7 @@ mod tests {
             statuses: 0,
             nodes: 0,
             ends: false,
-            every: std::time::Duration::ZERO,
+            ..Script::ONE
         };
         let mut found = Measurement::new('i', Mode::Pull, script, &[], &Reading::default()).called("one log");
         found.figures = [("MB a second", 55.0)].into();

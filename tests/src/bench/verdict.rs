@@ -253,12 +253,7 @@ mod tests {
     };
 
     fn measurement(row: char, mode: Mode, case: &str, milliseconds: f64) -> Measurement {
-        let script = Script {
-            statuses: 1,
-            nodes: 10,
-            ends: true,
-            every: std::time::Duration::ZERO,
-        };
+        let script = Script::ONE;
         let summary = Summary {
             count: 1,
             p50: milliseconds,

@@ -18,12 +18,7 @@ use crate::bench::{
 };
 use crate::testenv::supervisor;
 
-const SCRIPT: Script = Script {
-    statuses: 1,
-    nodes: 10,
-    ends: true,
-    every: Duration::ZERO,
-};
+const SCRIPT: Script = Script::ONE;
 
 /// Interval between two Workflows: about a third of the rate that the machine can handle.
 const EVERY: Duration = Duration::from_millis(120);

@@ -20,17 +20,11 @@ use crate::testenv::supervisor;
 /// The reports of the live Workflows.
 const LIVE: Script = Script {
     statuses: 2,
-    nodes: 10,
     ends: false,
-    every: Duration::ZERO,
+    ..Script::ONE
 };
 /// The reports of one more Workflow.
-const MORE: Script = Script {
-    statuses: 1,
-    nodes: 10,
-    ends: true,
-    every: Duration::ZERO,
-};
+const MORE: Script = Script::ONE;
 /// Number of live Workflows in the first measurement.
 const FEW: usize = 10;
 

@@ -109,7 +109,7 @@ fn measurement(case: impl Into<String>) -> Measurement {
         statuses: 0,
         nodes: 0,
         ends: false,
-        every: Duration::ZERO,
+        ..Script::ONE
     };
     Measurement::new('i', Mode::Pull, script, &[], &Reading::default()).called(case)
 }

@@ -29,12 +29,7 @@ const TURN: usize = 25;
 
 /// Opens connections and warms caches. This is not counted.
 pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
-    let script = Script {
-        statuses: 1,
-        nodes: 10,
-        ends: true,
-        every: Duration::ZERO,
-    };
+    let script = Script::ONE;
     for line in &environment.lines {
         for number in 0..line.stations.len().max(3) {
             let name = format!("warm-{}-{number}", line.name());
