@@ -10,7 +10,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use argosy_api::{AppliedManifestWork, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
-use kube::{Api, Client, ResourceExt, api::DeleteParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::json;
 
 use super::{
     FakeArgo, TestEnv,
@@ -179,6 +183,17 @@ impl Fixture {
         let agent = Binary::agent_with_certificate(&member.cluster, bootstrap, wec, &settings).await?;
         member.agent = Some(agent);
         self.has_joined(member).await
+    }
+
+    /// Annotates a cluster with its room, which counts in place of its nodes. Without it, the choice
+    /// between two clusters depends on time: an agent reports that it has no nodes after it has joined.
+    pub async fn set_room(&self, member: &Member, room: &str) -> Result<()> {
+        let patch = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: room } } });
+        let params = PatchParams::default();
+        self.clusters()
+            .patch(&member.cluster, &params, &Patch::Merge(patch))
+            .await?;
+        Ok(())
     }
 
     async fn has_joined(&self, member: &Member) -> Result<()> {

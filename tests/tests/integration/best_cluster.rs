@@ -20,24 +20,11 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
-};
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
 
 /// A multiple of the sum of the clusters' sizes.
 const WORKFLOWS: usize = 90;
-
-async fn room(fixture: &Fixture, member: &Member, room: &str) -> Result<()> {
-    let patch = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: room } } });
-    let clusters: Api<ManagedCluster> = fixture.clusters();
-    let params = PatchParams::default();
-    clusters
-        .patch(&member.cluster, &params, &Patch::Merge(patch))
-        .await?;
-    Ok(())
-}
 
 /// A policy that chooses one of the clusters for the Workflows with its name as their label.
 async fn policy(fixture: &Fixture, members: &[&Member], when_full: &str) -> Result<String> {
@@ -81,8 +68,8 @@ async fn spread(fixture: &Fixture) -> Result<BTreeMap<String, usize>> {
 async fn assert_spread(env: std::sync::Arc<TestEnv>, namespace: &str) -> Result<()> {
     let fixture = Fixture::on(env, namespace).await?;
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
-    room(&fixture, &pull, "cpu=1").await?;
-    room(&fixture, &push, "cpu=2").await?;
+    fixture.set_room(&pull, "cpu=1").await?;
+    fixture.set_room(&push, "cpu=2").await?;
     let policy = policy(&fixture, &[&pull, &push], "send").await?;
     assert_planned(&fixture, &policy).await?;
     let workflows = fixture.workflows();
@@ -187,8 +174,8 @@ async fn until_said(fixture: &Fixture, name: &str, expected: &str) -> Result<()>
 async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> Result<()> {
     let fixture = Fixture::on(TestEnv::shared().await?, "best-gpu").await?;
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
-    room(&fixture, &pull, "cpu=100").await?;
-    room(&fixture, &push, "cpu=1,example.com/gpu=8,runs=1").await?;
+    fixture.set_room(&pull, "cpu=100").await?;
+    fixture.set_room(&push, "cpu=1,example.com/gpu=8,runs=1").await?;
     let policy = policy(&fixture, &[&pull, &push], "wait").await?;
     asking(&fixture, "first", &policy, "example.com/gpu").await?;
     until_said(&fixture, "first", &push.cluster).await?;
@@ -207,7 +194,7 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     until(&push.workflows(), "first", "it is on its cluster", |_| true).await?;
     push.argo().finish("first", "Succeeded").await?;
     until_said(&fixture, "second", &push.cluster).await?;
-    room(&fixture, &pull, "cpu=100,example.com/fpga=1").await?;
+    fixture.set_room(&pull, "cpu=100,example.com/fpga=1").await?;
     until_said(&fixture, "third", &pull.cluster).await?;
     assert_eq!(spread(&fixture).await?.values().sum::<usize>(), 3);
     Ok(())
@@ -217,8 +204,8 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
 async fn a_workflow_whose_template_is_an_object_goes_where_the_pods_of_the_template_fit() -> Result<()> {
     let fixture = Fixture::on(TestEnv::shared().await?, "best-template").await?;
     let (pull, push) = tokio::try_join!(fixture.pull(), fixture.push())?;
-    room(&fixture, &pull, "cpu=100").await?;
-    room(&fixture, &push, "cpu=1,example.com/gpu=8").await?;
+    fixture.set_room(&pull, "cpu=100").await?;
+    fixture.set_room(&push, "cpu=1,example.com/gpu=8").await?;
     let policy = policy(&fixture, &[&pull, &push], "send").await?;
     let pod = json!({ "name": "main", "container": { "resources": { "limits": { "example.com/gpu": 1 } } } });
     let spec = json!({ "entrypoint": "main", "templates": [pod] });
@@ -275,7 +262,7 @@ async fn alive(fixture: &Fixture, number: usize) -> Result<Member> {
     };
     lease.metadata.name = Some(names::CLUSTER_LEASE.to_owned());
     create(&Api::namespaced(fixture.control.clone(), &member.cluster), &lease).await?;
-    room(fixture, &member, "cpu=1000,memory=4Ti").await?;
+    fixture.set_room(&member, "cpu=1000,memory=4Ti").await?;
     until(
         &fixture.clusters(),
         &member.cluster,

@@ -5,6 +5,7 @@ use anyhow::Result;
 use argosy_api::{BindingPolicy, Workflow, names};
 use argosy_tests::testenv::{
     Fixture, Member,
+    admission::eventually,
     fixture::work_name,
     objects::{self, condition, create, phase, says},
     waiting::{until, until_gone},
@@ -15,10 +16,13 @@ use serde_json::json;
 /// The label value that the policy of [`either`] selects.
 const SPARE: &str = "spare";
 
-/// A cluster whose agent can be killed, one that is never lost, and a policy that selects both. The
-/// Lease is so long that the first cluster is available although the machine is busy.
+/// A cluster whose agent can be killed, one that is never lost and has less room, and a policy that
+/// selects both. The Lease is so long that the first cluster is available although the machine is busy.
 async fn either(fixture: &Fixture) -> Result<(Member, Member)> {
     let (lost, other) = (fixture.join_pull("pull", 8).await?, fixture.push().await?);
+    fixture.set_room(&lost, "cpu=100").await?;
+    fixture.set_room(&other, "cpu=1").await?;
+    until_known(fixture, &[(&lost, "100.0"), (&other, "1.0")]).await?;
     let mut policy: BindingPolicy =
         objects::policy(&format!("{}-spare", fixture.namespace), &fixture.namespace, SPARE)?;
     policy.spec.cluster_selectors = serde_json::from_value(json!([
@@ -32,13 +36,26 @@ async fn either(fixture: &Fixture) -> Result<(Member, Member)> {
     Ok((lost, other))
 }
 
+/// Waits until the controller knows the CPUs of these clusters. It watches policies, Workflows and
+/// clusters apart.
+async fn until_known(fixture: &Fixture, rooms: &[(&Member, &str)]) -> Result<()> {
+    eventually("the controller knows the rooms", async || {
+        let metrics = fixture.env.controller.metrics().await?;
+        Ok(rooms.iter().all(|(member, cpus)| {
+            let cluster = &member.cluster;
+            metrics.contains(&format!(
+                "argosy_cluster_room{{cluster=\"{cluster}\",resource=\"cpu\"}} {cpus}\n"
+            ))
+        }))
+    })
+    .await
+}
+
 async fn until_claimed(fixture: &Fixture, name: &str, member: &Member) -> Result<Workflow> {
-    until(
-        &fixture.workflows(),
-        name,
-        "it is claimed for the other cluster",
-        |workflow| workflow.labels().get(names::CLUSTER_LABEL) == Some(&member.cluster),
-    )
+    let what = format!("it is claimed for {}", member.cluster);
+    until(&fixture.workflows(), name, &what, |workflow| {
+        workflow.labels().get(names::CLUSTER_LABEL) == Some(&member.cluster)
+    })
     .await
 }
 
@@ -47,6 +64,7 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
     let fixture = Fixture::new("lost-running").await?;
     let (lost, other) = either(&fixture).await?;
     let workflow = create(&fixture.workflows(), &objects::workflow("hello", SPARE)).await?;
+    until_claimed(&fixture, "hello", &lost).await?;
     until(
         &lost.workflows(),
         "hello",
@@ -120,9 +138,11 @@ async fn what_had_not_started_on_a_lost_cluster_never_starts_there() -> Result<(
     let (lost, other) = either(&fixture).await?;
     // The controller knows the policy and takes the first cluster, which it finds available.
     create(&fixture.workflows(), &objects::workflow("first", SPARE)).await?;
+    until_claimed(&fixture, "first", &lost).await?;
     until(&lost.workflows(), "first", "it is on the first cluster", |_| true).await?;
     lost.agent()?.kill()?;
     let workflow = create(&fixture.workflows(), &objects::workflow("hello", SPARE)).await?;
+    until_claimed(&fixture, "hello", &lost).await?;
     until(
         &lost.works(),
         &work_name(&workflow),
