@@ -1,7 +1,8 @@
 //! Answers the controller's requests about pods: the logs of the pods of runs, the Events about them
-//! (`events`), sessions in their containers (`sessions`) where they are allowed, and nothing else.
+//! (`events`), sessions in their containers (`sessions`) where they are allowed, and nothing else but
+//! that the agent is there (`/healthz`).
 //!
-//! The requests have the form of Kubernetes' API. Each one names the Workflow of the WDS in a header,
+//! The requests have the form of Kubernetes' API. Each one about a pod names the Workflow of the WDS in a header,
 //! and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
 //! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
 //! controller that hosts the agent).
@@ -42,6 +43,7 @@ struct Pods {
 /// WEC from `runtime::client::connect_streaming`.
 pub fn router(wec: Client, cluster: ClusterName, serve: Serve) -> Router {
     let logs = Router::new()
+        .route("/healthz", get(async || "ok"))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(log))
         .route(
             "/api/v1/namespaces/{namespace}/workflows/{name}/events",

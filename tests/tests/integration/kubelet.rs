@@ -103,6 +103,11 @@ impl Lab {
         )
     }
 
+    /// The path that tells if the agent answers.
+    fn tunnel_path(&self) -> String {
+        format!("/tunnel/{}", self.member.cluster)
+    }
+
     fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.fixture.control.clone(), &self.fixture.namespace)
     }
@@ -132,7 +137,7 @@ async fn shadow_pod(fixture: &Fixture) -> Result<Pod> {
 #[tokio::test]
 async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
     let lab = Lab::new("kubelet-accounts").await?;
-    let log = lab.log_path();
+    let (log, tunnel) = (lab.log_path(), lab.tunnel_path());
     let signing = &lab.signing;
     let api_server = signing.forged("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
     let agent = signing.forged(&format!(
@@ -147,6 +152,10 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
         (None, "/pods", 401, "a client certificate is required"),
         (None, "/healthz", 200, "ok"),
         (Some(agent.as_path()), &log, 403, "may not use nodes/proxy"),
+        (None, &tunnel, 401, "a client certificate is required"),
+        (Some(agent.as_path()), &tunnel, 403, "may not use nodes/proxy"),
+        (api_server, "/tunnel/absent", 500, "absent is not in the fleet"),
+        (api_server, "/tunnel/..%2Fx", 400, "not a request"),
         (
             api_server,
             "/containerLogs/kubelet-accounts/absent/main",
@@ -171,6 +180,7 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
         Ok(status == 400 && text.contains(ABSENT))
     })
     .await?;
+    assert_eq!(lab.ask(api_server, &tunnel).await?, (200, "ok".to_owned()));
     let refused = lab.ask(Some(&stranger), &log).await.err();
     let refused = refused.context("an unknown authority has no connection")?;
     assert!(format!("{refused:#}").contains("alert"), "{refused:#}");
@@ -208,6 +218,12 @@ async fn the_api_server_gets_the_agents_words_and_after_its_end_the_reason() -> 
         lab.member.cluster
     );
     said(&pods, &name, &expected).await?;
+    let api_server = lab
+        .signing
+        .forged("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
+    let (status, text) = lab.ask(Some(&api_server), &lab.tunnel_path()).await?;
+    assert_eq!(status, 500, "{text}");
+    assert!(text.contains(&expected), "{text}");
     lab.member.agent()?.start_again().await?;
     said(&pods, &name, ABSENT).await?;
     // The shadow pod goes with its Workflow, and the Node with its cluster.

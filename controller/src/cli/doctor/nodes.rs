@@ -1,5 +1,6 @@
-//! The check of a cluster's virtual Node: the API server must reach the kubelet endpoint, and no
-//! DaemonSet must have a pod there. Not here: the tunnel, about which the controller's answers tell.
+//! The check of a cluster's virtual Node: the API server must reach the kubelet endpoint, the controller
+//! the cluster's agent, and no DaemonSet must have a pod there. Not here: the condition that tells if
+//! the agent renews its Lease (`cluster`).
 
 use argosy_api::{ManagedCluster, names};
 use argosy_core::Failure;
@@ -7,7 +8,10 @@ use axum::http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
-use super::{deployments, finding::Judgment};
+use super::{
+    deployments,
+    finding::{Judgment, Outcome},
+};
 use crate::runtime::{
     lenient::Lenient,
     requests::{call, each, found, read},
@@ -41,6 +45,10 @@ pub(super) async fn check(wds: &Client, namespace: &str, cluster: &ManagedCluste
         Err(failure) => return vec![Judgment::unasked("read the virtual Node", &failure)],
     };
     let mut judgments = vec![standing(&node), reached(wds, &name, &address(&node)).await];
+    // Without the endpoint, nobody can say if the agent is reached.
+    if judgments.iter().all(|judgment| judgment.outcome == Outcome::Ok) {
+        judgments.push(answers(wds, &name, &cluster.name_any()).await);
+    }
     judgments.extend(strangers(wds, &name).await);
     judgments
 }
@@ -100,6 +108,22 @@ async fn reached(wds: &Client, name: &str, address: &str) -> Judgment {
             format!("the API server does not reach the kubelet endpoint {address}: {failure}"),
             "allow connections from the API server to port 10250 of the controller, or set nodes.port and \
              nodes.address; --kubelet-preferred-address-types of the API server must contain nodes.addressType",
+        ),
+    }
+}
+
+/// Asks the cluster's agent, through the API server and the kubelet endpoint.
+async fn answers(wds: &Client, node: &str, cluster: &str) -> Judgment {
+    let path = format!("/api/v1/nodes/{node}/proxy/tunnel/{cluster}");
+    let Ok(request) = Request::get(path).body(Vec::new()) else {
+        return Judgment::skipped("the name of the Node is not part of a path");
+    };
+    match call(wds.request_text(request)).await {
+        Ok(_) => Judgment::ok("the controller reaches the agent for logs and Events"),
+        Err(failure) => Judgment::failed(
+            format!("the controller does not reach the agent for logs and Events: {failure}"),
+            "see the agent's log for the tunnel that it opens; a proxy before the control cluster's API server \
+             must pass on WebSockets, and the agent's chart value serve must not be none",
         ),
     }
 }
@@ -175,7 +199,7 @@ mod tests {
     use kube::core::Status;
     use serde_json::{Value, json};
 
-    use super::{super::finding::Outcome, *};
+    use super::*;
 
     fn node(labels: &Value, ready: &str) -> Node {
         serde_json::from_value(json!({
@@ -213,6 +237,25 @@ mod tests {
             }
         };
         Client::new(Router::new().fallback(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_the_controller_does_not_reach_is_reported_with_the_reason() {
+        let path = "/api/v1/nodes/argosy-cluster1/proxy/tunnel/cluster1";
+        let reason = "the agent of cluster cluster1 has no tunnel to the control cluster";
+        let failed = Status::failure(reason, "InternalError").with_code(500);
+        for (status, body, outcome) in [
+            (StatusCode::OK, json!("ok"), Outcome::Ok),
+            (StatusCode::INTERNAL_SERVER_ERROR, json!(failed), Outcome::Failed),
+        ] {
+            let judgment = answers(&api(path, status, body), "argosy-cluster1", "cluster1").await;
+            assert_eq!(judgment.outcome, outcome, "{judgment:?}");
+            assert_eq!(
+                judgment.message.contains(reason),
+                outcome == Outcome::Failed,
+                "{judgment:?}"
+            );
+        }
     }
 
     fn pod(name: &str, spec: &Value) -> Value {

@@ -1,6 +1,6 @@
 //! The kubelet endpoint of the virtual Nodes: the API server asks it for the logs of shadow pods, and
-//! it asks the agent of their cluster. `argosy events` asks it through the API server for the Events
-//! of a run.
+//! it asks the agent of their cluster. Through the API server, `argosy events` asks it for the Events
+//! of a run, and `argosy doctor` if an agent answers.
 //!
 //! Owned here: the server, and the answers to the API server's requests. Every request but
 //! `/healthz` needs a client certificate ([`account`]), and a log or a session also the right to
@@ -15,6 +15,7 @@ mod logs;
 mod places;
 mod relay;
 mod sessions;
+mod tunnel;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -223,6 +224,7 @@ fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
         .route("/attach/{namespace}/{pod}/{container}", session(Kind::Attach))
         .route("/portForward/{namespace}/{pod}", any(sessions::forward::<R>))
         .route("/events/{namespace}/{workflow}", get(events::answer::<R>))
+        .route("/tunnel/{cluster}", get(tunnel::answer::<R>))
         .with_state(endpoint)
         .route("/metrics", get(empty))
         .route("/metrics/cadvisor", get(empty))

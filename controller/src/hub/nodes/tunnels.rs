@@ -6,8 +6,10 @@
 //! closes a tunnel when the digest has changed, when the Lease has ended, or when the cluster leaves:
 //! an agent whose rights were taken away cannot renew the Lease, and a connection that is open would
 //! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is taken
-//! out. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
+//! out. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
 //! (`kubelet`).
+
+mod hosted;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,6 +29,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::hosted::HostedAgent;
 use super::kubelet::{Reach, Unreachable};
 use crate::runtime::{
     lenient::Lenient,
@@ -74,8 +77,7 @@ struct State {
     open: HashMap<ClusterName, Arc<Tunnel>>,
     /// Times at which tunnels ended, of clusters that have no other since.
     ended_at: HashMap<ClusterName, Timestamp>,
-    /// The hosted agents, each with the number of its registration.
-    hosted: HashMap<ClusterName, (u64, Agent)>,
+    hosted: HashMap<ClusterName, HostedAgent>,
     /// Number of the last registration.
     last: u64,
     /// Time of the last read of a Lease.
@@ -108,7 +110,7 @@ impl Drop for Hosting {
     fn drop(&mut self) {
         let mut state = self.tunnels.lock();
         // The agent of a changed kubeconfig is registered before the former one has ended.
-        let current = state.hosted.get(&self.cluster).map(|(number, _)| *number);
+        let current = state.hosted.get(&self.cluster).map(|agent| agent.number);
         if current == Some(self.number) {
             state.hosted.remove(&self.cluster);
             self.tunnels.publish(&state);
@@ -137,7 +139,9 @@ impl Tunnels {
         let mut state = self.lock();
         state.last += 1;
         let number = state.last;
-        state.hosted.insert(cluster.clone(), (number, agent));
+        state
+            .hosted
+            .insert(cluster.clone(), HostedAgent::new(number, agent));
         self.publish(&state);
         drop(state);
         Hosting {
@@ -151,19 +155,26 @@ impl Tunnels {
         self.hosted.send_replace(state.hosted.keys().cloned().collect());
     }
 
-    /// Stores the clusters of the fleet that are to have a Node. The tunnel of one that has left is
-    /// closed with the next look.
+    /// Stores the clusters of the fleet that are to have a Node. The hosted agent of one that has left
+    /// is cut, and its tunnel is closed with the next look.
     pub(super) fn know(&self, change: &Change<SeenMember>) {
         let mut state = self.lock();
         if let Change::Reset(members) = change {
             let members = members.iter().filter(|member| member.is_shown());
             state.fleet = Some(members.map(|member| member.name().clone()).collect());
+            state.cut_left();
             return;
         }
         let Some(fleet) = &mut state.fleet else { return };
         match change {
             Change::Apply(member) if member.is_shown() => drop(fleet.insert(member.name().clone())),
-            Change::Apply(member) | Change::Delete(member) => drop(fleet.remove(member.name())),
+            Change::Apply(member) | Change::Delete(member) => {
+                if fleet.remove(member.name())
+                    && let Some(agent) = state.hosted.get_mut(member.name())
+                {
+                    agent.cut();
+                }
+            }
             Change::Reset(_) => {}
         }
     }
@@ -309,6 +320,15 @@ impl State {
         self.leases.insert(cluster, standing);
     }
 
+    /// Cuts the hosted agents of clusters that are not in the fleet.
+    fn cut_left(&mut self) {
+        for (cluster, agent) in &mut self.hosted {
+            if self.fleet.as_ref().is_some_and(|fleet| !fleet.contains(cluster)) {
+                agent.cut();
+            }
+        }
+    }
+
     /// Closes the tunnels of agents whose token is no longer in force.
     fn close(&mut self, now: Instant) {
         let (leases, fleet, ended_at) = (&self.leases, self.fleet.as_ref(), &mut self.ended_at);
@@ -392,8 +412,8 @@ impl Reach for Tunnels {
             });
         }
         let tunnel = state.open.get(cluster).map(|tunnel| tunnel.agent());
-        let agent = state.hosted.get(cluster).map(|(_, agent)| agent).or(tunnel);
-        agent.cloned().ok_or_else(|| {
+        let hosted = state.hosted.get(cluster).map(HostedAgent::agent);
+        hosted.or_else(|| tunnel.cloned()).ok_or_else(|| {
             let since = match state.ended_at.get(cluster) {
                 Some(at) => format!("since {}", at.strftime("%Y-%m-%dT%H:%M:%SZ")),
                 None => "at the moment".to_owned(),

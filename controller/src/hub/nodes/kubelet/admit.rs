@@ -160,6 +160,17 @@ impl<R: Reach> Endpoint<R> {
         .await
     }
 
+    /// Checks that `account` may use the kubelet of the virtual Node of a cluster.
+    pub(super) async fn admit_cluster(&self, account: &Account, cluster: &str) -> Result<Admitted, Refusal> {
+        let shown = Shown {
+            cluster: cluster.into(),
+            node: names::virtual_node(cluster),
+            origin: String::new(),
+        };
+        self.admitted(account, "get", (cluster, cluster), async { Ok(shown) })
+            .await
+    }
+
     async fn admitted(
         &self,
         account: &Account,
@@ -274,7 +285,7 @@ async fn text_of(body: Body) -> String {
 pub(super) struct Shown {
     pub(super) cluster: ClusterName,
     node: String,
-    /// UID of the Workflow that it belongs to.
+    /// UID of the Workflow that it belongs to; empty for a request that is about no run.
     origin: String,
 }
 

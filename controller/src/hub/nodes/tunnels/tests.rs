@@ -1,7 +1,12 @@
-use std::net::Ipv4Addr;
+use std::{io, net::Ipv4Addr};
 
 use argosy_api::ManagedCluster;
-use axum::{Router, body::Body, http::StatusCode};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    http::StatusCode,
+};
+use futures::{StreamExt, stream};
 use kube::Config;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
@@ -235,6 +240,35 @@ async fn the_hosted_agent_of_a_cluster_whose_node_is_turned_off_is_not_asked() {
     let turned_off = member(&json!({ names::NODE_ANNOTATION: names::NODE_OFF }));
     tunnels.know(&Change::Apply(Box::new(turned_off)));
     assert!(tunnels.agent(&cluster).is_err());
+}
+
+#[tokio::test]
+async fn an_answer_of_a_hosted_agent_that_is_in_progress_breaks_off_when_the_node_is_turned_off_or_the_agent_ends()
+ {
+    let (tunnels, cluster) = (tunnels(), ClusterName::from(CLUSTER));
+    tunnels.know(&Change::Reset(vec![member(&json!({}))]));
+    let endless = || async {
+        let first = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"line\n"))]);
+        Body::from_stream(first.chain(stream::pending()))
+    };
+    let hosting = tunnels.host(&cluster, agent_of(Router::new().fallback(endless)));
+    let follow = async || {
+        let request = axum::http::Request::get("/").body(Body::empty()).unwrap();
+        let agent = tunnels.agent(&cluster).unwrap();
+        let answer = tower::ServiceExt::oneshot(agent, request).await.unwrap();
+        let mut parts = answer.into_body().into_data_stream();
+        assert_eq!(parts.next().await.unwrap().unwrap(), "line\n");
+        parts
+    };
+    let mut parts = follow().await;
+    let turned_off = member(&json!({ names::NODE_ANNOTATION: names::NODE_OFF }));
+    tunnels.know(&Change::Apply(Box::new(turned_off)));
+    parts.next().await.unwrap().unwrap_err();
+    assert!(parts.next().await.is_none());
+    tunnels.know(&Change::Apply(Box::new(member(&json!({})))));
+    let mut parts = follow().await;
+    drop(hosting);
+    parts.next().await.unwrap().unwrap_err();
 }
 
 #[tokio::test]
