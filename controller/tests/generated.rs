@@ -97,7 +97,7 @@ fn the_chart_holds_the_policy_that_keeps_members_to_what_their_agents_write() {
 fn the_book_lists_the_rules_in_the_order_in_which_they_speak() {
     let head = "# Rules\n\n<!-- Generated from the code: UPDATE=1 cargo test -p argosy --test generated -->\n\n\
         The controller asks these rules about a Workflow, in this order, whenever something about it has changed.\n\
-        The first rule that applies wins, even if it only waits, and the log names it (`rule=…`, at level `debug`).\n\
+        The first rule that applies wins, even if it only waits; the log names the rule of each action (`rule=…`, at level `debug`).\n\
         A read that its action needs goes first.\n\
         [Hold and claim](../concepts/hold.md) and [Exactly one run](../concepts/once.md) explain the words.\n";
     let tables = argosy_core::hub::workflows::rules().map(|(title, rules)| {

@@ -9,6 +9,8 @@
 
 #[path = "layout/circles.rs"]
 mod circles;
+#[path = "layout/lengths.rs"]
+mod lengths;
 #[path = "layout/words.rs"]
 mod words;
 
@@ -134,6 +136,15 @@ fn no_files_depend_on_each_other_in_a_circle() {
         let files = circles::read(&controller.join(source));
         assert_eq!(circles::circles(&files), Vec::<Vec<String>>::new(), "{source}");
     }
+}
+
+#[test]
+fn no_file_uses_a_rule_about_workflows_but_the_table_of_rules() {
+    let controller = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = circles::read(&controller.join("core/src"));
+    let rules = circles::rules(&files, "hub/workflows/decide");
+    assert!(rules.len() > 8, "{rules:?}");
+    assert_eq!(circles::users(&files, &rules, "hub/workflows/decide"), [""; 0]);
 }
 
 #[test]

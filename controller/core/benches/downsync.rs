@@ -1,4 +1,4 @@
-//! What one change costs the index of objects, with ever more policies and objects: `cargo bench -p argosy-core`.
+//! The cost of one change for the index of objects, with ever more policies and objects: `cargo bench -p argosy-core`.
 //!
 //! Each object is selected by one policy, for one cluster of three. Times are of learning the change and of deciding every key that it
 //! concerns; how many keys that are must not depend on how much there is.

@@ -1,4 +1,4 @@
-//! What one change costs the placement of Workflows, with ever more clusters, policies and Workflows: `cargo bench -p argosy-core`.
+//! The cost of one change for the placement of Workflows, with ever more clusters, policies and Workflows: `cargo bench -p argosy-core`.
 //!
 //! Each cluster has a policy of its own, and a fourth of the policies ask for reruns; one more policy matches every cluster and selects a
 //! tenth of the Workflows. Times are of learning the change alone, and the number of Workflows that it concerns is beside them.

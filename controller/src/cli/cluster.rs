@@ -44,7 +44,7 @@ pub enum ClusterCommand {
     ///
     /// Exits with 0, or with 1 if the cluster does not exist or cannot be written.
     Cordon(Named),
-    /// Cordon a cluster, take back Workflows that have not started there, and wait for the others
+    /// Cordon a cluster, withdraw the Workflows that have not started there, and wait for the others
     /// to end
     ///
     /// Exits with 0 when nothing is left there, and with 1 if something is left after the timeout,

@@ -1,5 +1,5 @@
-//! The controller's second engine: objects of every kind, which go to all clusters that their
-//! policies match.
+//! The controller's loop for objects of every other kind, which go to all clusters that their policies
+//! match.
 
 mod combined;
 mod execute;

@@ -35,39 +35,15 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let readiness = Readiness::of(parts(&args.webhook));
     let (election, leadership) = start_election(&args, &metrics, &readiness).await?;
     let gate = leadership.gate();
-    let wds = metrics.requests(Space::Wds);
-    let wds = client::connect_nearby(args.wds_kubeconfig.as_deref(), wds, gate).await?;
-    let its = match &args.its_kubeconfig {
-        Some(path) => client::connect_nearby(Some(path), metrics.requests(Space::Its), gate).await?,
-        None => wds.clone(),
-    };
+    let (wds, its) = connect(&args, &metrics, gate).await?;
     tracing::info!(wds = args.wds_name, "starting");
     let namespace = args.namespace.clone();
+    let mut spaces = spaces(&args, (&wds, &its), &metrics);
+    let mut host = host(&args, (&wds, &its), gate, &metrics).await?;
     let mut admission = webhook_settings(args.webhook, &namespace, &readiness, &leadership, &metrics);
     let nodes = Nodes::prepare(&args.nodes, &its, admission.as_mut())?;
-    let spaces = workflows::Spaces {
-        wds: wds.clone(),
-        its: its.clone(),
-        wds_name: args.wds_name,
-        is_guarded: admission.is_some(),
-        argo_namespace: args.common.artifact_namespace.clone(),
-        request_lifetime: args.common.request_lifetime,
-        metrics: metrics.clone(),
-    };
-    let host = hosted_agents::Host {
-        local: wds.clone(),
-        its: its.clone(),
-        hub: client::address(args.its_kubeconfig.as_deref().or(args.wds_kubeconfig.as_deref())).await?,
-        namespace: args.namespace,
-        trusts_secrets: args.trust_kubeconfig_secrets,
-        artifact_namespace: args.common.artifact_namespace.clone(),
-        lease_duration: args.common.lease_duration,
-        request_lifetime: args.common.request_lifetime,
-        conditions: args.common.manifest_work_conditions,
-        metrics: metrics.clone(),
-        gate: gate.clone(),
-        tunnels: nodes.as_ref().map(|nodes| nodes.tunnels().clone()),
-    };
+    spaces.is_guarded = admission.is_some();
+    host.tunnels = nodes.as_ref().map(|nodes| nodes.tunnels().clone());
     let (expiring, approving) = (its.clone(), its.clone());
     let watchdog = Watchdog {
         wds: wds.clone(),
@@ -83,42 +59,82 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         metrics.clone(),
         stop.clone(),
     );
-    let standby = admission.is_some().then(|| {
-        let (spaces, publisher) = (spaces.clone(), publisher.clone());
-        workflows::run_standby(spaces, readiness.clone(), publisher)
-    });
-    let duty = LeaderOnly {
+    let leader_only = LeaderOnly {
         leadership,
         stop: stop.clone(),
     };
-    let limbs = vec![
-        duty.limb("marks", webhook::guard_marks(wds.clone(), stop.clone())),
-        duty.limb(
+    let components = vec![
+        leader_only.component("marks", webhook::guard_marks(wds.clone(), stop.clone())),
+        leader_only.component(
             objects::PART,
             objects::run(spaces.clone(), readiness.clone(), stop.clone()),
         ),
-        duty.limb_after(
-            workflows::PART,
-            standby,
-            workflows::run(spaces, readiness.clone(), publisher, stop.clone()),
-        ),
-        duty.limb("expiry", ttl::run(expiring, metrics.clone(), stop.clone())),
-        duty.limb(
+        leader_only.for_workflows(spaces, &readiness, publisher),
+        leader_only.component("expiry", ttl::run(expiring, metrics.clone(), stop.clone())),
+        leader_only.component(
             "approver",
             approve(args.approver, approving, metrics.clone(), stop.clone()),
         ),
-        duty.limb("agents", hosted_agents::run(host, stop.clone())),
-        limb(
+        leader_only.component("agents", hosted_agents::run(host, stop.clone())),
+        component(
             webhook::PART,
-            guard(admission, namespace, wds, snapshots, duty.clone()),
+            guard(admission, namespace, wds, snapshots, leader_only.clone()),
         ),
-        duty.limb("artifacts", check(watchdog, stop.clone())),
-        duty.limb(nodes::PART, showing),
+        leader_only.component("artifacts", check(watchdog, stop.clone())),
+        leader_only.component(nodes::PART, showing),
     ];
     let parts = admin::Parts::new(readiness, metrics);
     let endpoints = admin::serve(args.common.admin_addr, parts, stop.clone());
-    let work = election.hold(live(limbs, stop.clone()));
+    let work = election.hold(live(components, stop.clone()));
     ends_only_on_signal(Box::pin(work), endpoints, stop).await
+}
+
+/// Connects to WDS and ITS, which may be one API server.
+async fn connect(args: &ControllerArgs, metrics: &Metrics, gate: &Gate) -> anyhow::Result<(Client, Client)> {
+    let wds = metrics.requests(Space::Wds);
+    let wds = client::connect_nearby(args.wds_kubeconfig.as_deref(), wds, gate).await?;
+    let its = match &args.its_kubeconfig {
+        Some(path) => client::connect_nearby(Some(path), metrics.requests(Space::Its), gate).await?,
+        None => wds.clone(),
+    };
+    Ok((wds, its))
+}
+
+/// The spaces of a controller without a webhook.
+fn spaces(args: &ControllerArgs, (wds, its): (&Client, &Client), metrics: &Metrics) -> workflows::Spaces {
+    workflows::Spaces {
+        wds: wds.clone(),
+        its: its.clone(),
+        wds_name: args.wds_name.clone(),
+        is_guarded: false,
+        argo_namespace: args.common.artifact_namespace.clone(),
+        request_lifetime: args.common.request_lifetime,
+        metrics: metrics.clone(),
+    }
+}
+
+/// The settings of the agents that this process hosts, without tunnels.
+async fn host(
+    args: &ControllerArgs,
+    (wds, its): (&Client, &Client),
+    gate: &Gate,
+    metrics: &Metrics,
+) -> anyhow::Result<hosted_agents::Host> {
+    let kubeconfig = args.its_kubeconfig.as_deref().or(args.wds_kubeconfig.as_deref());
+    Ok(hosted_agents::Host {
+        local: wds.clone(),
+        its: its.clone(),
+        hub: client::address(kubeconfig).await?,
+        namespace: args.namespace.clone(),
+        trusts_secrets: args.trust_kubeconfig_secrets,
+        artifact_namespace: args.common.artifact_namespace.clone(),
+        lease_duration: args.common.lease_duration,
+        request_lifetime: args.common.request_lifetime,
+        conditions: args.common.manifest_work_conditions,
+        metrics: metrics.clone(),
+        gate: gate.clone(),
+        tunnels: None,
+    })
 }
 
 /// Returns the parts that must be ready before the leader is known: every replica serves the
@@ -155,7 +171,7 @@ async fn check(watchdog: Watchdog, stop: CancellationToken) {
 /// A part of the process, with its name.
 type Component = (&'static str, BoxFuture<'static, ()>);
 
-fn limb(part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Component {
+fn component(part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Component {
     (part, Box::pin(life))
 }
 
@@ -176,25 +192,40 @@ impl LeaderOnly {
     }
 
     /// Creates a part that starts when the process leads.
-    fn limb(&self, part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Component {
-        self.limb_after(part, None::<Ready<()>>, life)
+    fn component(&self, part: &'static str, life: impl Future<Output = ()> + Send + 'static) -> Component {
+        self.component_after(part, None::<Ready<()>>, life)
     }
 
-    /// Like [`LeaderOnly::limb`]; until then the part runs `standby`.
-    fn limb_after(
+    /// The part that decides about Workflows. Until the process leads, its webhook knows them, if it has
+    /// one.
+    fn for_workflows(
+        &self,
+        spaces: workflows::Spaces,
+        readiness: &Readiness,
+        publisher: webhook::Publisher,
+    ) -> Component {
+        let standby = spaces
+            .is_guarded
+            .then(|| workflows::run_standby(spaces.clone(), readiness.clone(), publisher.clone()));
+        let leading = workflows::run(spaces, readiness.clone(), publisher, self.stop.clone());
+        self.component_after(workflows::PART, standby, leading)
+    }
+
+    /// Like [`LeaderOnly::component`]; until then the part runs `standby`.
+    fn component_after(
         &self,
         part: &'static str,
         standby: Option<impl Future<Output = ()> + Send + 'static>,
         life: impl Future<Output = ()> + Send + 'static,
     ) -> Component {
-        let duty = self.clone();
-        limb(part, async move {
+        let leader_only = self.clone();
+        component(part, async move {
             let begins = match standby {
                 Some(standby) => tokio::select! {
-                    begins = duty.begins() => begins,
+                    begins = leader_only.begins() => begins,
                     () = standby => return,
                 },
-                None => duty.begins().await,
+                None => leader_only.begins().await,
             };
             if begins {
                 life.await;
@@ -205,9 +236,9 @@ impl LeaderOnly {
 
 /// Runs all parts until they have ended because of `stop`. The first part that ends by itself ends
 /// the others.
-async fn live(limbs: Vec<Component>, stop: CancellationToken) {
-    let limbs = limbs.into_iter().map(async |(part, limb)| {
-        limb.await;
+async fn live(components: Vec<Component>, stop: CancellationToken) {
+    let components = components.into_iter().map(async |(part, component)| {
+        component.await;
         if stop.is_cancelled() {
             return Ok(());
         }
@@ -217,7 +248,7 @@ async fn live(limbs: Vec<Component>, stop: CancellationToken) {
         );
         Err(())
     });
-    let _ = try_join_all(limbs).await;
+    let _ = try_join_all(components).await;
 }
 
 fn webhook_settings(
@@ -255,15 +286,15 @@ async fn guard(
     namespace: String,
     wds: Client,
     snapshots: Snapshots,
-    duty: LeaderOnly,
+    leader_only: LeaderOnly,
 ) {
     if let Some(settings) = settings {
-        return webhook::run(settings, wds, snapshots, duty.stop).await;
+        return webhook::run(settings, wds, snapshots, leader_only.stop).await;
     }
-    if !duty.begins().await {
+    if !leader_only.begins().await {
         return;
     }
-    let stop = duty.stop;
+    let stop = leader_only.stop;
     tracing::warn!(
         "there is no admission webhook (--webhook-service, --webhook-url): only Workflows that are created \
          with spec.suspend: true are dispatched, and a hold that somebody removes is restored only after \

@@ -1,5 +1,4 @@
-//! The controller's third engine: it deletes ManifestWorks of other creators some time after they
-//! are complete.
+//! The controller's loop that deletes ManifestWorks of other creators some time after they are complete.
 
 use argosy_api::{ManifestWork, names};
 use argosy_core::{

@@ -37,6 +37,9 @@ pub(crate) use credentials::bundle_in;
 /// The newest snapshot of the state that placement needs; `None` before everything was listed once.
 pub type Snapshots = watch::Receiver<Option<Arc<Admission>>>;
 
+/// The sender of these states.
+pub type Publisher = watch::Sender<Option<Arc<Admission>>>;
+
 /// Name of the MutatingWebhookConfiguration.
 pub const WEBHOOK: &str = "argosy";
 

@@ -1,4 +1,4 @@
-//! The controller's first engine, for Workflows: its watches of WDS and ITS, and its loop.
+//! The controller's loop for Workflows, and its watches of WDS and ITS.
 
 mod activity;
 mod event_recorder;

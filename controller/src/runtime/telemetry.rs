@@ -162,9 +162,9 @@ const INTRODUCTION: &str = "\
 
 <!-- Made of controller/src/runtime/telemetry.rs by UPDATE=1 cargo test -p argosy --test generated -->
 
-With `--log-format json`, the controller and the agent write one JSON object per line to standard error. Each has `timestamp` (RFC 3339,
-UTC), `level` (ERROR, WARN, INFO, DEBUG, TRACE), `target` (the module) and `message`, a constant sentence. The other fields have stable
-names:
+With `--log-format json`, the controller and the agent write one JSON object per line to standard error.
+Each has `timestamp` (RFC 3339, UTC), `level` (ERROR, WARN, INFO, DEBUG, TRACE), `target` (the module) and `message`, a constant sentence.
+The other fields have stable names:
 
 | field | meaning |
 | --- | --- |

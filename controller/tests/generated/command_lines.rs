@@ -93,7 +93,9 @@ fn written(argument: &Arg) -> String {
 
 fn meaning(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help());
-    let mut about = sentence(&prose(&help.map(ToString::to_string).unwrap_or_default()));
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let paragraphs = help.split("\n\n").map(|paragraph| sentence(&prose(paragraph)));
+    let mut about = paragraphs.collect::<Vec<_>>().join(" ");
     let possible = argument.get_possible_values();
     if argument.get_action().takes_values() && !possible.is_empty() {
         let values: Vec<String> = possible

@@ -28,8 +28,8 @@ struct Section {
 }
 
 pub(crate) fn names_page() -> String {
-    let about = "Every name that Argosy reads or writes. What users write is said in the how-tos; the rest is Argosy's own: leave \
-                 it alone.";
+    let about = "Argosy reads and writes these names.\n\
+                 The how-tos describe those that users write; the rest is Argosy's own: leave it alone.";
     let sections = read(NAMES);
     let mut by_kind: BTreeMap<&str, Vec<Name>> = BTreeMap::new();
     let mut kind = "";
@@ -48,7 +48,8 @@ pub(crate) fn names_page() -> String {
 
 pub(crate) fn conditions_page() -> String {
     let about = "Conditions of a Workflow have type, status and message only (Argo's schema): there, the reason is the first word of the \
-                 message. What to do about them is said in [Troubleshooting](../troubleshooting.md).";
+                 message.\n\
+                 [Troubleshooting](../troubleshooting.md) says how to fix the causes.";
     let mut page = head("Conditions and reasons", about);
     for section in read(CONDITIONS) {
         let column = if section.title == "reason" {

@@ -7,9 +7,11 @@ use super::{
     markdown::{head, table},
 };
 
-const ABOUT: &str = "Commands print objects of their own with `-o json` and `-o yaml`, the same in both. Scripts may rely on this page: a field \
+const ABOUT: &str = "Commands print objects of their own with `-o json` and `-o yaml`, the same in both.\n\
+                     Scripts may rely on this page: a field \
                      keeps its name, type and meaning, and the changelog says where one does not; fields may be added.\n\n\
-                     - A list is a bare array. With `--watch`, `-o json` prints the objects that are there as one array, then one object a line for \
+                     - A list is a bare array.\n\
+                     \x20 With `--watch`, `-o json` prints the objects that are there as one array, then one object a line for \
                      each that changes.\n\
                      - A field that is not *always* there is left out where there is nothing to say.\n\
                      - Times are in UTC, as RFC 3339 has them.\n\

@@ -7,8 +7,8 @@ use super::{
     markdown::{code, head, table},
 };
 
-const ABOUT: &str = "What the tests of this checkout build and run; nothing else is promised. KubeStellar itself is not run: its API and its \
-                     behavior are those of 0.30, as told in [Compatibility](../compatibility.md).";
+const ABOUT: &str = "The tests of this checkout build and run these versions; nothing else is promised.\n\
+                     KubeStellar itself is not run: its API and its behavior are those of 0.30, as told in [Compatibility](../compatibility.md).";
 
 /// Name, folder of `scripts/toolchain` that pins it, Go module, and the tests that run it.
 const PINNED: [(&str, &str, &str, &str); 9] = [

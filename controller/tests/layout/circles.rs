@@ -38,6 +38,27 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The files that the rules of a table lie in: those of the functions that its `rule(…)` entries name.
+pub(crate) fn rules(files: &Files, table: &str) -> BTreeSet<String> {
+    let folder = table.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let code = files.get(table).map(String::as_str).unwrap_or_default();
+    let entries = code.split("rule(\n").skip(1);
+    let decisions = entries.filter_map(|entry| entry.lines().nth(1)?.trim().split_once("::"));
+    decisions
+        .map(|(module, _)| format!("{folder}/{module}"))
+        .collect()
+}
+
+/// The files other than `table` that use one of these files, with the one that they use.
+pub(crate) fn users(files: &Files, rules: &BTreeSet<String>, table: &str) -> Vec<String> {
+    let arrows = arrows(files).into_iter().filter(|(file, _)| file != table);
+    let found = arrows.flat_map(|(file, others)| {
+        let others = others.into_iter().filter(|other| rules.contains(other));
+        others.map(move |other| format!("{file} uses {other}"))
+    });
+    found.collect()
+}
+
 /// The files of each circle.
 pub(crate) fn circles(files: &Files) -> Vec<Vec<String>> {
     let arrows = arrows(files);
@@ -258,4 +279,18 @@ fn circles_are_seen_by_use_lines_and_by_methods() {
         ("e", "use crate::a::D;"),
     ]);
     assert_eq!(circles(&child), Vec::<Vec<String>>::new());
+}
+
+#[test]
+fn a_file_that_uses_a_rule_is_seen_and_the_table_of_rules_may() {
+    let files: Files = [
+        ("a/b/table", "use super::one;\nconst T: [Rule; 1] = [\n    rule(\n        \"one\",\n        one::rule,\n    ),\n];"),
+        ("a/b/one", "impl Index {\n    fn first(&self) {}\n}"),
+        ("a/b/two", "impl Index {\n    fn second(&self) { self.first() }\n}"),
+    ]
+    .map(|(name, code)| (name.to_owned(), code.to_owned()))
+    .into();
+    let rules = rules(&files, "a/b/table");
+    assert_eq!(rules, BTreeSet::from(["a/b/one".to_owned()]));
+    assert_eq!(users(&files, &rules, "a/b/table"), ["a/b/two uses a/b/one"]);
 }

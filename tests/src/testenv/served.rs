@@ -22,7 +22,7 @@ use super::{objects::create, server};
 /// Name of the port of the Service.
 pub const PORT: &str = "webhook";
 
-/// A server with TLS behind a Service. A drop takes the listener away and leaves the objects.
+/// A server with TLS behind a Service. A drop closes the listener and leaves the objects.
 #[derive(Debug)]
 pub struct Served {
     address: SocketAddr,

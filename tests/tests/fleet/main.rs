@@ -5,6 +5,7 @@
 //! [`habits`] tests the commands as users type them. [`rights`] runs after all others.
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::too_many_lines, reason = "a behavior from end to end is one story")]
 
 mod disturbing {
     mod archive;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
-use argosy_api::{BindingPolicy, ManagedCluster, names, workflow};
+use argosy_api::{BindingPolicy, names, workflow};
 use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
     admission::eventually,

@@ -41,7 +41,7 @@ async fn a_workflow_says_when_its_cluster_is_away_and_goes_on_when_it_is_back() 
     until(
         &fixture.workflows(),
         "hello",
-        "it says that its cluster is away",
+        "it says that its cluster is unreachable",
         |workflow| says(workflow, "ClusterReachable", "False", "LeaseExpired"),
     )
     .await?;

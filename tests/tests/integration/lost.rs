@@ -82,7 +82,7 @@ async fn a_run_whose_cluster_is_lost_starts_anew_on_another_one_and_ends_there()
     let waiting = until(
         &fixture.workflows(),
         "hello",
-        "it says that its cluster is away",
+        "it says that its cluster is unreachable",
         |workflow| says(workflow, "ClusterReachable", "False", "LeaseExpired"),
     )
     .await?;

@@ -4,6 +4,7 @@
 //! Not here: behavior that only a real Argo shows, which the tests of the fleet cover.
 
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::too_many_lines, reason = "a behavior from end to end is one story")]
 
 mod admission;
 mod applied;

@@ -31,6 +31,7 @@ mod load;
 pub(crate) mod locations;
 mod manifest_work;
 mod mirror;
+mod mirror_patch;
 mod mirrored_status;
 mod observed;
 mod pending_claim;
@@ -38,16 +39,20 @@ mod place;
 mod placement;
 mod policy;
 mod queue;
+mod removal;
 mod report_validation;
 mod rerun;
 mod reschedule;
+mod restore_claim;
 mod subject;
 mod taints;
 mod templates;
 mod unanswered;
 mod unconfirmed;
+mod verb_outcomes;
 mod verbs;
 mod view;
+mod withdrawal;
 mod work;
 
 use std::{

@@ -1,9 +1,9 @@
-//! The resources that a Workflow asks for, as far as its specification tells before the run.
+//! The resources that a Workflow requests, as far as its specification says before the run.
 //!
 //! It is an estimate for the choice of a cluster: conditions count as true, items that are computed
 //! during the run count as one. The rules for a pod are those of the kube-scheduler (`requests`, or
 //! else `limits`; the sum of the containers, or an init container that asks for more). Once a run has
-//! pods, its status tells the templates that they are of. Not here: the choice
+//! pods, its status names their templates. Not here: the choice
 //! (`policy::best_cluster`).
 
 mod graph;

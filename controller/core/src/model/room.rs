@@ -23,7 +23,7 @@ const NOT_ASKED_FOR: [&str; 3] = ["pods", "hugepages-1Gi", "hugepages-2Mi"];
 /// Room of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// What it has for pods. A resource that is absent is not known.
+    /// The amounts for pods. A resource that is absent is not known.
     pub(crate) size: Amounts,
     /// The part of it that pods of others request.
     pub(crate) foreign: Amounts,
@@ -173,14 +173,14 @@ impl Room {
         }
     }
 
-    /// What it has for runs.
+    /// The amounts for runs.
     pub(crate) fn for_runs(&self) -> Amounts {
         let mut amounts = self.size.clone();
         amounts.lower(&self.foreign);
         amounts
     }
 
-    /// What it has of a resource for runs, if that is known.
+    /// The amount of a resource for runs, if it is known.
     pub(crate) fn amount_for_runs(&self, name: &str) -> Option<u64> {
         let size = self.size.get(name)?;
         Some(size.saturating_sub(self.foreign.get(name).unwrap_or_default()))

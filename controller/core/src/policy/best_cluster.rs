@@ -1,11 +1,11 @@
-//! The choice of one of several clusters for a Workflow: the one of which the smallest part is
-//! reserved, once the Workflow is there.
+//! The choice of one of several clusters for a Workflow: the cluster with the smallest reserved part,
+//! the Workflow included.
 //!
-//! A run reserves what it asks for from its claim on, not only when its pods exist, so that many
-//! Workflows that are created at the same time spread, and once its pods request more than its
-//! specification tells, what they request. It reserves at most what its cluster has. If a cluster says
-//! that pods of runs request more than is reserved, that counts: the larger one of both, never the sum,
-//! so no run counts twice. A choice is made once: a claim is not moved because the loads change. One
+//! A run reserves resources from its claim on, before its pods exist, so that many Workflows that are
+//! created at the same time spread. It reserves the requests of its specification, or those of its pods
+//! if they are more, and at most the size of its cluster. A cluster may report that the pods of runs
+//! request more than is reserved. Then that report counts instead, and never the sum of both, so no run
+//! counts twice. A choice is made once: a claim is not moved because the loads change. One
 //! function, [`best`], serves the decision and `argosy why`. Not here: the clusters that may be chosen
 //! ([`super::Placement`]), and the runs that count (`hub::workflows::load`).
 
@@ -46,7 +46,7 @@ pub(crate) struct Load {
 /// The loads of all clusters.
 pub(crate) type Loads = BTreeMap<ClusterName, Load>;
 
-/// What a run has reserved on a cluster.
+/// The reservation of a run on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reservation {
     /// The cluster.
@@ -62,7 +62,7 @@ pub(crate) struct Reservation {
 pub(crate) struct Candidate<'a> {
     /// The resources that it asks for.
     pub(crate) demand: &'a Demand,
-    /// What it has reserved itself, if it is claimed.
+    /// Its own reservation, if it is claimed.
     pub(crate) own: Option<&'a Reservation>,
 }
 

@@ -239,9 +239,9 @@ pub(super) async fn members(its: &Client) -> Judgment {
     let policy = get::<ValidatingAdmissionPolicy>(its, name).await;
     match (policy, get::<ValidatingAdmissionPolicyBinding>(its, name).await) {
         (Ok(policy), Ok(binding)) => {
-            let mend =
+            let fix =
                 "upgrade the chart argosy, or delete the policy and its binding and use argosy cluster join";
-            judge_policy(name, mend, policy.as_ref(), binding.as_ref()).unwrap_or_else(|| {
+            judge_policy(name, fix, policy.as_ref(), binding.as_ref()).unwrap_or_else(|| {
                 Judgment::ok(
                     "the admission policy that limits the writes of agents is \
                     in effect",
@@ -256,13 +256,13 @@ pub(super) async fn members(its: &Client) -> Judgment {
 
 fn judge_policy(
     name: &str,
-    mend: &str,
+    fix: &str,
     policy: Option<&ValidatingAdmissionPolicy>,
     binding: Option<&ValidatingAdmissionPolicyBinding>,
 ) -> Option<Judgment> {
     let Some(policy) = policy else {
         let message = format!("ValidatingAdmissionPolicy {name} is missing");
-        return Some(Judgment::failed(message, mend));
+        return Some(Judgment::failed(message, fix));
     };
     let fails = policy
         .spec
@@ -279,7 +279,7 @@ fn judge_policy(
             "ValidatingAdmissionPolicy {name} has no effect: its failurePolicy is Ignore, or no binding with \
             the action Deny exists"
         );
-        Judgment::failed(message, mend)
+        Judgment::failed(message, fix)
     })
 }
 
@@ -292,9 +292,9 @@ fn judge_selection(policy: &ValidatingAdmissionPolicy, wanted: &Guarding) -> Opt
             "ValidatingAdmissionPolicy {CREATE_POLICY} does not guard the Workflows of {count} \
              BindingPolicies, such as {first}: their selectors do not fit into it"
         );
-        let mend =
+        let fix =
             format!("select by labels instead of long lists of names: kubectl edit bindingpolicy {first}");
-        return Some(Judgment::failed(message, mend));
+        return Some(Judgment::failed(message, fix));
     }
     (!guards_creations(policy, &wanted.expressions)).then(|| {
         let message =

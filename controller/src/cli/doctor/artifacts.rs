@@ -63,7 +63,7 @@ mod tests {
         let configured = judge(Err(Problem::NotConfigured("there is none".to_owned())));
         assert_eq!(configured.outcome, Outcome::Failed);
         assert!(
-            configured.mend.starts_with("configure artifactRepository"),
+            configured.fix.starts_with("configure artifactRepository"),
             "{configured:?}"
         );
         let forbidden = judge(Err(Problem::Unreadable("forbidden".to_owned())));
@@ -78,6 +78,6 @@ mod tests {
             message: "timeout".to_owned(),
         }));
         assert_eq!(away.message, "http://s3:9000/b: timeout");
-        assert!(away.mend.starts_with("check the address"), "{away:?}");
+        assert!(away.fix.starts_with("check the address"), "{away:?}");
     }
 }

@@ -65,11 +65,11 @@ pub(super) async fn lease(its: &Client, cluster: &ManagedCluster) -> Judgment {
 }
 
 fn judge_lease(cluster: &ManagedCluster, lease: Option<&Lease>, now: Timestamp) -> Judgment {
-    let mend = "check the log of the cluster's agent (argosy-agent there; with push, the controller's log), \
+    let fix = "check the log of the cluster's agent (argosy-agent there; with push, the controller's log), \
         and if it reaches the hub";
     let spec = lease.and_then(|lease| lease.spec.as_ref());
     let Some(renewed) = spec.and_then(|spec| spec.renew_time.as_ref()) else {
-        return Judgment::failed("its agent has never renewed a Lease", mend);
+        return Judgment::failed("its agent has never renewed a Lease", fix);
     };
     let age = now.duration_since(renewed.0);
     let duration = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(60);
@@ -81,7 +81,7 @@ fn judge_lease(cluster: &ManagedCluster, lease: Option<&Lease>, now: Timestamp) 
             "see the check controller",
         ),
         Some(available) if available.status != "True" => {
-            Judgment::failed(format!("{}: {}", available.reason, available.message), mend)
+            Judgment::failed(format!("{}: {}", available.reason, available.message), fix)
         }
         // The controller does not compare clocks, so it may be right; or it does not run and cannot
         // age the Lease.
@@ -102,15 +102,14 @@ pub(super) fn agent(cluster: &ManagedCluster) -> Judgment {
 }
 
 fn judge_agent(theirs: &str, ours: &str) -> Judgment {
-    let mend =
-        "upgrade the chart argosy-agent on the cluster; a hosted agent is upgraded with the controller";
+    let fix = "upgrade the chart argosy-agent on the cluster; a hosted agent is upgraded with the controller";
     if theirs.is_empty() {
-        Judgment::warning("its agent does not report its version", mend)
+        Judgment::warning("its agent does not report its version", fix)
     } else if theirs == ours {
         Judgment::ok(format!("its agent has version {theirs}"))
     } else {
         let message = format!("its agent has version {theirs}; this command has version {ours}");
-        Judgment::warning(message, mend)
+        Judgment::warning(message, fix)
     }
 }
 
@@ -223,7 +222,7 @@ pub(super) async fn kubeconfig(wds: &Client, namespace: &str, cluster: &str) -> 
 }
 
 fn judge_kubeconfig(secrets: &[Secret]) -> Judgment {
-    let mend = "write the Secret again, with a kubeconfig of the cluster under the key kubeconfig";
+    let fix = "write the Secret again, with a kubeconfig of the cluster under the key kubeconfig";
     match secrets {
         [] => Judgment::skipped("its agent runs on the cluster (pull)"),
         [secret] => {
@@ -233,16 +232,13 @@ fn judge_kubeconfig(secrets: &[Secret]) -> Judgment {
                 .as_ref()
                 .and_then(|data| data.get(names::KUBECONFIG_KEY));
             let Some(text) = key.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()) else {
-                return Judgment::failed(
-                    format!("Secret {name} has no key {}", names::KUBECONFIG_KEY),
-                    mend,
-                );
+                return Judgment::failed(format!("Secret {name} has no key {}", names::KUBECONFIG_KEY), fix);
             };
             match from_secret(text, "in the Secret") {
                 Ok(known) if !known.clusters.is_empty() => {
                     Judgment::ok(format!("Secret {name} contains a valid kubeconfig"))
                 }
-                Ok(_) => Judgment::failed(format!("the kubeconfig in Secret {name} names no cluster"), mend),
+                Ok(_) => Judgment::failed(format!("the kubeconfig in Secret {name} names no cluster"), fix),
                 Err(Error::Refused { flaw, .. }) => Judgment::failed(
                     format!("the kubeconfig in Secret {name} is refused: {flaw}"),
                     "write the Secret again, without this field; argosy-controller \
@@ -250,7 +246,7 @@ fn judge_kubeconfig(secrets: &[Secret]) -> Judgment {
                 ),
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();
-                    Judgment::failed(format!("Secret {name} contains no valid kubeconfig: {why}"), mend)
+                    Judgment::failed(format!("Secret {name} contains no valid kubeconfig: {why}"), fix)
                 }
             }
         }

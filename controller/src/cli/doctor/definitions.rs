@@ -21,7 +21,7 @@ enum Origin {
 }
 
 impl Origin {
-    fn mend(self) -> &'static str {
+    fn fix(self) -> &'static str {
         match self {
             Self::Ours => "argosy crds | kubectl apply --server-side --force-conflicts -f -",
             Self::Ocm => {
@@ -70,10 +70,7 @@ fn judge(
 ) -> Option<Judgment> {
     let name = wanted.name_any();
     let Some(there) = there else {
-        return Some(Judgment::failed(
-            format!("{name} is not installed"),
-            origin.mend(),
-        ));
+        return Some(Judgment::failed(format!("{name} is not installed"), origin.fix()));
     };
     if !is_established(there) {
         return Some(Judgment::failed(
@@ -84,7 +81,7 @@ fn judge(
     let lacking = lacking(wanted, there)?;
     let message = format!("{name} lacks {lacking}, so it has another version than this command");
     Some(match origin {
-        Origin::Ours => Judgment::failed(message, origin.mend()),
+        Origin::Ours => Judgment::failed(message, origin.fix()),
         // An older OCM definition has fewer fields; OCM's own agents do not need the others.
         Origin::Ocm => Judgment::warning(message, "upgrade Open Cluster Management"),
     })
@@ -145,11 +142,11 @@ fn lacking_field(wanted: &Value, there: &Value, path: &str) -> Option<String> {
 pub(super) async fn argo(wds: &Client) -> Judgment {
     let name = format!("{}.{}", workflow::PLURAL, workflow::GROUP);
     let api: Api<CustomResourceDefinition> = Api::all(wds.clone());
-    let mend = "install Argo Workflows' CustomResourceDefinitions on the control cluster";
+    let fix = "install Argo Workflows' CustomResourceDefinitions on the control cluster";
     match found(call(api.get(&name)).await) {
         Ok(Some(there)) if is_established(&there) => Judgment::ok(format!("{name} is established")),
-        Ok(Some(_)) => Judgment::failed(format!("{name} is not established"), mend),
-        Ok(None) => Judgment::failed(format!("{name} is not installed"), mend),
+        Ok(Some(_)) => Judgment::failed(format!("{name} is not established"), fix),
+        Ok(None) => Judgment::failed(format!("{name} is not installed"), fix),
         Err(failure) => Judgment::unasked("read CustomResourceDefinitions", &failure),
     }
 }

@@ -28,19 +28,19 @@ pub(super) struct Judgment {
     pub(super) message: String,
     /// Fix, in one line; absent if there is nothing to fix.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) mend: String,
+    pub(super) fix: String,
     /// True if there was no answer, or not for this user; otherwise absent.
     #[serde(rename = "couldNotBeAsked", skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unasked: bool,
 }
 
 impl Judgment {
-    fn new(outcome: Outcome, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn new(outcome: Outcome, message: impl Into<String>, fix: impl Into<String>) -> Self {
         let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         Self {
             outcome,
             message: in_one_line(message.into()),
-            mend: in_one_line(mend.into()),
+            fix: in_one_line(fix.into()),
             is_unasked: false,
         }
     }
@@ -51,13 +51,13 @@ impl Judgment {
     }
 
     /// The check passed, but something is not as it should be.
-    pub(super) fn warning(message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self::new(Outcome::Warning, message, mend)
+    pub(super) fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Outcome::Warning, message, fix)
     }
 
     /// The check failed.
-    pub(super) fn failed(message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self::new(Outcome::Failed, message, mend)
+    pub(super) fn failed(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Outcome::Failed, message, fix)
     }
 
     /// The check does not apply.
@@ -67,11 +67,11 @@ impl Judgment {
 
     /// The check got no answer.
     pub(super) fn unasked(what: &str, failure: &Failure) -> Self {
-        let mend = match failure {
+        let fix = match failure {
             Failure::Refused(_) => "use the kubeconfig of a user with this permission",
             _ => "check that the API server works, and try again",
         };
-        Self::new(Outcome::Skipped, format!("cannot {what}: {failure}"), mend).unanswered()
+        Self::new(Outcome::Skipped, format!("cannot {what}: {failure}"), fix).unanswered()
     }
 
     /// Marks the judgment as one without an answer.
@@ -110,12 +110,12 @@ impl Finding {
             Some(cluster) => format!("{cluster}/{}", self.check),
             None => self.check.to_owned(),
         };
-        let Judgment { message, mend, .. } = &self.judgment;
+        let Judgment { message, fix, .. } = &self.judgment;
         let text = format!("{mark:<8} {link:<24} {message}\n");
-        if mend.is_empty() {
+        if fix.is_empty() {
             text
         } else {
-            format!("{text}{:<8} {:<24} -> {mend}\n", "", "")
+            format!("{text}{:<8} {:<24} -> {fix}\n", "", "")
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
             finding.lines(),
             "failed   cluster1/webhook         it is away\n                                  -> bring it back\n"
         );
-        let expected = json!({ "check": "webhook", "cluster": "cluster1", "outcome": "failed", "message": "it is away", "mend": "bring it back" });
+        let expected = json!({ "check": "webhook", "cluster": "cluster1", "outcome": "failed", "message": "it is away", "fix": "bring it back" });
         assert_eq!(serde_json::to_value(&finding).unwrap(), expected);
     }
 

@@ -53,17 +53,17 @@ fn judge(policy: &BindingPolicy) -> Option<Judgment> {
         .conditions
         .iter()
         .find(|known| known.type_ == types::READY)?;
-    let mend = format!("kubectl edit bindingpolicy {name}");
+    let fix = format!("kubectl edit bindingpolicy {name}");
     if ready.status == "True" {
         let warnings = status.warnings.join("; ");
         return (!warnings.is_empty())
-            .then(|| Judgment::warning(format!("BindingPolicy {name} works, but: {warnings}"), mend));
+            .then(|| Judgment::warning(format!("BindingPolicy {name} works, but: {warnings}"), fix));
     }
     let message = format!("BindingPolicy {name}: {}", ready.message);
     Some(if ready.reason == reason::INVALID {
-        Judgment::failed(message, mend)
+        Judgment::failed(message, fix)
     } else {
-        Judgment::warning(message, mend)
+        Judgment::warning(message, fix)
     })
 }
 

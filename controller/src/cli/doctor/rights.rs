@@ -187,10 +187,10 @@ mod tests {
             (none.outcome, none.message.as_str()),
             (Outcome::Failed, "token may not get b")
         );
-        assert!(none.mend.contains("cluster join"), "{none:?}");
+        assert!(none.fix.contains("cluster join"), "{none:?}");
         // `argosy cluster join` would create the rights of an agent that does not exist.
         let hosted = judge(&lacking, true);
-        assert!(!hosted.mend.contains("cluster join"), "{hosted:?}");
+        assert!(!hosted.fix.contains("cluster join"), "{hosted:?}");
     }
 
     #[test]

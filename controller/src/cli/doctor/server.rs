@@ -62,20 +62,20 @@ fn judge_clock(date: Timestamp, sent: Timestamp, received: Timestamp) -> Judgmen
     let apart = ahead.max(behind).max(SignedDuration::ZERO);
     let way = if ahead > behind { "ahead of" } else { "behind" };
     let seconds = apart.as_secs();
-    let mend = "synchronize the clocks of both machines with NTP";
+    let fix = "synchronize the clocks of both machines with NTP";
     if apart <= GOOD {
         Judgment::ok("the API server's clock agrees with the clock of this machine")
     } else if apart < BAD {
         Judgment::warning(
             format!("the API server's clock is {seconds} s {way} the clock of this machine"),
-            mend,
+            fix,
         )
     } else {
         let message = format!(
             "the API server's clock is {seconds} s {way} the clock of this machine, so certificates and ages \
             are misjudged"
         );
-        Judgment::failed(message, mend)
+        Judgment::failed(message, fix)
     }
 }
 

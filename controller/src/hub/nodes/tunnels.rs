@@ -4,9 +4,9 @@
 //! A token is in force while its digest is in the Lease of its cluster, and the cluster is in the
 //! fleet: a Lease alone says nothing, because anybody with a namespace may write one. The leader
 //! closes a tunnel when the digest has changed, when the Lease has ended, or when the cluster leaves:
-//! an agent whose rights were taken away cannot renew the Lease, and a connection that is open would
-//! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is taken
-//! out. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
+//! an agent whose rights were removed cannot renew the Lease, and a connection that is open would
+//! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is
+//! removed. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
 //! (`kubelet`).
 
 mod hosted;

@@ -1,4 +1,4 @@
-//! Executes the second engine's actions as requests.
+//! Executes the actions about objects as requests.
 //!
 //! There is one arm per action. The object of the response is the next input, so that the index
 //! knows its own writes before the watches report them.
@@ -193,6 +193,7 @@ impl Execute<ObjectIndex> for Executor {
         32
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     async fn execute(&self, _: &DownsyncKey, action: &DownsyncAction) -> Result<DownsyncInput, Failure> {
         match action {
             DownsyncAction::Read(place) => self.read(place).await,

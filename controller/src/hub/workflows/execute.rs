@@ -272,6 +272,7 @@ impl Execute<WorkflowIndex> for Executor {
         32
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     async fn execute(&self, key: &HubKey, action: &HubAction) -> Result<HubInput, Failure> {
         let _request = self.activity.begin();
         match action {

@@ -196,10 +196,14 @@ const INTRODUCTION: &str = "\
 
 <!-- Made of controller/src/runtime/metrics/catalog.rs by UPDATE=1 cargo test -p argosy --test generated -->
 
-The controller and the agent serve these metrics at `/metrics` of their admin address, in the OpenMetrics text format. A histogram has
-three series, with `_bucket`, `_sum` and `_count`. Labels have few values: `space` is wds, its or wec; `verb` and `resource` are as RBAC
-names them; `engine` is the loop (workflows, objects, expiry, approvals, nodes, shadow_pods, agent_workflows, agent_objects); `cluster` is a cluster of the
-inventory, whose series are removed with it. No label ever names an object.
+The controller and the agent serve these metrics at `/metrics` of their admin address, in the OpenMetrics text format.
+A histogram has three series, with `_bucket`, `_sum` and `_count`.
+Labels have few values, and none ever names an object:
+
+- `space` is wds, its or wec.
+- `verb` and `resource` are as RBAC names them.
+- `engine` is the loop: workflows, objects, expiry, approvals, nodes, shadow_pods, agent_workflows or agent_objects.
+- `cluster` is a cluster of the inventory, whose series are removed with it.
 
 | name | type | labels | reported by | meaning |
 | --- | --- | --- | --- | --- |

@@ -232,7 +232,7 @@ async fn runs_go_on_while_their_agent_is_uninstalled_and_are_shown_when_it_is_in
             condition(run, types::CLUSTER_REACHABLE).is_some_and(|(status, _)| status == "False")
         };
         control
-            .workflow_when(&name, LIMIT, "says that its cluster is away", is_away)
+            .workflow_when(&name, LIMIT, "says that its cluster is unreachable", is_away)
             .await?;
         wec.workflow_when(&name, LIMIT, "has ended on its cluster", is_over)
             .await?;

@@ -90,7 +90,7 @@ async fn while_cut_off(fleet: &Fleet, running: &str, end: Instant) -> Result<Str
         condition(workflow, types::CLUSTER_REACHABLE).is_some_and(|(status, _)| status == "False")
     };
     control
-        .workflow_when(running, LIMIT, "says that its cluster is away", is_away)
+        .workflow_when(running, LIMIT, "says that its cluster is unreachable", is_away)
         .await?;
     control.argo(&["resume", running]).await?;
     let created = control
@@ -98,7 +98,7 @@ async fn while_cut_off(fleet: &Fleet, running: &str, end: Instant) -> Result<Str
         .await?
         .name_any();
     control
-        .workflow_when(&created, LIMIT, "says that its cluster is away", is_away)
+        .workflow_when(&created, LIMIT, "says that its cluster is unreachable", is_away)
         .await?;
     sleep_until(end).await;
     for name in [running, &created] {

@@ -1,11 +1,12 @@
 //! Argosy is uninstalled from the control cluster and installed again. Dispatched runs continue, no
-//! held Workflow starts, and later the control cluster shows the events of the meantime.
+//! held Workflow starts, and later the control cluster shows the events of the meantime. No virtual Node
+//! is left.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, one_step, watching};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step, watching};
 use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -61,6 +62,11 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
 /// The runs are released on the control cluster, and end on their clusters.
 async fn while_uninstalled(fleet: &Fleet, runs: &[(&str, &str)]) -> Result<()> {
     let control = fleet.control()?;
+    assert_eq!(
+        left_of_nodes(control).await?,
+        [""; 3],
+        "Node, Lease or shadow pod"
+    );
     for (cluster, name) in runs {
         let copy = control.workflow(name).await?.context("the copy is gone")?;
         assert!(copy.finalizers().is_empty(), "{:?}", copy.metadata);
@@ -74,6 +80,25 @@ async fn while_uninstalled(fleet: &Fleet, runs: &[(&str, &str)]) -> Result<()> {
         wec.workflow_when(name, LIMIT, "has ended there", is_over).await?;
     }
     Ok(())
+}
+
+/// The names of the virtual Nodes, of their Leases and of the shadow pods.
+async fn left_of_nodes(control: &Cluster) -> Result<[String; 3]> {
+    let virtual_node = format!("--selector={}", names::VIRTUAL_NODE_LABEL);
+    let shadow = format!("--selector={}", names::SHADOW_OF_LABEL);
+    let leases = control
+        .kubectl(&["get", "leases", "--namespace=kube-node-lease", "--output=name"])
+        .await?;
+    let of_virtual = |lease: &&str| lease.contains(&format!("/{}", names::NODE_PREFIX));
+    Ok([
+        control
+            .kubectl(&["get", "nodes", &virtual_node, "--output=name"])
+            .await?,
+        leases.lines().filter(of_virtual).collect(),
+        control
+            .kubectl(&["get", "pods", "--all-namespaces", &shadow, "--output=name"])
+            .await?,
+    ])
 }
 
 fn is_over(workflow: &Workflow) -> bool {

@@ -76,6 +76,18 @@ impl ObjectIndex {
             (names::OBJECT_UID_LABEL.to_owned(), origin.to_string()),
             (names::ORIGIN_WDS_LABEL.to_owned(), self.config.wds_name.clone()),
         ]));
+        metadata.annotations = Some(self.work_annotations(object, wanted.wants_status(), is_dependency));
+        Some(Ok(work))
+    }
+
+    /// The annotations of an object's ManifestWork.
+    fn work_annotations(
+        &self,
+        object: &ObjectView,
+        wants_status: bool,
+        is_dependency: bool,
+    ) -> BTreeMap<String, String> {
+        let kind = &object.kind;
         let resource = format!("{}/{}/{}", kind.group, kind.version, kind.resource);
         let mut annotations = BTreeMap::from([
             (names::ORIGIN_RESOURCE_ANNOTATION.to_owned(), resource),
@@ -90,14 +102,13 @@ impl ObjectIndex {
                 object.namespace.to_string(),
             );
         }
-        if wanted.wants_status() {
+        if wants_status {
             annotations.insert(names::WANT_STATUS_ANNOTATION.to_owned(), "true".to_owned());
         }
         if is_dependency {
             annotations.insert(names::DEPENDENCY_ANNOTATION.to_owned(), "true".to_owned());
         }
-        metadata.annotations = Some(annotations);
-        Some(Ok(work))
+        annotations
     }
 
     fn manifest(

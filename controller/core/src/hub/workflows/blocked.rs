@@ -166,7 +166,7 @@ fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
         }
         (Unplaced::Unknown, _) => {
             format!(
-                "selected by {policies}, of which an annotation has an unknown value, as the policy's status says; it is {hold} and waits"
+                "selected by {policies}; an annotation of a policy has an unknown value, as the status of the policy says; the Workflow is {hold} and waits"
             )
         }
         (Unplaced::Unfit, _) => {

@@ -1,17 +1,12 @@
 //! The patch that claims a Workflow, and the parts of it that every later patch restores: labels,
-//! annotations, finalizers. Also the rules that write a claim again that was removed or reset.
+//! annotations, finalizers. Not here: the choice of the cluster (`load`).
 
 use std::collections::BTreeMap;
 
 use argosy_api::names;
 use serde_json::json;
 
-use super::{
-    HubAction, WorkStatusView, WorkflowIndex,
-    action::Purpose,
-    case::{Case, Next},
-    view::WorkflowView,
-};
+use super::{HubAction, WorkStatusView, WorkflowIndex, action::Purpose, view::WorkflowView};
 use crate::{
     WorkflowKey,
     model::{
@@ -21,21 +16,6 @@ use crate::{
     },
     policy::{Chosen, Table},
 };
-
-/// Writes the claim of an unclaimed Workflow again that has started.
-pub(super) fn restore(case: &Case<'_>) -> Next {
-    let Case { index, key, view, .. } = *case;
-    let lost = index.lost_claim(view).or_else(|| index.lost_claim_for_all(view));
-    Next::act_or_pass(lost.map(|lost| index.claim_again(key, view, &lost)))
-}
-
-/// The same for a Workflow whose claim is an earlier one. After a restore of the WDS, one that runs
-/// on every cluster may have been claimed for one cluster and sent there.
-pub(super) fn restore_claimed(case: &Case<'_>, _: &Claim) -> Next {
-    let Case { index, key, view, .. } = *case;
-    let lost = index.lost_claim(view);
-    Next::act_or_pass(lost.map(|lost| index.claim_again(key, view, &lost)))
-}
 
 impl WorkflowIndex {
     /// The patch that claims a Workflow: claim, hold and initial status in one write.

@@ -17,13 +17,18 @@ use k8s_openapi::{
     api::coordination::v1::Lease,
     apimachinery::pkg::apis::meta::v1::{Condition, MicroTime},
 };
+use kube::ResourceExt;
 
 use super::{Cluster, HubAction, WorkflowIndex, taints::tainted};
-use crate::{ClusterName, Decision};
+use crate::{ClusterName, Decision, index::store::versioned};
+
+versioned!(LeaseObservation);
 
 /// A Lease at its last observed change.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseObservation {
+    uid: String,
+    resource_version: String,
     renewed: Option<MicroTime>,
     changed_at: Timestamp,
     /// It was seen to change, not only to exist. The Lease of an agent that died while no
@@ -43,11 +48,19 @@ impl LeaseObservation {
     /// readable renewal time counts as not renewed.
     pub(super) fn seen(lease: &Lease, known: Option<&Self>, now: Timestamp) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
+        let (uid, resource_version) = (lease.uid(), lease.resource_version());
+        let (uid, resource_version) = (uid.unwrap_or_default(), resource_version.unwrap_or_default());
         if let Some(known) = known.filter(|_| spec.renew_time.is_none()) {
-            return known.clone();
+            return Self {
+                uid,
+                resource_version,
+                ..known.clone()
+            };
         }
         let unchanged = known.filter(|known| known.renewed == spec.renew_time);
         Self {
+            uid,
+            resource_version,
             changed_at: unchanged.map_or(now, |known| known.changed_at),
             is_renewed: known.is_some_and(|known| known.is_renewed || known.renewed != spec.renew_time),
             renewed: spec.renew_time,

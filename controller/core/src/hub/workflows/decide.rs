@@ -1,8 +1,8 @@
 //! The rules about a Workflow, in the order in which they may speak.
 //!
 //! The first rule that does not pass decides. A rule is a function of a [`Case`]: it reads facts
-//! (`facts`, `fan_out/runs`) and builds writes (`claim`, `hand_back`, `manifest_work`, `mirror`,
-//! `leftovers`), and never asks another rule. The log names the rule of each action (`rule=…`).
+//! (`facts`, `fan_out/runs`) and builds writes (`claim`, `hand_back`, `manifest_work`, `mirror_patch`,
+//! `removal`, `withdrawal`), and uses nothing of another rule's file. The log names the rule of each action (`rule=…`).
 //!
 //! Not here: requests whose name may still be taken by an earlier one (`unconfirmed`).
 
@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use super::{
     HubAction, WorkflowIndex,
     case::{Case, Next},
-    claim, cluster_removal, dispatch, fan_out, finalize, leftovers, mirror, place, rerun, reschedule, verbs,
+    cluster_removal, dispatch, fan_out, finalize, leftovers, mirror, place, rerun, reschedule, restore_claim,
+    verbs,
 };
 use crate::{Decision, WorkflowKey, model::claim::Claim};
 
@@ -45,7 +46,7 @@ const UNCLAIMED: [Rule<OfUnclaimed>; 6] = [
     ),
     rule(
         "restore-claim",
-        claim::restore,
+        restore_claim::restore,
         "Its claim was removed, and a ManifestWork or runs show that it has started: write the claim again.",
     ),
     rule(
@@ -89,7 +90,7 @@ const CLAIMED: [Rule<OfClaimed>; 10] = [
     ),
     rule(
         "restore-claim",
-        claim::restore_claimed,
+        restore_claim::restore_claimed,
         "A ManifestWork shows that a later attempt than the claimed one has started: claim that attempt.",
     ),
     rule(
@@ -133,7 +134,7 @@ const FANNED_OUT: [Rule<OfClaimed>; 11] = [
     ),
     rule(
         "restore-claim",
-        claim::restore_claimed,
+        restore_claim::restore_claimed,
         "A ManifestWork shows that the Workflow itself was sent: claim that cluster.",
     ),
     rule(

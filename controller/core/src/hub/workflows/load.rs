@@ -1,8 +1,9 @@
 //! The loads of the clusters, by which one of several is chosen for a Workflow.
 //!
 //! Everything that is claimed for a cluster and has not ended counts, and so does a claim that is
-//! being written. So a thousand decisions in a row see each other. The claim says what a run asks for,
-//! and once its pods request more than that explains, what they request (`mirror`). A Workflow stores
+//! being written. So a thousand decisions in a row see each other. The claim names the
+//! resources of a run: those of its specification, or those of its pods if they request more
+//! (`mirror_patch`). A Workflow stores
 //! its own reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
 //! size of a cluster (`model::room`).
 

@@ -173,9 +173,9 @@ impl Elsewhere {
 
 /// Removes from a status the locations that nobody can have named. Returns the remaining places,
 /// and true if anything was removed.
-pub(crate) fn mend(status: &mut Value) -> (Elsewhere, bool) {
-    let mut mender = Mender::default();
-    mender.visit(status);
+pub(crate) fn sanitize(status: &mut Value) -> (Elsewhere, bool) {
+    let mut sanitizer = Sanitizer::default();
+    sanitizer.visit(status);
     let repository = status
         .get("artifactRepositoryRef")
         .and_then(|known| known.get("configMap"));
@@ -183,17 +183,17 @@ pub(crate) fn mend(status: &mut Value) -> (Elsewhere, bool) {
         && name != REPOSITORIES
         && name.len() <= 253
     {
-        mender.elsewhere.places.insert(config_map(name).into(), 0);
+        sanitizer.elsewhere.places.insert(config_map(name).into(), 0);
     }
-    let Mender {
+    let Sanitizer {
         mut elsewhere,
         has_changed,
-    } = mender;
-    let has_repacked = packed::mend(status, &mut elsewhere);
+    } = sanitizer;
+    let has_repacked = packed::sanitize(status, &mut elsewhere);
     (elsewhere, has_changed || has_repacked)
 }
 
-/// Removes from a status that [`mend`] has processed the locations that nobody has named.
+/// Removes from a status that [`sanitize`] has processed the locations that nobody has named.
 pub(crate) fn restrict(status: &mut Value, elsewhere: &Elsewhere, named: &Named) {
     each_holder(status, &mut |holder| {
         holder.retain(|kind, value| match place(kind, value) {
@@ -264,22 +264,22 @@ fn config_map(name: &str) -> String {
 
 /// Removes locations from artifacts, and counts the artifacts at each place.
 #[derive(Default)]
-struct Mender {
+struct Sanitizer {
     elsewhere: Elsewhere,
     has_changed: bool,
 }
 
-impl Mender {
+impl Sanitizer {
     fn visit(&mut self, status: &mut Value) {
         let mut has_changed = shape_artifacts(status);
-        each_holder(status, &mut |holder| has_changed |= self.mend(holder));
+        each_holder(status, &mut |holder| has_changed |= self.sanitize(holder));
         self.has_changed |= has_changed;
     }
 
     /// Reduces an artifact, or the archive location of a template, to fields that Argo knows and to
     /// one location at most. With two, Argo would check one for completeness and open the other.
     /// Returns true if anything was removed.
-    fn mend(&mut self, holder: &mut Map<String, Value>) -> bool {
+    fn sanitize(&mut self, holder: &mut Map<String, Value>) -> bool {
         let (before, mut is_less) = (holder.len(), false);
         let places = holder
             .iter()

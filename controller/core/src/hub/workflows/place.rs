@@ -13,9 +13,9 @@ use super::{
     blocked::{blocked, condition},
     case::{Case, Next},
     conditions::with_conditions,
-    finalize::remove_finalizer,
     hand_back::release,
-    verbs::had_no_effect,
+    removal::remove_finalizer,
+    verb_outcomes::had_no_effect,
     view::WorkflowView,
 };
 use crate::{

@@ -104,8 +104,8 @@ impl Queue {
     }
 
     /// The next few Workflows to decide again, if there may be room, in the order of their turns: those
-    /// at the head, and once none of these is sent, further ones. `is_sent` is true for one of which
-    /// the claim is being written.
+    /// at the head, and once none of these is sent, further ones. `is_sent` is true for a Workflow
+    /// whose claim is being written.
     pub(super) fn due(&mut self, is_sent: impl Fn(&WorkflowKey) -> bool) -> Vec<WorkflowKey> {
         if self.left == 0 {
             return Vec::new();

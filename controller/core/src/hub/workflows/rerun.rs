@@ -18,8 +18,8 @@ use super::{
     action::Purpose,
     case::{Case, Next},
     claim::{claiming, without_suspend},
-    leftovers::withdraw,
     view::WorkflowView,
+    withdrawal::withdraw,
     work::ManifestWorkView,
 };
 use crate::{

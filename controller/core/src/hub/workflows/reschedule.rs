@@ -12,8 +12,8 @@ use argosy_api::conditions::reason;
 use super::{
     HubAction, WorkflowIndex,
     case::{Case, Next},
-    leftovers::withdraw,
     view::WorkflowView,
+    withdrawal::withdraw,
 };
 use crate::{WorkflowKey, model::claim::Claim};
 

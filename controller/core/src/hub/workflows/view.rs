@@ -22,7 +22,7 @@ use crate::{
     },
     model::{
         claim::{Claim, is_held_from_birth},
-        control::{Control, Verbs, passed_on},
+        control::{Control, Verb, Verbs, passed_on},
         demand::{requests, unreadable},
         fan_out::FanOutRecord,
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
@@ -128,7 +128,7 @@ pub(super) struct WorkflowView {
     pub(super) lease_read: Option<Box<LeaseRead>>,
     /// Its place among the Workflows that wait for room, if it is one.
     pub(super) queued: Option<Box<Rank>>,
-    /// What it has reserved on its cluster.
+    /// Its reservation on its cluster.
     pub(super) reservation: Option<Arc<Reservation>>,
     /// The claim that is being written.
     pub(super) pending_claim: Option<Box<PendingClaim>>,
@@ -202,51 +202,34 @@ impl WorkflowView {
         // A copy that ran on the control cluster has the label of the hold, too, once it has ended.
         let is_over = workflow::is_final(workflow::phase(object.status.as_ref()));
         let is_held = is_held_from_birth(&object.metadata) && !is_over;
-        let is_unstarted = |claim: &Claim| (claim.is_guarded || claim.is_retry) && !claim.has_started;
-        let initial_status = if is_held || claim.as_ref().is_some_and(is_unstarted) {
-            initial_status(object.status.as_ref())
-        } else {
-            Map::new()
-        };
+        let initial_status = brought(&object, is_held, claim.as_ref());
         let flaw = unreadable.or_else(|| flaw(&object, &initial_status));
         let reporter = Claim::reporter(&object.metadata).filter(|_| !initial_status.is_empty());
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
         let verbs = Verbs::of(&object.metadata);
         let by_annotation = is_asked_to_suspend(object.metadata.annotations.as_ref());
-        let control = Control {
-            suspend: by_annotation || (is_verb && object.spec.get("suspend") == Some(&Value::Bool(true))),
-            shutdown: object
-                .spec
-                .get("shutdown")
-                .and_then(Value::as_str)
-                .filter(|shutdown| !shutdown.is_empty())
-                .map(ToOwned::to_owned),
-            verbs: verbs.pending,
-        };
+        let control = control(&object.spec, by_annotation, is_verb, verbs.pending);
         let asked_by = || suspended_by(&object.metadata, by_annotation);
         let suspended_by = control.suspend.then(asked_by).flatten().map(Into::into);
         let run_of = claim.as_ref().and_then(|claim| parent(&object.metadata, claim));
         let owner = owner(&object.metadata);
         let record = FanOutRecord::of(&object.metadata);
         let passed_on = passed_on(&object.metadata);
-        let noted = object.metadata.annotations.as_ref();
-        let noted = noted.and_then(|noted| noted.get(names::SEEN_UNHELD_ANNOTATION));
-        let is_known_free = noted.is_some() && noted == object.metadata.uid.as_ref();
+        let is_known_free = is_known_free(&object.metadata);
         let was_free = is_known_free || (claim.is_none() && !is_over && is_free(&object));
-        let metadata = object.metadata;
+        let (metadata, suspend) = (object.metadata, object.spec.get("suspend"));
         let status = Status::new(object.status.as_ref());
         let is_deleting = metadata.deletion_timestamp.is_some();
         let may_wait = claim.is_none() && !is_over && !is_deleting && status.has_our_conditions;
-        let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
-        let queued = may_wait
-            .then(|| Rank::of(&object.spec, created, &status.conditions()))
-            .flatten();
+        let created = || metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let rank = || Rank::of(&object.spec, created(), &status.conditions());
+        let queued = may_wait.then(rank).flatten();
+        let uid = metadata.uid.as_deref().unwrap_or_default().into();
         Self {
             was_free,
             is_known_free,
             has_run_here: status.has_pod_nodes && claim.is_none() && !is_held,
-            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             is_templated: is_templated(metadata.annotations.as_ref()),
             labels: metadata.labels.into(),
@@ -255,10 +238,7 @@ impl WorkflowView {
             is_deleting,
             spec: Some(CompactJson::new(&object.spec)),
             flaw: flaw.map(Into::into),
-            suspend: object
-                .spec
-                .get("suspend")
-                .map(|suspend| *suspend == Value::Bool(true)),
+            suspend: suspend.map(|suspend| *suspend == Value::Bool(true)),
             claim,
             is_held,
             keeps_suspend,
@@ -269,6 +249,38 @@ impl WorkflowView {
             initial_status: (!initial_status.is_empty()).then(|| CompactJson::new(&initial_status)),
             reporter,
             last_attempt,
+            run_of,
+            owner,
+            record,
+            passed_on: passed_on.into(),
+            queued,
+            ..Self::bare(uid, status)
+        }
+    }
+
+    /// The fields that no object has, and defaults for all others but these.
+    fn bare(uid: OriginUid, status: Status) -> Self {
+        Self {
+            uid,
+            resource_version: String::new(),
+            labels: CompactMap::default(),
+            annotations: CompactMap::default(),
+            finalizers: Vec::new(),
+            is_deleting: false,
+            spec: None,
+            flaw: None,
+            is_templated: false,
+            suspend: None,
+            claim: None,
+            is_held: false,
+            keeps_suspend: false,
+            control: Rare::default(),
+            suspended_by: None,
+            overtaken: None,
+            initial_status: None,
+            brings_status: false,
+            reporter: None,
+            last_attempt: 0,
             status,
             placement: Arc::default(),
             wrote: None,
@@ -278,15 +290,18 @@ impl WorkflowView {
             unanswered: Vec::new(),
             refusal: None,
             is_inherited: false,
-            run_of,
-            owner,
-            record,
-            passed_on: passed_on.into(),
+            run_of: None,
+            owner: None,
+            record: FanOutRecord::default(),
+            passed_on: Rare::default(),
             run_failures: BTreeMap::new(),
             ask_failure: Rare::default(),
             has_failed_to_create: false,
+            has_run_here: false,
+            was_free: false,
+            is_known_free: false,
             lease_read: None,
-            queued,
+            queued: None,
             reservation: None,
             pending_claim: None,
             templates: Arc::default(),
@@ -468,6 +483,33 @@ fn owner(metadata: &ObjectMeta) -> Option<OriginUid> {
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == workflow::KIND)?;
     Some(owner.uid.as_str().into())
+}
+
+/// The requests of the user on an object. `spec.suspend` is one only if `is_verb`.
+fn control(spec: &Value, by_annotation: bool, is_verb: bool, verbs: Vec<Verb>) -> Control {
+    let shutdown = spec.get("shutdown").and_then(Value::as_str);
+    Control {
+        suspend: by_annotation || (is_verb && spec.get("suspend") == Some(&Value::Bool(true))),
+        shutdown: shutdown.filter(|text| !text.is_empty()).map(ToOwned::to_owned),
+        verbs,
+    }
+}
+
+/// The part of the status that is sent to the cluster.
+fn brought(object: &Workflow, is_held: bool, claim: Option<&Claim>) -> Map<String, Value> {
+    let is_unstarted = |claim: &Claim| (claim.is_guarded || claim.is_retry) && !claim.has_started;
+    if is_held || claim.is_some_and(is_unstarted) {
+        initial_status(object.status.as_ref())
+    } else {
+        Map::new()
+    }
+}
+
+/// True if an annotation records that an earlier controller has seen this object without a hold.
+fn is_known_free(metadata: &ObjectMeta) -> bool {
+    let noted = metadata.annotations.as_ref();
+    let noted = noted.and_then(|noted| noted.get(names::SEEN_UNHELD_ANNOTATION));
+    noted.is_some() && noted == metadata.uid.as_ref()
 }
 
 /// True if a Workflow condition is of a type that Argosy owns.

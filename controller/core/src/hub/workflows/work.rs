@@ -291,7 +291,7 @@ impl WorkStatusView {
                 is_strange: false,
             };
         }
-        let (elsewhere, text) = mend(&mut status, text, reported.is_remembered);
+        let (elsewhere, text) = sanitize(&mut status, text, reported.is_remembered);
         Self {
             flaw: None,
             elsewhere,
@@ -360,7 +360,7 @@ fn unpack(status: &mut Option<Value>, reported: &Reported) -> Option<String> {
 /// Removes from a status the artifact locations that nobody can have named. From a remembered
 /// status, it removes every field that a record does not have. Returns the locations that somebody
 /// must have named, and the text of the remaining status.
-fn mend(
+fn sanitize(
     report: &mut WorkStatus,
     text: Option<String>,
     is_remembered: bool,
@@ -374,7 +374,7 @@ fn mend(
         }
         (Elsewhere::default(), true)
     } else {
-        locations::mend(status)
+        locations::sanitize(status)
     };
     let text = if has_changed {
         Some(status.to_string())

@@ -1,11 +1,11 @@
-//! The resources that a run reserves: first those that its specification tells, later perhaps those
-//! that its pods request.
+//! The resources that a run reserves: first those of its specification, later perhaps the requests of
+//! its pods.
 //!
-//! A specification that is known in full tells the average over all levels of the run, which is the
-//! better measure of what a cluster still has before it: the pods of one moment are a level that is
-//! wider or narrower. Only pods show items that are computed during the run, and templates that only
-//! the cluster has. So the specification counts unless the pods request more than it explains, and
-//! then what they request, but never less than the specification tells: a member writes the report.
+//! The specification gives the average over all levels of the run. That is the better measure of the
+//! rest of the run, because the pods of one moment belong to one level, which is wider or narrower. But
+//! only pods show items that are computed during the run, and templates that only the cluster has. So
+//! the specification counts unless the pods request more than it explains. Then the requests of the
+//! pods count, but never less than the specification, because a member writes the report.
 //! Not here: the estimate (`model::demand`), and the sum of reservations (`policy::best_cluster`).
 
 use std::sync::{Arc, LazyLock};

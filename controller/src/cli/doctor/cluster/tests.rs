@@ -21,7 +21,7 @@ fn a_cluster_is_accepted_by_its_specification() {
     assert_eq!(judge(true).outcome, Outcome::Ok);
     let refused = judge(false);
     assert_eq!(refused.outcome, Outcome::Failed);
-    assert_eq!(refused.mend, "argosy cluster accept one");
+    assert_eq!(refused.fix, "argosy cluster accept one");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_cluster_that_is_taken_out_does_not_wait_to_be_accepted() {
     let judged = accepted(&going);
     assert_eq!(judged.outcome, Outcome::Failed);
     assert!(judged.message.ends_with("from the fleet"), "{judged:?}");
-    assert!(judged.mend.contains("cluster remove one"), "{judged:?}");
+    assert!(judged.fix.contains("cluster remove one"), "{judged:?}");
 }
 
 #[test]

@@ -98,48 +98,54 @@ impl ObjectIndex {
         let selection = wishes.collect();
         object.selection = self.selections.share(selection);
         object.keep(fields, self.is_used(&object));
-        let before = self.objects.get(&origin);
-        object.wrote = before.and_then(|before| before.wrote);
-        let was_unwatched = before.is_some_and(|before| before.presence.is_unwatched());
-        if was_unwatched && object.selection.is_empty() && self.in_flight.is_answer() {
-            object.presence = Presence::Left;
-        }
-        let is_reselected = before.is_none_or(|before| before.selection != object.selection);
-        let is_mended =
-            before.is_some_and(|before| before.flaw != object.flaw || before.fires_here != object.fires_here);
-        let is_same = !is_reselected
-            && !is_mended
-            && before.is_some_and(|before| {
-                before.digest == object.digest && before.content.is_some() == object.content.is_some()
-            });
-        let mut dirty = Dirty::new();
-        if !is_same {
-            dirty.extend(self.keys_of(&origin));
-        }
-        if is_reselected || is_mended || (!is_same && self.forget_failures(&origin)) {
-            dirty.extend(
-                self.objects
-                    .get(&origin)
-                    .into_iter()
-                    .flat_map(ObjectView::policy_keys),
-            );
-            dirty.extend(object.policy_keys());
-        }
-        self.set_selected(&origin, &object);
-        self.by_kind
-            .entry(kind.name())
-            .or_default()
-            .insert(origin.clone());
-        self.objects.insert(origin.clone(), object);
-        if !is_same {
-            dirty.extend(self.keys_of(&origin));
-        }
+        let mut dirty = self.replace_object(&origin, object);
         dirty.extend(match run {
             Some(run) => self.learn_run(&origin, run),
             None => self.learn_needed(&origin),
         });
         dirty.extend(self.forget_if_clean(&origin));
         dirty.insert(DownsyncKey::Object(origin));
+        dirty
+    }
+
+    /// Stores an object in place of its former version, and returns what differs.
+    fn replace_object(&mut self, origin: &OriginUid, mut object: ObjectView) -> Dirty {
+        let before = self.objects.get(origin);
+        object.wrote = before.and_then(|before| before.wrote);
+        let was_unwatched = before.is_some_and(|before| before.presence.is_unwatched());
+        if was_unwatched && object.selection.is_empty() && self.in_flight.is_answer() {
+            object.presence = Presence::Left;
+        }
+        let is_reselected = before.is_none_or(|before| before.selection != object.selection);
+        let is_corrected =
+            before.is_some_and(|before| before.flaw != object.flaw || before.fires_here != object.fires_here);
+        let is_same = !is_reselected
+            && !is_corrected
+            && before.is_some_and(|before| {
+                before.digest == object.digest && before.content.is_some() == object.content.is_some()
+            });
+        let mut dirty = Dirty::new();
+        if !is_same {
+            dirty.extend(self.keys_of(origin));
+        }
+        if is_reselected || is_corrected || (!is_same && self.forget_failures(origin)) {
+            dirty.extend(
+                self.objects
+                    .get(origin)
+                    .into_iter()
+                    .flat_map(ObjectView::policy_keys),
+            );
+            dirty.extend(object.policy_keys());
+        }
+        self.set_selected(origin, &object);
+        self.by_kind
+            .entry(object.kind.name())
+            .or_default()
+            .insert(origin.clone());
+        self.objects.insert(origin.clone(), object);
+        if !is_same {
+            dirty.extend(self.keys_of(origin));
+        }
         dirty
     }
 

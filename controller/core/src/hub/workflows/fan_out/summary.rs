@@ -15,7 +15,7 @@ use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::{
         HubAction, WorkflowIndex, action::Purpose, claim::claimed_annotations, conditions::ERROR,
-        mirrored_status::add_status, verbs::suspended, view::WorkflowView,
+        mirrored_status::add_status, verb_outcomes::suspended, view::WorkflowView,
     },
     model::{
         claim::Claim,

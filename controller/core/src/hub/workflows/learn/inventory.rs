@@ -1,8 +1,6 @@
 //! Updates of the index from the inventory: ManagedClusters, the Leases of their agents and the
 //! properties of clusters; and from the namespaces of the WDS.
 
-use std::collections::BTreeSet;
-
 use argosy_api::{ManagedCluster, names};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -15,6 +13,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, WorkflowKey,
     hub::workflows::{Awaited, Cluster, HubKey, LeaseObservation, WorkflowIndex, view::LeaseRead},
+    index::store::Delta,
     policy::ClusterChanges,
 };
 
@@ -123,36 +122,16 @@ impl WorkflowIndex {
     }
 
     pub(super) fn on_leases(&mut self, change: Change<Lease>, now: Timestamp) -> Dirty {
+        self.synced.mark(Awaited::Leases, change.is_list());
+        let key = |lease: &Lease| (lease.name_any() == names::CLUSTER_LEASE).then(|| cluster_of(lease));
+        let unawaited = |_: &ClusterName, _: Option<&Lease>| None::<HubKey>;
+        let news = Delta::of(change, key, &self.leases, &mut self.in_flight, unawaited);
         let mut dirty = Dirty::new();
-        let live = match change {
-            Change::Apply(lease) => vec![*lease],
-            Change::Delete(lease) if lease.name_any() == names::CLUSTER_LEASE => {
-                let name = cluster_of(&lease);
-                self.leases.remove(&name);
-                return [HubKey::Cluster(name)].into();
-            }
-            Change::Delete(_) => return Dirty::new(),
-            Change::Reset(live) => {
-                self.synced.mark(Awaited::Leases, true);
-                let names: BTreeSet<ClusterName> = live.iter().map(cluster_of).collect();
-                let gone: Vec<_> = self
-                    .leases
-                    .keys()
-                    .filter(|name| !names.contains(name))
-                    .cloned()
-                    .collect();
-                for name in gone {
-                    self.leases.remove(&name);
-                    dirty.insert(HubKey::Cluster(name));
-                }
-                live
-            }
-        };
-        for lease in live
-            .into_iter()
-            .filter(|lease| lease.name_any() == names::CLUSTER_LEASE)
-        {
-            let name = cluster_of(&lease);
+        for name in news.gone {
+            self.leases.remove(&name);
+            dirty.insert(HubKey::Cluster(name));
+        }
+        for (name, lease) in news.live {
             let observation = LeaseObservation::seen(&lease, self.leases.get(&name), now);
             self.leases.insert(name.clone(), observation);
             dirty.insert(HubKey::Cluster(name));

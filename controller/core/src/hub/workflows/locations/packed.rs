@@ -11,7 +11,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{Elsewhere, MOST, Mender, Named, restrict};
+use super::{Elsewhere, MOST, Named, Sanitizer, restrict};
 use crate::{
     hub::workflows::is_node,
     model::control::{self, Nodes, PACKED_NODES},
@@ -45,7 +45,7 @@ impl Packing {
 
 /// Removes from the packed nodes of a status the locations that somebody would have to name.
 /// Returns true if the nodes were repacked.
-pub(super) fn mend(status: &mut Value, elsewhere: &mut Elsewhere) -> bool {
+pub(super) fn sanitize(status: &mut Value, elsewhere: &mut Elsewhere) -> bool {
     let Some(packed) = control::packed(status).map(ToOwned::to_owned) else {
         return false;
     };
@@ -55,7 +55,7 @@ pub(super) fn mend(status: &mut Value, elsewhere: &mut Elsewhere) -> bool {
         set(status, None);
         return true;
     };
-    let found = mend_each(&mut nodes, elsewhere);
+    let found = sanitize_each(&mut nodes, elsewhere);
     let whole = if found.has_changed {
         nodes.packed()
     } else {
@@ -103,7 +103,7 @@ struct Found {
     stripped: Vec<(String, Box<RawValue>)>,
 }
 
-fn mend_each(nodes: &mut Nodes<'_>, elsewhere: &mut Elsewhere) -> Found {
+fn sanitize_each(nodes: &mut Nodes<'_>, elsewhere: &mut Elsewhere) -> Found {
     let mut found = Found::default();
     let ids: Vec<String> = nodes.ids().map(ToOwned::to_owned).collect();
     for id in ids {
@@ -117,12 +117,12 @@ fn mend_each(nodes: &mut Nodes<'_>, elsewhere: &mut Elsewhere) -> Found {
         if let Some(status) = status.get_mut("nodes").and_then(Value::as_object_mut) {
             status.insert(id.clone(), node);
         }
-        let mut mender = Mender::default();
-        mender.visit(&mut status);
-        let Mender {
+        let mut sanitizer = Sanitizer::default();
+        sanitizer.visit(&mut status);
+        let Sanitizer {
             elsewhere: of_node,
             has_changed,
-        } = mender;
+        } = sanitizer;
         elsewhere.nameless = elsewhere.nameless.saturating_add(of_node.nameless);
         if !is_node(&node_of(&status, &id)) {
             found.has_changed = true;

@@ -24,7 +24,7 @@ fn named(spec: &Value) -> Named {
 /// without a location.
 fn shown(location: &Value, spec: &Value) -> (Value, u32) {
     let mut status = node(&json!([artifact(location)]));
-    let (elsewhere, _) = mend(&mut status);
+    let (elsewhere, _) = sanitize(&mut status);
     let named = named(spec);
     restrict(&mut status, &elsewhere, &named);
     let artifact = status.pointer("/nodes/a/outputs/artifacts/0").unwrap().clone();
@@ -226,10 +226,10 @@ fn what_is_no_artifact_of_argos_is_taken_off() {
         (artifact(&json!({ "artifactGC": { "strategy": "Never" } })), 0)
     );
     let mut status = node(&json!(["a", 7]));
-    mend(&mut status);
+    sanitize(&mut status);
     assert_eq!(status, node(&json!([])));
     let mut status = node(&json!("many"));
-    mend(&mut status);
+    sanitize(&mut status);
     assert_eq!(
         status,
         json!({ "nodes": { "a": { "type": "Pod", "outputs": {} } } })
@@ -264,7 +264,7 @@ fn every_part_of_a_status_that_argo_server_looks_at_is_looked_at() {
             json!({ "storedWorkflowTemplateSpec": { "templateDefaults": { "archiveLocation": {} } } }),
         ),
     ] {
-        let (elsewhere, _) = mend(&mut status);
+        let (elsewhere, _) = sanitize(&mut status);
         restrict(&mut status, &elsewhere, &Named::default());
         assert_eq!(status, expected);
         assert_eq!(elsewhere.withheld(&Named::default()), 1);
@@ -276,7 +276,7 @@ fn what_argo_writes_of_the_shared_repository_is_left_as_it_is() {
     let mut status = node(&json!([artifact(&json!({ "s3": { "key": "k" } }))]));
     status["storedTemplates"] = json!({ "t": { "name": "t", "container": { "image": "x" } } });
     let before = status.clone();
-    let (elsewhere, has_changed) = mend(&mut status);
+    let (elsewhere, has_changed) = sanitize(&mut status);
     assert!(elsewhere.is_empty() && !has_changed);
     assert_eq!(status, before);
 }
@@ -286,11 +286,11 @@ fn places_are_counted_up_to_some_number_and_the_rest_is_taken_off() {
     let many =
         (0..100).map(|number| artifact(&json!({ "gcs": { "bucket": number.to_string(), "key": "k" } })));
     let mut status = node(&many.collect());
-    let (elsewhere, _) = mend(&mut status);
+    let (elsewhere, _) = sanitize(&mut status);
     assert_eq!((elsewhere.places.len(), elsewhere.nameless), (MOST, 36));
     assert_eq!(elsewhere.withheld(&Named::default()), 100);
     let long = artifact(&json!({ "gcs": { "bucket": "b".repeat(3000), "key": "k" } }));
-    let (elsewhere, _) = mend(&mut node(&json!([long])));
+    let (elsewhere, _) = sanitize(&mut node(&json!([long])));
     assert_eq!((elsewhere.places.len(), elsewhere.nameless), (0, 1));
 }
 

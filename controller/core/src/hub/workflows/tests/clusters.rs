@@ -82,6 +82,16 @@ fn a_lease_is_aged_by_our_clock_from_when_it_was_seen_to_change() {
 }
 
 #[test]
+fn an_answer_with_an_older_lease_than_the_known_one_renews_nothing() {
+    let mut fleet = Fleet::new();
+    let older = fleet.change(lease("cluster1", "10:00:10"));
+    on_lease(&mut fleet, "10:00:20", after(20));
+    fleet.hub.apply(HubInput::Lease(older), after(25));
+    assert_eq!(verdict(&fleet, after(49)), None);
+    assert_eq!(verdict(&fleet, after(50)), Some(words("Unknown", "LeaseExpired")));
+}
+
+#[test]
 fn a_cluster_without_a_lease_has_never_joined() {
     let mut fleet = Fleet::new();
     fleet.learn(HubInput::Lease(Change::Reset(Vec::new())));

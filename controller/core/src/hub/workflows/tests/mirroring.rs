@@ -190,7 +190,7 @@ fn what_the_control_cluster_s_own_controller_wrote_before_the_claim_is_taken_bac
 }
 
 #[test]
-fn a_hold_that_was_lifted_is_mended() {
+fn a_hold_that_was_lifted_is_written_again() {
     let lifted = json!({ "metadata": { "labels": { "workflows.argoproj.io/completed": "false" } } });
     let mut fleet = Fleet::of(with(claimed("cluster1", 1), lifted));
     fleet.work(started("cluster1", 1));

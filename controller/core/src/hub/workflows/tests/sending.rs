@@ -76,7 +76,7 @@ fn a_missing_mailbox_is_told_before_the_next_try() {
 }
 
 #[test]
-fn a_refusal_of_the_its_is_told_and_forgotten_once_it_is_mended() {
+fn a_refusal_of_the_its_is_told_and_forgotten_once_it_is_over() {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.fail(&Failure::Refused("too large".to_owned()));
     assert_eq!(fleet.conditions(Purpose::Mirror), ["Dispatched=False Refused"]);

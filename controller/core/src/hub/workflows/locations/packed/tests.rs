@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
-use super::super::{Named, mend, restrict};
+use super::super::{Named, restrict, sanitize};
 use crate::model::control::Nodes;
 
 fn pack(json: &str) -> Value {
@@ -17,7 +17,7 @@ fn pack(json: &str) -> Value {
 /// location.
 fn shown(json: &str, spec: &Value) -> (Option<Value>, u32) {
     let mut status = pack(json);
-    let (elsewhere, _) = mend(&mut status);
+    let (elsewhere, _) = sanitize(&mut status);
     let mut named = Named::default();
     named.learn(spec);
     restrict(&mut status, &elsewhere, &named);
@@ -33,7 +33,7 @@ fn nodes_without_places_stay_as_they_were_packed() {
     let json = r#"{"a":{"id":"a","message":"a: \"b\" <c>","outputs":{"artifacts":[{"name":"l","s3":{"key":"k"}}]}}}"#;
     let mut status = pack(json);
     let before = status.clone();
-    let (elsewhere, has_changed) = mend(&mut status);
+    let (elsewhere, has_changed) = sanitize(&mut status);
     assert!(elsewhere.is_empty() && !has_changed);
     assert_eq!(status, before);
 }
@@ -61,7 +61,7 @@ fn nothing_hides_from_go_in_names_that_are_doubled_or_nearly_right() {
         let (node, _) = shown(json, &json!({}));
         assert_eq!(node, Some(bare.clone()), "{json}");
         let mut status = pack(json);
-        mend(&mut status);
+        sanitize(&mut status);
         let nodes = Nodes::of(&status).unwrap();
         assert_eq!(
             nodes.text("a").map(|text| text.matches("outputs").count()),
@@ -73,7 +73,7 @@ fn nothing_hides_from_go_in_names_that_are_doubled_or_nearly_right() {
 #[test]
 fn what_cannot_be_unpacked_or_read_is_not_shown_and_said() {
     let mut status = json!({ "compressedNodes": "no base64", "phase": "Running" });
-    let (elsewhere, _) = mend(&mut status);
+    let (elsewhere, _) = sanitize(&mut status);
     assert_eq!(status, json!({ "phase": "Running" }));
     assert_eq!(elsewhere.withheld(&Named::default()), 1);
     let (node, withheld) = shown(r#"{"a":{"x":1e999},"b":{"id":"b"}}"#, &json!({}));
@@ -120,7 +120,7 @@ fn packed_nodes_with_anything_behind_them_are_not_read() {
         (gzip(r#"{"a":{"id":"#), gzip(r#""a"}}"#)),
     ] {
         let mut status = json!({ "compressedNodes": STANDARD.encode([first, second].concat()) });
-        let (elsewhere, has_changed) = mend(&mut status);
+        let (elsewhere, has_changed) = sanitize(&mut status);
         assert!(has_changed && status == json!({}), "{status}");
         assert_eq!(elsewhere.nameless, 1);
     }

@@ -104,8 +104,8 @@ fn a_claim_and_a_record_that_were_taken_off_are_put_back_in_one_write() {
         parent["metadata"]["annotations"][RUNS_ON]
     );
     fleet.workflow(claimed.clone());
-    let mended = fleet.mirrored(claimed.clone());
-    fleet.workflow(mended);
+    let corrected = fleet.mirrored(claimed.clone());
+    fleet.workflow(corrected);
     fleet.rests();
 
     // A controller that starts after the first of the two writes does not create the run again
@@ -113,8 +113,8 @@ fn a_claim_and_a_record_that_were_taken_off_are_put_back_in_one_write() {
     let mut fleet = new_fleet(true);
     fleet.workflow(claimed.clone());
     fleet.workflow(two);
-    let mended = fleet.mirrored(claimed);
-    fleet.workflow(mended);
+    let corrected = fleet.mirrored(claimed);
+    fleet.workflow(corrected);
     fleet.rests();
 }
 
