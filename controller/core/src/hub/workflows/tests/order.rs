@@ -156,3 +156,19 @@ proptest! {
         prop_assert_eq!(decisions(&told), decisions(&listed(&left)));
     }
 }
+
+#[test]
+fn a_decision_names_the_rule_that_has_made_it() {
+    let rule = |fleet: &Fleet| fleet.hub.decide(&HubKey::Workflow(key()), now()).rule;
+    let mut fleet = Fleet::of(held("cluster1"));
+    assert_eq!(rule(&fleet), Some("claim"));
+    fleet.workflow(claimed("cluster1", 1));
+    assert_eq!(rule(&fleet), Some("dispatch"));
+    fleet.work(work("cluster1", 1));
+    let running = report("cluster1", 1, json!({ "phase": "Running" }));
+    fleet.report(running);
+    assert_eq!(rule(&fleet), Some("mirror"));
+    let deleted = json!({ "metadata": { "deletionTimestamp": "2026-11-21T10:00:00Z" } });
+    fleet.workflow(with(claimed("cluster1", 1), deleted));
+    assert_eq!(rule(&fleet), Some("finalize"));
+}
