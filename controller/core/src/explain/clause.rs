@@ -51,8 +51,13 @@ pub struct Failing {
 }
 
 impl ClauseAnswer {
-    /// The result of `clause`, the one at `index`, for `subject`.
-    pub(super) fn new(index: usize, clause: &Clause, subject: ObjectAttributes<'_>) -> Self {
+    /// The result of `clause`, the one at `index`, for `subject`, which does not pass the test `failing`.
+    pub(super) fn new(
+        index: usize,
+        clause: &Clause,
+        subject: ObjectAttributes<'_>,
+        failing: Option<Test>,
+    ) -> Self {
         let modulation = &clause.modulation;
         Self {
             index,
@@ -62,21 +67,11 @@ impl ClauseAnswer {
                 multi_status: modulation.multi,
                 status_collectors: modulation.collectors.iter().cloned().collect(),
             },
-            failing: clause.first_failing(&subject).map(|test| Failing {
+            failing: failing.map(|test| Failing {
                 test,
                 sentences: sentences(test, clause, subject),
             }),
         }
-    }
-
-    /// The same result for a CronWorkflow of a policy that does not send them, whatever the clause
-    /// selects.
-    pub(super) fn that_stays(mut self) -> Self {
-        self.failing.get_or_insert(Failing {
-            test: Test::Cron,
-            sentences: vec![cron::stays()],
-        });
-        self
     }
 
     /// Returns true if the clause selects the object.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ObjectAttributes, clause::ClauseAnswer};
 use crate::{
-    model::{cron, runs::Runs},
+    model::runs::Runs,
     policy::{Rules, Test},
 };
 
@@ -56,12 +56,11 @@ impl CompiledPolicy {
 impl PolicyAnswer {
     /// The result of `policy` for `subject`.
     pub(super) fn new(policy: &CompiledPolicy, subject: ObjectAttributes<'_>) -> Self {
-        let stays = !policy.rules.sends_crons && cron::is_cron(subject.group, subject.resource);
         let clauses = policy.rules.clauses.iter().enumerate();
         let clauses: Vec<ClauseAnswer> = clauses
             .map(|(index, clause)| {
-                let answer = ClauseAnswer::new(index, clause, subject);
-                if stays { answer.that_stays() } else { answer }
+                let failing = policy.rules.first_failing(clause, &subject);
+                ClauseAnswer::new(index, clause, subject, failing)
             })
             .collect();
         Self {

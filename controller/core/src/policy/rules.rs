@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use super::{
     admission_cel::{self, Term},
-    clause::{Clause, Modulation, ObjectAttributes},
+    clause::{Clause, Modulation, ObjectAttributes, Test},
     selectors::Selectors,
 };
 use crate::{
@@ -213,6 +213,24 @@ impl Rules {
             wanted.add(&clause.modulation);
         }
         Some(wanted)
+    }
+
+    /// Like [`Rules::select`], but without CronWorkflows that the policy does not send.
+    pub(crate) fn select_to_send(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
+        self.select(subject)
+            .filter(|_| self.sends(subject.group, subject.resource))
+    }
+
+    /// The first test of `clause` that an object does not pass before it is sent; `None` if the clause
+    /// sends it.
+    pub(crate) fn first_failing(&self, clause: &Clause, subject: &ObjectAttributes<'_>) -> Option<Test> {
+        let stays = || (!self.sends(subject.group, subject.resource)).then_some(Test::Cron);
+        clause.first_failing(subject).or_else(stays)
+    }
+
+    /// Returns false for CronWorkflows, unless the policy asks for copies of them.
+    pub(crate) fn sends(&self, group: &str, resource: &str) -> bool {
+        self.sends_crons || !cron::is_cron(group, resource)
     }
 
     /// Returns true if the policy selects a cluster with these labels.

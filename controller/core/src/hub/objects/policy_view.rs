@@ -12,7 +12,6 @@ use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
 use crate::{
     ClusterName, Decision, OriginUid,
     index::store::versioned,
-    model::cron,
     policy::{Modulation, ObjectAttributes, Rules},
 };
 
@@ -80,8 +79,7 @@ impl Policy {
     /// The wishes of the policy for the object, or `None` if it does not select the object. It
     /// selects CronWorkflows only if it sends them.
     pub(super) fn select(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
-        let stays = !self.rules.sends_crons && cron::is_cron(subject.group, subject.resource);
-        self.rules.select(subject).filter(|_| !stays)
+        self.rules.select_to_send(subject)
     }
 
     /// True if `other` is a version of the same policy with the same selection.

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     ClusterName, OriginUid,
     index::text::shortened,
-    model::cron::{self, FIRES_HERE, is_cron},
+    model::cron::{self, FIRES_HERE},
 };
 
 /// Maximum number of sentences about one subject in a status; more are only counted.
@@ -166,7 +166,7 @@ impl ObjectIndex {
                 Some(format!(
                     "{kind} are never sent, because they describe one cluster"
                 ))
-            } else if is_cron(&kind.group, &kind.resource) && !policy.rules.sends_crons {
+            } else if !policy.rules.sends(&kind.group, &kind.resource) {
                 Some(format!("{kind}: {}", cron::stays()))
             } else {
                 let catalog = self.catalog.as_ref()?;
