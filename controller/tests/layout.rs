@@ -42,6 +42,15 @@ const SHELL: [&[&str]; 6] = [
     &["programs"],
 ];
 
+/// The start of the tests in a file.
+const TESTS: &str = "#[cfg(test)]\nmod tests";
+
+/// True if a file contains tests or tools of tests only.
+fn is_test(inside: &Path) -> bool {
+    let parts = inside.with_extension("");
+    parts.iter().any(|part| part == "tests" || part == "testing")
+}
+
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder can be read");
     let mut files = Vec::new();
@@ -88,11 +97,7 @@ fn arrows_upwards(source: &Path, floors: &[&[&str]]) -> Vec<String> {
     let mut upwards = Vec::new();
     for file in sources(source) {
         let inside = file.strip_prefix(source).expect("it lies inside");
-        let is_test = inside.iter().any(|part| {
-            ["tests", "tests.rs", "testing", "testing.rs"]
-                .iter()
-                .any(|name| part == *name)
-        });
+        let is_test = is_test(inside);
         let first = inside.iter().next().expect("it has a name").to_string_lossy();
         let room = first.trim_end_matches(".rs");
         let Some(own) = floor(room).filter(|_| !is_test) else {
@@ -100,7 +105,7 @@ fn arrows_upwards(source: &Path, floors: &[&[&str]]) -> Vec<String> {
             continue;
         };
         let text = fs::read_to_string(&file).expect("it can be read");
-        let code = text.split("#[cfg(test)]\nmod tests").next().expect("it begins");
+        let code = text.split(TESTS).next().expect("it begins");
         let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
         let code = code.collect::<Vec<_>>().join("\n");
         for (index, crate_) in code.match_indices("crate::") {

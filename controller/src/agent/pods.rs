@@ -2,8 +2,8 @@
 //! (`events`), sessions in their containers (`sessions`) where they are allowed, and nothing else but
 //! that the agent is there (`/healthz`).
 //!
-//! The requests have the form of Kubernetes' API. Each one about a pod names the Workflow of the WDS in a header,
-//! and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
+//! The requests have the form of Kubernetes' API. Each one about a pod names the Workflow of the WDS in a
+//! header, and is refused unless the pod belongs to the run of that Workflow here. Not here: that rule
 //! (`argosy_core::agent::pods`), and the connection that brings the requests (`tunnel`, or the
 //! controller that hosts the agent).
 

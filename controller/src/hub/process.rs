@@ -38,11 +38,10 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let (wds, its) = connect(&args, &metrics, gate).await?;
     tracing::info!(wds = args.wds_name, "starting");
     let namespace = args.namespace.clone();
-    let mut spaces = spaces(&args, (&wds, &its), &metrics);
+    let spaces = spaces(&args, (&wds, &its), &metrics);
     let mut host = host(&args, (&wds, &its), gate, &metrics).await?;
     let mut admission = webhook_settings(args.webhook, &namespace, &readiness, &leadership, &metrics);
     let nodes = Nodes::prepare(&args.nodes, &its, admission.as_mut())?;
-    spaces.is_guarded = admission.is_some();
     host.tunnels = nodes.as_ref().map(|nodes| nodes.tunnels().clone());
     let (expiring, approving) = (its.clone(), its.clone());
     let watchdog = Watchdog {
@@ -100,13 +99,13 @@ async fn connect(args: &ControllerArgs, metrics: &Metrics, gate: &Gate) -> anyho
     Ok((wds, its))
 }
 
-/// The spaces of a controller without a webhook.
+/// The spaces of WDS and ITS, and the settings of the loops on them.
 fn spaces(args: &ControllerArgs, (wds, its): (&Client, &Client), metrics: &Metrics) -> workflows::Spaces {
     workflows::Spaces {
         wds: wds.clone(),
         its: its.clone(),
         wds_name: args.wds_name.clone(),
-        is_guarded: false,
+        is_guarded: args.webhook.is_wanted(),
         argo_namespace: args.common.artifact_namespace.clone(),
         request_lifetime: args.common.request_lifetime,
         metrics: metrics.clone(),

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use super::sources;
+use super::{TESTS, is_test, sources};
 
 /// Code by module path, such as `hub/workflows/claim`.
 pub(crate) type Files = BTreeMap<String, String>;
@@ -18,14 +18,11 @@ pub(crate) type Files = BTreeMap<String, String>;
 pub(crate) fn read(source: &Path) -> Files {
     let mut files = Files::new();
     for file in sources(source) {
-        let inside = file
-            .strip_prefix(source)
-            .expect("it lies inside")
-            .with_extension("");
-        let name = inside.to_string_lossy().into_owned();
-        if name.split('/').any(|part| ["tests", "testing"].contains(&part)) {
+        let inside = file.strip_prefix(source).expect("it lies inside");
+        if is_test(inside) {
             continue;
         }
+        let name = inside.with_extension("").to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).expect("it can be read");
         files.insert(name, code(&text));
     }
@@ -33,7 +30,7 @@ pub(crate) fn read(source: &Path) -> Files {
 }
 
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let text = text.split(TESTS).next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }

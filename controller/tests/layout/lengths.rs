@@ -2,16 +2,13 @@
 
 use std::{fs, path::Path};
 
-use super::sources;
+use super::{TESTS, is_test, sources};
 
 /// Lines of half of the files and of all but one in twenty, without the tests in them; and of the longest
 /// file with its tests.
 const MEDIAN: usize = 150;
 const NEARLY_ALL: usize = 400;
 const LONGEST: usize = 600;
-
-/// The start of the tests in a file.
-const TESTS: &str = "#[cfg(test)]\nmod tests {";
 
 /// The files below these folders of the checkout, each with its number of lines up to `end`, the longest
 /// last.
@@ -41,11 +38,8 @@ fn most_files_can_be_read_in_one_go() {
         ],
         Some(TESTS),
     );
-    let is_test = |(_, file): &(usize, String)| {
-        let parts = Path::new(file).with_extension("");
-        parts.iter().any(|part| part == "tests" || part == "testing")
-    };
-    let programs: Vec<_> = programs.into_iter().filter(|file| !is_test(file)).collect();
+    let is_program = |(_, file): &(usize, String)| !is_test(Path::new(file));
+    let programs: Vec<_> = programs.into_iter().filter(is_program).collect();
     let of = |part: usize| {
         programs
             .get(programs.len() * part / 100)

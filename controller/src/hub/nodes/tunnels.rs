@@ -6,7 +6,8 @@
 //! closes a tunnel when the digest has changed, when the Lease has ended, or when the cluster leaves:
 //! an agent whose rights were removed cannot renew the Lease, and a connection that is open would
 //! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is
-//! removed. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a tunnel (`runtime::tunnel`), and the requests that it carries
+//! removed. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a
+//! tunnel (`runtime::tunnel`), and the requests that it carries
 //! (`kubelet`).
 
 mod hosted;

@@ -3,7 +3,7 @@
 //!
 //! The webhook writes them into the request that creates the object. The controller writes them
 //! into the runs that it creates itself. Not here: the metadata of a held Workflow later on
-//! (`model/hold`, `hub::workflows::mirror`).
+//! (`model/hold`, `hub::workflows::mirror_patch`).
 
 use std::{collections::BTreeMap, sync::Arc};
 

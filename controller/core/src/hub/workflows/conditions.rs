@@ -2,7 +2,7 @@
 //! the way in which conditions are written beside Argo's.
 //!
 //! Not here: which conditions a Workflow without a claim gets (`place`), those about requests
-//! (`verbs`), and the sum of runs (`fan_out/summary`).
+//! (`verb_outcomes`), and the sum of runs (`fan_out/summary`).
 
 use argosy_api::conditions::{WorkflowCondition, reason, workflow as types};
 use serde_json::{Map, Value, json};

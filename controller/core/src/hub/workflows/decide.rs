@@ -2,7 +2,8 @@
 //!
 //! The first rule that does not pass decides. A rule is a function of a [`Case`]: it reads facts
 //! (`facts`, `fan_out/runs`) and builds writes (`claim`, `hand_back`, `manifest_work`, `mirror_patch`,
-//! `removal`, `withdrawal`), and uses nothing of another rule's file. The log names the rule of each action (`rule=…`).
+//! `removal`, `withdrawal`), and uses nothing of another rule's file. The log names the rule of each
+//! action (`rule=…`).
 //!
 //! Not here: requests whose name may still be taken by an earlier one (`unconfirmed`).
 

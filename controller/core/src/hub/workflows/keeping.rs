@@ -5,7 +5,7 @@
 //! The specifications of all Workflows share another budget. Those beyond it are read again before
 //! an action that needs them.
 //!
-//! Not here: the content of a report (`mirror`), and the reports that are queued between watch and
+//! Not here: the content of a report (`mirror_patch`), and the reports that are queued between watch and
 //! index (`index/budget`).
 
 use super::{
