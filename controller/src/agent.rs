@@ -20,7 +20,8 @@ use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names,
 use argosy_core::{
     ClusterName,
     agent::workflows::{
-        AgentConfig, AgentInput, ArgoApi, RunIndex, SeenObject, SeenRecord, SeenReported, SeenWork,
+        AgentConfig, AgentInput, ArgoApi, ObservedObject, ObservedRecord, ObservedReported, ObservedWork,
+        RunIndex,
     },
 };
 use axum::Router;
@@ -44,7 +45,7 @@ use crate::runtime::{
     metrics::Metrics,
     restore_guard::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{Seen, follow_kind, follow_seen, is_unknown_kind, selecting, selecting_in_mailbox},
+    watch::{Projected, follow_kind, follow_projected, is_unknown_kind, selecting, selecting_in_mailbox},
 };
 
 /// The configuration and the clients of an agent.
@@ -187,18 +188,24 @@ async fn run_workflows(member: Member, readiness: Readiness, stop: CancellationT
 fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let mailbox = member.cluster.as_str();
     let ours = || selecting_in_mailbox(names::ORIGIN_UID_LABEL);
-    let works: Api<Seen<ManifestWork, SeenWork>> = Api::namespaced(member.its.clone(), mailbox);
-    let works = follow_seen(works, ours(), sender.clone(), Seen::into_view, AgentInput::Work);
+    let works: Api<Projected<ManifestWork, ObservedWork>> = Api::namespaced(member.its.clone(), mailbox);
+    let works = follow_projected(
+        works,
+        ours(),
+        sender.clone(),
+        Projected::into_view,
+        AgentInput::Work,
+    );
     tasks.spawn(works.in_current_span());
     // Metadata shows which report the hub has; with the statuses, every report would come back in
     // full.
-    let written: Api<Seen<PartialObjectMeta<WorkStatus>, SeenReported>> =
+    let written: Api<Projected<PartialObjectMeta<WorkStatus>, ObservedReported>> =
         Api::namespaced(member.its.clone(), mailbox);
-    let written = follow_seen(
+    let written = follow_projected(
         written,
         ours(),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         AgentInput::WorkStatus,
     );
     tasks.spawn(written.in_current_span());
@@ -219,14 +226,14 @@ fn watch_wec(
             member.cluster
         ))
     };
-    let objects: Api<Seen<Workflow, SeenObject>> = Api::all(member.wec.clone());
+    let objects: Api<Projected<Workflow, ObservedObject>> = Api::all(member.wec.clone());
     let missing = |error: &_| is_unknown_kind(error).then_some(AgentInput::Argo(ArgoApi::Missing));
     let objects = follow_kind(
         workflow::KIND.to_owned(),
         objects,
         own(),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         move |change| {
             if let Some(runs) = &runs {
                 runs.learn(&change);
@@ -238,12 +245,12 @@ fn watch_wec(
     tasks.spawn(objects.in_current_span());
     let restored = Api::all(member.wec.clone());
     tasks.spawn(until_restored::<AppliedManifestWork>(restored).in_current_span());
-    let records: Api<Seen<AppliedManifestWork, SeenRecord>> = Api::all(member.wec.clone());
-    let records = follow_seen(
+    let records: Api<Projected<AppliedManifestWork, ObservedRecord>> = Api::all(member.wec.clone());
+    let records = follow_projected(
         records,
         own(),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         AgentInput::Record,
     );
     tasks.spawn(records.in_current_span());

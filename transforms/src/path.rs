@@ -84,7 +84,7 @@ impl Path {
         if text.len() > MAX_PATH_BYTES {
             return Err(PathProblem::TooLong(text.len()));
         }
-        lexical::check(text).map_err(|flaw| match flaw {
+        lexical::check(text).map_err(|error| match error {
             Flaw::TooDeep => PathProblem::TooDeep,
             Flaw::StrayBlank(character) => {
                 PathProblem::Syntax(format!("unexpected blank before character {character}"))

@@ -24,7 +24,7 @@ use crate::runtime::{
     engine,
     lenient::Lenient,
     supervise::{OrphanLog, supervise},
-    watch::{follow, follow_seen, selecting, selecting_in_mailbox},
+    watch::{follow, follow_projected, selecting, selecting_in_mailbox},
     x509::hexadecimal,
 };
 
@@ -48,10 +48,11 @@ pub(super) async fn run(member: &Member, readiness: Readiness, stop: Cancellatio
     readiness.tell(OBJECTS, index.unlisted());
     let observe = move |index: &mut ManifestIndex| {
         wanted.send_if_modified(|known| {
-            let is_same = known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.singles());
+            let is_same =
+                known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.watched_by_name());
             if !is_same {
                 known.kinds = index.kinds().cloned().collect();
-                known.objects = index.singles().cloned().collect();
+                known.objects = index.watched_by_name().cloned().collect();
             }
             !is_same
         });
@@ -90,7 +91,7 @@ fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut
     );
     let written: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
     tasks.spawn(
-        follow_seen(
+        follow_projected(
             written,
             selecting_in_mailbox(names::OBJECT_UID_LABEL),
             sender.clone(),

@@ -15,8 +15,8 @@ use argosy_api::conditions::{condition, managed_cluster as types, reason, set_co
 use argosy_core::{
     Change,
     agent::{
-        pod_tally::{PodTally, Runs, SeenPod},
-        workflows::SeenObject,
+        pod_tally::{ObservedPod, PodTally, Runs},
+        workflows::ObservedObject,
     },
     model::{
         cluster_info::NodeResources,
@@ -30,7 +30,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tracing::Instrument;
 
 use super::{Member, args::Capacity};
-use crate::runtime::watch::{Seen, follow_kind, refusal, selecting};
+use crate::runtime::watch::{Projected, follow_kind, refusal, selecting};
 
 /// Shortest time between two changes of the reported requests of pods: ten seconds, less a part of a
 /// heartbeat, so that one every ten seconds is not too early for it.
@@ -51,7 +51,7 @@ const QUEUE: usize = 64;
 
 /// An input from the watch of pods.
 enum Input {
-    Pods(Change<SeenPod>),
+    Pods(Change<ObservedPod>),
     Refused(String),
 }
 
@@ -61,7 +61,7 @@ pub(super) struct KnownRuns(Arc<Mutex<Runs>>);
 
 impl KnownRuns {
     /// Notes a change of the cluster's Workflows.
-    pub(super) fn learn(&self, change: &Change<SeenObject>) {
+    pub(super) fn learn(&self, change: &Change<ObservedObject>) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -86,14 +86,14 @@ impl Room {
     pub(super) fn of(member: &Member, tasks: &mut JoinSet<()>) -> Self {
         let inputs = (member.capacity == Capacity::Pods).then(|| {
             let (sender, inputs) = mpsc::channel(QUEUE);
-            let pods: Api<Seen<Pod, SeenPod>> = Api::all(member.wec.clone());
+            let pods: Api<Projected<Pod, ObservedPod>> = Api::all(member.wec.clone());
             let config = selecting("").fields(UNFINISHED).page_size(PAGE);
             let watching = follow_kind(
                 "Pod".to_owned(),
                 pods,
                 config,
                 sender,
-                Seen::into_view,
+                Projected::into_view,
                 Input::Pods,
                 |error| refusal(error).map(Input::Refused),
             );

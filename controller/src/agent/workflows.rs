@@ -188,7 +188,7 @@ impl Executor {
         Ok(())
     }
 
-    async fn let_go(
+    async fn remove_finalizer(
         &self,
         origin: OriginUid,
         key: &WorkflowKey,
@@ -304,7 +304,9 @@ impl Execute<RunIndex> for Executor {
             AgentAction::Look(sought) => self.look(origin, sought).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,
-            AgentAction::LetGo { key, patch } => self.let_go(origin.clone(), key, patch).await,
+            AgentAction::RemoveFinalizer { key, patch } => {
+                self.remove_finalizer(origin.clone(), key, patch).await
+            }
             AgentAction::Disown { key, patch } => self.disown(key, patch).await,
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,

@@ -27,7 +27,7 @@ use crate::runtime::{
     metrics::Metrics,
     requests::{call, creating, json_patch, patching, read as read_object},
     supervise::supervise,
-    watch::{follow_seen, selecting},
+    watch::{follow_projected, selecting},
 };
 
 /// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
@@ -39,7 +39,7 @@ pub async fn run(its: Client, longest: Duration, metrics: Metrics, stop: Cancell
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
     let clusters: Api<Lenient<ManagedCluster>> = Api::all(its.clone());
-    watches.spawn(follow_seen(
+    watches.spawn(follow_projected(
         clusters,
         selecting(""),
         sender.clone(),
@@ -48,7 +48,7 @@ pub async fn run(its: Client, longest: Duration, metrics: Metrics, stop: Cancell
     ));
     let requests: Api<Lenient<CertificateSigningRequest>> = Api::all(its.clone());
     let for_clients = selecting("").fields(&format!("spec.signerName={}", names::CLIENT_SIGNER));
-    watches.spawn(follow_seen(
+    watches.spawn(follow_projected(
         requests,
         for_clients,
         sender,

@@ -10,7 +10,7 @@ use std::{fmt::Debug, sync::Arc};
 use argosy_api::{ManifestWork, WorkStatus, names};
 use argosy_core::{
     Change, Intake,
-    hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, SeenReport, SeenWork},
+    hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, ObservedReport, ObservedWork},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
@@ -27,7 +27,7 @@ use crate::{
         engine,
         lenient::{Lenient, Readable},
         supervise::{OrphanLog, supervise},
-        watch::{Seen, follow, follow_seen, selecting},
+        watch::{Projected, follow, follow_projected, selecting},
     },
 };
 
@@ -116,19 +116,19 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
     let secrets: Api<Lenient<Secret>> = Api::namespaced(its.clone(), names::PROPERTIES_NAMESPACE);
     watch_all(secrets, "", sender, tasks, DownsyncInput::SecretProperties);
     watch_all(Api::all(its.clone()), "", sender, tasks, DownsyncInput::Cluster);
-    tasks.spawn(follow_seen(
-        Api::<Seen<ManifestWork, SeenWork>>::all(its.clone()),
+    tasks.spawn(follow_projected(
+        Api::<Projected<ManifestWork, ObservedWork>>::all(its.clone()),
         selecting(&own),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         DownsyncInput::Work,
     ));
     let intake = Intake::default();
-    tasks.spawn(follow_seen(
-        Api::<Seen<WorkStatus, SeenReport>>::all(its.clone()),
+    tasks.spawn(follow_projected(
+        Api::<Projected<WorkStatus, ObservedReport>>::all(its.clone()),
         selecting(&own),
         sender.clone(),
-        move |seen| Seen::into_view(seen).by(&intake),
+        move |seen| Projected::into_view(seen).by(&intake),
         DownsyncInput::Report,
     ));
 }

@@ -3,7 +3,7 @@
 use argosy_api::{ManifestWork, names};
 use argosy_core::{
     Change, Failure,
-    hub::ttl::{Expire, Expiry, ExpiryInput, ExpiryKey, SeenExpiring},
+    hub::ttl::{Expire, Expiry, ExpiryInput, ExpiryKey, ObservedExpiring},
 };
 use kube::{Api, Client};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -15,7 +15,7 @@ use crate::runtime::{
     metrics::Metrics,
     requests::{deleting_version, left},
     supervise::supervise,
-    watch::{Seen, follow_seen, selecting},
+    watch::{Projected, follow_projected, selecting},
 };
 
 /// Capacity of the queue of inputs. A full queue delays the watch and loses nothing.
@@ -32,11 +32,11 @@ pub async fn run(its: Client, metrics: Metrics, stop: CancellationToken) {
         names::OBJECT_UID_LABEL,
         names::REPLICA_SET_LABEL
     );
-    watches.spawn(follow_seen(
-        Api::<Seen<ManifestWork, SeenExpiring>>::all(its.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<ManifestWork, ObservedExpiring>>::all(its.clone()),
         selecting(&of_others),
         sender,
-        Seen::into_view,
+        Projected::into_view,
         ExpiryInput::Work,
     ));
     let (index, reactions) = (Expiry::default(), metrics.reactions("expiry"));

@@ -15,7 +15,7 @@ use argosy_core::{
     Intake, Reconcile,
     hub::{
         admission::Admission,
-        workflows::{HubConfig, HubInput, SeenReport, SeenWork, SeenWorkflow, WorkflowIndex},
+        workflows::{HubConfig, HubInput, ObservedReport, ObservedWork, ObservedWorkflow, WorkflowIndex},
     },
 };
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ use crate::runtime::{
     metrics::Metrics,
     restore_guard::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{Seen, follow, follow_seen, selecting},
+    watch::{Projected, follow, follow_projected, selecting},
 };
 
 /// The clients and settings of WDS and ITS.
@@ -145,11 +145,11 @@ fn publish(index: &WorkflowIndex, snapshots: &watch::Sender<Option<Arc<Admission
 
 fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
     let intake = Intake::new(argosy_core::WORKFLOW_BUDGET);
-    watches.spawn(follow_seen(
-        Api::<Seen<Workflow, SeenWorkflow>>::all(wds.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<Workflow, ObservedWorkflow>>::all(wds.clone()),
         selecting(""),
         sender.clone(),
-        move |seen| Seen::into_view(seen).by(&intake),
+        move |seen| Projected::into_view(seen).by(&intake),
         HubInput::Workflow,
     ));
     watch_rules(wds, sender, watches);
@@ -195,18 +195,18 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut Joi
     ));
     let reports = selecting(names::ORIGIN_UID_LABEL);
     let intake = Intake::default();
-    watches.spawn(follow_seen(
-        Api::<Seen<ManifestWork, SeenWork>>::all(its()),
+    watches.spawn(follow_projected(
+        Api::<Projected<ManifestWork, ObservedWork>>::all(its()),
         works,
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         HubInput::Work,
     ));
-    watches.spawn(follow_seen(
-        Api::<Seen<WorkStatus, SeenReport>>::all(its()),
+    watches.spawn(follow_projected(
+        Api::<Projected<WorkStatus, ObservedReport>>::all(its()),
         reports,
         sender.clone(),
-        move |seen| Seen::into_view(seen).by(&intake),
+        move |seen| Projected::into_view(seen).by(&intake),
         HubInput::Report,
     ));
 }
@@ -223,14 +223,14 @@ fn watch_inventory(its: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut 
         |_| None,
     ));
     let leases = selecting("").fields(&format!("metadata.name={}", names::CLUSTER_LEASE));
-    watches.spawn(follow_seen(
+    watches.spawn(follow_projected(
         Api::<Lenient<ManagedCluster>>::all(its()),
         selecting(""),
         sender.clone(),
         Lenient::into_object,
         HubInput::Cluster,
     ));
-    watches.spawn(follow_seen(
+    watches.spawn(follow_projected(
         Api::<Lenient<Lease>>::all(its()),
         leases,
         sender.clone(),

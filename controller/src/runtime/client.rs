@@ -43,12 +43,12 @@ pub enum Error {
         source: kube::config::KubeconfigError,
     },
     /// The kubeconfig of a Secret contains a field that is not allowed there.
-    #[error("cannot use the kubeconfig {origin}: {flaw}")]
+    #[error("cannot use the kubeconfig {origin}: {problem}")]
     Refused {
         /// The Secret.
         origin: String,
         /// The field, and the field to use instead.
-        flaw: String,
+        problem: String,
     },
     /// There is neither a kubeconfig nor a service account.
     #[error("no kubeconfig was given, and the process does not run in a pod with a service account")]

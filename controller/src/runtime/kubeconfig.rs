@@ -51,11 +51,11 @@ const CONTEXT: [&str; 4] = ["cluster", "user", "namespace", "extensions"];
 /// Parses the kubeconfig `text` of the Secret `origin`.
 pub(crate) fn from_secret(text: &str, origin: &str) -> Result<Kubeconfig, Error> {
     let kubeconfig = from_trusted_secret(text, origin)?;
-    match flaw(&kubeconfig) {
+    match problem(&kubeconfig) {
         None => Ok(kubeconfig),
-        Some(flaw) => Err(Error::Refused {
+        Some(problem) => Err(Error::Refused {
             origin: origin.to_owned(),
-            flaw,
+            problem,
         }),
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn from_trusted_secret(text: &str, origin: &str) -> Result<Kubeconfig
 
 /// Returns the first field that is not allowed, and the field to use instead. Checks the parsed
 /// kubeconfig, not the text.
-fn flaw(kubeconfig: &Kubeconfig) -> Option<String> {
+fn problem(kubeconfig: &Kubeconfig) -> Option<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(kubeconfig) else {
         return Some("it is not an object".to_owned());
     };

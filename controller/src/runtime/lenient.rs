@@ -23,7 +23,7 @@ pub use readable::Readable;
 #[derive(Clone, Debug)]
 pub struct Lenient<K> {
     object: K,
-    flaw: Option<String>,
+    decode_error: Option<String>,
 }
 
 /// A type whose deserialization never fails. Only such types can be watched.
@@ -34,24 +34,27 @@ impl<K: Readable> Unfailing for Lenient<K> {}
 impl<K: Readable> Lenient<K> {
     /// Returns the object, marked if it is incomplete. Logs the error.
     pub fn into_object(self) -> K {
-        let Self { mut object, flaw } = self;
-        if let Some(flaw) = &flaw {
+        let Self {
+            mut object,
+            decode_error,
+        } = self;
+        if let Some(decode_error) = &decode_error {
             let metadata = object.meta();
             tracing::warn!(
                 kind = %object.title(),
                 namespace = metadata.namespace,
                 name = metadata.name,
-                error = flaw,
+                error = decode_error,
                 "a part of an object cannot be read; Argosy uses the object without this part"
             );
         }
-        decode_error::mark(object.meta_mut(), flaw);
+        decode_error::mark(object.meta_mut(), decode_error);
         object
     }
 
     /// The error.
-    pub fn flaw(&self) -> Option<&str> {
-        self.flaw.as_deref()
+    pub fn decode_error(&self) -> Option<&str> {
+        self.decode_error.as_deref()
     }
 }
 
@@ -60,17 +63,23 @@ impl<'de, K: Readable> Deserialize<'de> for Lenient<K> {
         // The text is read first, so that a well-formed object is parsed once and without a tree of
         // values.
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let flaw = match parts::excess(text.get(), K::LEVELS) {
+        let decode_error = match parts::excess(text.get(), K::LEVELS) {
             Some(excess) => excess,
             None => match serde_json::from_str(text.get()) {
-                Ok(object) => return Ok(Self { object, flaw: None }),
+                Ok(object) => {
+                    return Ok(Self {
+                        object,
+                        decode_error: None,
+                    });
+                }
                 Err(error) => error.to_string(),
             },
         };
         let (object, dropped) = parts::read(text.get());
         // No error is reported if only times of managed fields were dropped: they decide nothing.
-        let flaw = (!dropped.is_empty()).then(|| format!("{} cannot be read: {flaw}", dropped.join(", ")));
-        Ok(Self { object, flaw })
+        let decode_error =
+            (!dropped.is_empty()).then(|| format!("{} cannot be read: {decode_error}", dropped.join(", ")));
+        Ok(Self { object, decode_error })
     }
 }
 
@@ -82,7 +91,10 @@ impl<K: Serialize> Serialize for Lenient<K> {
 
 impl<K> From<K> for Lenient<K> {
     fn from(object: K) -> Self {
-        Self { object, flaw: None }
+        Self {
+            object,
+            decode_error: None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! list as one reset. Only types that cannot fail to parse are watched (`Unfailing`): one
 //! unreadable object would end or delay the watch of all.
 
-mod observed;
+mod projected;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,7 +31,7 @@ use crate::runtime::{
     requests::with_sources,
 };
 
-pub use observed::Seen;
+pub use projected::Projected;
 
 /// Seconds after which a watch is renewed, and its account's rights are checked again.
 const WATCH_SECONDS: u32 = 30;
@@ -107,8 +107,8 @@ pub async fn follow<K, I>(
 
 /// Like [`follow`], and `see` extracts the needed part of each object as soon as its page is
 /// listed. For long lists of large objects, even one page takes far more memory than the extracted
-/// parts: see [`Seen`]. An object for which `see` returns nothing is skipped.
-pub async fn follow_seen<T, S, V, I>(
+/// parts: see [`Projected`]. An object for which `see` returns nothing is skipped.
+pub async fn follow_projected<T, S, V, I>(
     api: Api<T>,
     config: watcher::Config,
     inputs: mpsc::Sender<I>,
@@ -123,7 +123,7 @@ pub async fn follow_seen<T, S, V, I>(
     follow_kind(kind, api, config, inputs, see, input, |_| None).await;
 }
 
-/// Like [`follow_seen`], for a kind that is only known at run time. `kind` is a label of metrics,
+/// Like [`follow_projected`], for a kind that is only known at run time. `kind` is a label of metrics,
 /// so it must not name an object.
 pub async fn follow_kind<T, S, V, I>(
     kind: String,

@@ -11,7 +11,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{pods::owner, workflows::SeenObject};
+use super::{pods::owner, workflows::ObservedObject};
 use crate::{
     Change,
     index::interner::Interner,
@@ -28,14 +28,14 @@ fn uid(text: Option<&str>) -> Option<Uid> {
 
 /// A pod as it was received.
 #[derive(Clone, Debug)]
-pub struct SeenPod {
+pub struct ObservedPod {
     uid: Option<Uid>,
     owner: Option<Uid>,
     node: Option<String>,
     requests: Amounts,
 }
 
-impl From<Pod> for SeenPod {
+impl From<Pod> for ObservedPod {
     fn from(pod: Pod) -> Self {
         let owner = owner(&pod.metadata).and_then(|(_, owner)| uid(Some(owner)));
         let spec = pod.spec.unwrap_or_default();
@@ -80,7 +80,7 @@ impl Default for PodTally {
 
 impl PodTally {
     /// Notes a change of the unfinished pods. A pod that has ended is deleted from them.
-    pub fn learn(&mut self, change: Change<SeenPod>) {
+    pub fn learn(&mut self, change: Change<ObservedPod>) {
         match change {
             Change::Apply(pod) => self.count(*pod),
             Change::Delete(pod) => {
@@ -98,7 +98,7 @@ impl PodTally {
         }
     }
 
-    fn count(&mut self, pod: SeenPod) {
+    fn count(&mut self, pod: ObservedPod) {
         let Some(uid) = pod.uid else { return };
         if pod.requests.is_empty() {
             self.pods.remove(&uid);
@@ -135,7 +135,7 @@ pub struct Runs(HashSet<Uid>);
 
 impl Runs {
     /// Notes a change of the cluster's Workflows with our labels.
-    pub fn learn(&mut self, change: &Change<SeenObject>) {
+    pub fn learn(&mut self, change: &Change<ObservedObject>) {
         match change {
             Change::Apply(object) => self.0.extend(uid(object.run())),
             Change::Delete(object) => {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     /// A pod that asks for CPU on a node.
-    fn pod(number: u32, cpu: &str, node: &str, more: Value) -> SeenPod {
+    fn pod(number: u32, cpu: &str, node: &str, more: Value) -> ObservedPod {
         let pod: Pod = read(with(
             json!({
                 "metadata": { "name": "p", "uid": id(number) },
@@ -185,7 +185,7 @@ mod tests {
         of("Workflow", "argoproj.io/v1alpha1", owner, true)
     }
 
-    fn run(number: u32, born_as: &str) -> SeenObject {
+    fn run(number: u32, born_as: &str) -> ObservedObject {
         let run: Workflow = read(json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
             "metadata": {

@@ -39,7 +39,7 @@ use crate::{
 pub use action::AgentAction;
 use failing::{Failing, is_of_cluster};
 pub use identity::Sought;
-pub use observed::{SeenObject, SeenRecord, SeenReported, SeenWork};
+pub use observed::{ObservedObject, ObservedRecord, ObservedReported, ObservedWork};
 use obstacle::Obstacle;
 use reaction::Unnoticed;
 use unconfirmed::Unconfirmed;
@@ -52,13 +52,13 @@ use views::{ManifestWorkView, ObjectView, ReportedStatus, RunRecord};
 #[derive(Debug)]
 pub enum AgentInput {
     /// ManifestWorks of the mailbox.
-    Work(Change<SeenWork>),
+    Work(Change<ObservedWork>),
     /// WorkStatuses of the mailbox. Their metadata is enough.
-    WorkStatus(Change<SeenReported>),
+    WorkStatus(Change<ObservedReported>),
     /// Workflows of the WEC that were created for this cluster's mailbox.
-    Object(Change<SeenObject>),
+    Object(Change<ObservedObject>),
     /// Records of the WEC.
-    Record(Change<SeenRecord>),
+    Record(Change<ObservedRecord>),
     /// Availability of Argo's Workflow API in the WEC.
     Argo(ArgoApi),
     /// An object to write or delete does not exist.
@@ -74,22 +74,22 @@ pub enum AgentInput {
 impl AgentInput {
     /// ManifestWorks of the mailbox.
     pub fn work(change: Change<ManifestWork>) -> Self {
-        Self::Work(change.map(SeenWork::from))
+        Self::Work(change.map(ObservedWork::from))
     }
 
     /// WorkStatuses of the mailbox.
     pub fn work_status(change: Change<WorkStatus>) -> Self {
-        Self::WorkStatus(change.map(SeenReported::from))
+        Self::WorkStatus(change.map(ObservedReported::from))
     }
 
     /// Workflows of the WEC that were created for this cluster's mailbox.
     pub fn object(change: Change<Workflow>) -> Self {
-        Self::Object(change.map(SeenObject::from))
+        Self::Object(change.map(ObservedObject::from))
     }
 
     /// Records of the WEC.
     pub fn record(change: Change<AppliedManifestWork>) -> Self {
-        Self::Record(change.map(SeenRecord::from))
+        Self::Record(change.map(ObservedRecord::from))
     }
 }
 
@@ -157,7 +157,7 @@ pub struct RunIndex {
     /// objects are out of date until then.
     gone: HashMap<OriginUid, String>,
     /// Objects that may exist although the index has none.
-    doubts: HashMap<OriginUid, Unconfirmed>,
+    unconfirmed: HashMap<OriginUid, Unconfirmed>,
     in_flight: InFlight<OriginUid>,
     /// Requests for a run that the cluster's API server refused.
     refusals: HashMap<OriginUid, Refusal>,
@@ -186,7 +186,7 @@ impl RunIndex {
             records: HashMap::new(),
             vanished: HashMap::new(),
             gone: HashMap::new(),
-            doubts: HashMap::new(),
+            unconfirmed: HashMap::new(),
             in_flight: InFlight::default(),
             refusals: HashMap::new(),
             obstacles: HashMap::new(),
@@ -231,7 +231,7 @@ impl RunIndex {
             objects,
             copies,
             records,
-            doubts,
+            unconfirmed,
             ..
         } = self;
         works
@@ -239,7 +239,7 @@ impl RunIndex {
             .chain(objects.keys())
             .chain(copies.keys())
             .chain(records.keys())
-            .chain(doubts.keys())
+            .chain(unconfirmed.keys())
             .cloned()
             .collect()
     }

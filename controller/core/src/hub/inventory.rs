@@ -1,9 +1,11 @@
-//! Clusters and namespaces, as far as decisions depend on them: one type for each, which both
-//! indexes that send objects fill with their own inputs.
+//! Policies, clusters and namespaces, as far as decisions depend on them: one type for each, which
+//! both indexes that send objects fill with their own inputs.
 //!
-//! Not here: the keys that a change concerns (`learn` of each index), and the condition that says if
-//! a cluster is available (`hub::workflows::cluster`). Policies are not here either: one index keeps
-//! only their rules, the other one also their statuses and the objects that they select.
+//! Not here: the keys that a change concerns (`learn` of each index), the condition that says if a
+//! cluster is available (`hub::workflows::cluster`), and the status of a policy with the objects
+//! that it selects (`hub::objects::policy_view`).
+
+mod policy;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +21,7 @@ use argosy_api::{
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
 
+pub(crate) use self::policy::Policy;
 use crate::{
     Change, ClusterName,
     index::{

@@ -20,8 +20,8 @@ use kube::ResourceExt;
 
 pub use self::{
     action::{NodeAction, NodeOwner},
-    member::SeenMember,
-    node::SeenNode,
+    member::ObservedMember,
+    node::ObservedNode,
 };
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields,
@@ -59,13 +59,13 @@ pub struct NodeSettings {
 #[derive(Debug)]
 pub enum NodeInput {
     /// ManagedClusters of the ITS.
-    Cluster(Change<SeenMember>),
+    Cluster(Change<ObservedMember>),
     /// Leases of agents in the mailboxes of the ITS.
     Lease(Change<Lease>),
     /// The clusters whose agents this process hosts.
     Hosted(BTreeSet<ClusterName>),
     /// Virtual Nodes of the WDS.
-    Node(Change<SeenNode>),
+    Node(Change<ObservedNode>),
     /// A Node that was to be written or deleted does not exist.
     Gone(ClusterName),
     /// The Lease of a Node was renewed.
@@ -75,12 +75,12 @@ pub enum NodeInput {
 impl NodeInput {
     /// A ManagedCluster as a write has returned it.
     pub fn cluster(cluster: ManagedCluster) -> Self {
-        Self::Cluster(Change::Apply(Box::new(SeenMember::from(cluster))))
+        Self::Cluster(Change::Apply(Box::new(ObservedMember::from(cluster))))
     }
 
     /// A Node as a write has returned it.
     pub fn node(node: Node) -> Self {
-        Self::Node(Change::Apply(Box::new(SeenNode::from(node))))
+        Self::Node(Change::Apply(Box::new(ObservedNode::from(node))))
     }
 }
 
@@ -116,11 +116,11 @@ impl Serves {
 #[derive(Debug)]
 pub struct NodeIndex {
     settings: NodeSettings,
-    members: BTreeMap<ClusterName, SeenMember>,
+    members: BTreeMap<ClusterName, ObservedMember>,
     /// The agents that say on their Lease what they serve. Old ones do not.
     agents: BTreeMap<ClusterName, Serves>,
     hosted: BTreeSet<ClusterName>,
-    nodes: BTreeMap<ClusterName, SeenNode>,
+    nodes: BTreeMap<ClusterName, ObservedNode>,
     renewed: HashMap<ClusterName, Timestamp>,
     /// Times before which no Node is created: somebody else has one of the name, or the agent served
     /// nothing a moment ago.
@@ -145,11 +145,11 @@ impl NodeIndex {
         }
     }
 
-    fn on_members(&mut self, change: Change<SeenMember>) -> BTreeSet<ClusterName> {
+    fn on_members(&mut self, change: Change<ObservedMember>) -> BTreeSet<ClusterName> {
         self.synced.mark(Awaited::Clusters, change.is_list());
         let delta = Delta::of(
             change,
-            |member: &SeenMember| Some(member.name.clone()),
+            |member: &ObservedMember| Some(member.name.clone()),
             &self.members,
             &mut self.in_flight,
             |name, _| Some(name.clone()),
@@ -191,11 +191,11 @@ impl NodeIndex {
         dirty
     }
 
-    fn on_nodes(&mut self, change: Change<SeenNode>) -> BTreeSet<ClusterName> {
+    fn on_nodes(&mut self, change: Change<ObservedNode>) -> BTreeSet<ClusterName> {
         self.synced.mark(Awaited::Nodes, change.is_list());
         let delta = Delta::of(
             change,
-            |node: &SeenNode| Some(node.cluster.clone()),
+            |node: &ObservedNode| Some(node.cluster.clone()),
             &self.nodes,
             &mut self.in_flight,
             |name, _| Some(name.clone()),
@@ -223,13 +223,13 @@ impl NodeIndex {
     }
 
     /// The offer that belongs on a ManagedCluster. An agent that is hosted here needs no tunnel.
-    fn offer(&self, member: &SeenMember) -> Option<&str> {
+    fn offer(&self, member: &ObservedMember) -> Option<&str> {
         let dials = self.dials(&member.name) && !self.hosted.contains(&member.name);
         (dials && !member.is_left_out).then_some(self.settings.tunnel.as_str())
     }
 
     /// The step for a cluster of the fleet whose Node exists.
-    fn keep(&self, member: &SeenMember, node: &SeenNode, now: Timestamp) -> Decision<NodeAction> {
+    fn keep(&self, member: &ObservedMember, node: &ObservedNode, now: Timestamp) -> Decision<NodeAction> {
         let wanted = Wanted {
             member,
             settings: &self.settings,
@@ -246,7 +246,7 @@ impl NodeIndex {
         }
     }
 
-    fn appear(&self, member: &SeenMember, now: Timestamp) -> Decision<NodeAction> {
+    fn appear(&self, member: &ObservedMember, now: Timestamp) -> Decision<NodeAction> {
         let can_serve = self.hosted.contains(&member.name) || self.dials(&member.name);
         if !can_serve {
             return Decision::rest();

@@ -62,8 +62,8 @@ pub use action::{DownsyncAction, ObjectEvent, Place};
 pub use collectors::{Combining, There, says};
 use kind::{Catalog, Kind, KindName};
 use object::{ObjectView, Selection};
-pub use observed::{SeenObject, SeenReport, SeenWork};
-use policy_view::Policy;
+pub use observed::{ObservedObject, ObservedReport, ObservedWork};
+use policy_view::PolicyView;
 pub use status::status_in;
 pub use subject::DownsyncKey;
 pub use watched_kinds::{WantedKind, WantedKinds};
@@ -75,7 +75,7 @@ pub enum DownsyncInput {
     /// All kinds that the WDS serves.
     Kinds(Vec<Kind>),
     /// Objects of a kind of the WDS.
-    Object(Arc<Kind>, Change<SeenObject>),
+    Object(Arc<Kind>, Change<ObservedObject>),
     /// A kind is no longer watched, because no policy can select it or the WDS does not serve it.
     Unwatched(KindName),
     /// The API server refuses the watch of a kind, with this message.
@@ -83,7 +83,7 @@ pub enum DownsyncInput {
     /// An object of the WDS that was to be read or changed does not exist.
     ObjectGone(OriginUid),
     /// An object of the WDS after the controller's own write of a status with this digest.
-    WroteStatus(Arc<Kind>, Fingerprint, Box<SeenObject>),
+    WroteStatus(Arc<Kind>, Fingerprint, Box<ObservedObject>),
     /// BindingPolicies of the WDS.
     Policy(Change<BindingPolicy>),
     /// CustomTransforms of the WDS.
@@ -99,13 +99,13 @@ pub enum DownsyncInput {
     /// Secrets of the ITS with properties of clusters, for the templates in Secrets.
     SecretProperties(Change<Secret>),
     /// ManifestWorks of this WDS in the ITS.
-    Work(Change<SeenWork>),
+    Work(Change<ObservedWork>),
     /// A ManifestWork after the controller's own write of content with this digest.
-    WroteWork(Fingerprint, Box<SeenWork>),
+    WroteWork(Fingerprint, Box<ObservedWork>),
     /// A ManifestWork that was to be changed or deleted does not exist.
     WorkGone(ClusterName, OriginUid),
     /// WorkStatuses in the ITS.
-    Report(Change<SeenReport>),
+    Report(Change<ObservedReport>),
     /// A WorkStatus that was to be read does not exist.
     ReportGone {
         /// The cluster of the mailbox.
@@ -117,7 +117,7 @@ pub enum DownsyncInput {
     },
     /// WorkStatuses of Workflows in the ITS, watched while any policy has StatusCollectors for
     /// them.
-    RunReport(Change<SeenReport>),
+    RunReport(Change<ObservedReport>),
     /// The watch of WorkStatuses of Workflows has ended, because no policy has StatusCollectors for
     /// Workflows any more.
     RunReportsUnwatched,
@@ -137,7 +137,7 @@ pub enum DownsyncInput {
 impl DownsyncInput {
     /// Objects of a kind of the WDS.
     pub fn object(kind: Arc<Kind>, change: Change<DynamicObject>) -> Self {
-        Self::Object(kind, change.map(SeenObject::from))
+        Self::Object(kind, change.map(ObservedObject::from))
     }
 
     /// An object of the WDS after the controller's own write of a status with the digest `wanted`.
@@ -152,17 +152,17 @@ impl DownsyncInput {
 
     /// ManifestWorks of this WDS in the ITS.
     pub fn work(change: Change<ManifestWork>) -> Self {
-        Self::Work(change.map(SeenWork::from))
+        Self::Work(change.map(ObservedWork::from))
     }
 
     /// WorkStatuses in the ITS.
     pub fn report(change: Change<WorkStatus>) -> Self {
-        Self::Report(change.map(SeenReport::from))
+        Self::Report(change.map(ObservedReport::from))
     }
 
     /// WorkStatuses of Workflows in the ITS.
     pub fn run_report(change: Change<WorkStatus>) -> Self {
-        Self::RunReport(change.map(SeenReport::from))
+        Self::RunReport(change.map(ObservedReport::from))
     }
 }
 
@@ -207,7 +207,7 @@ pub struct ObjectIndex {
     objects: HashMap<OriginUid, ObjectView>,
     selections: Interner<Selection>,
     by_kind: BTreeMap<KindName, BTreeSet<OriginUid>>,
-    policies: BTreeMap<String, Policy>,
+    policies: BTreeMap<String, PolicyView>,
     /// Policies that the admission policy has no room for.
     unguarded: BTreeSet<String>,
     transforms: Transforms,
@@ -344,7 +344,7 @@ impl Index for ObjectIndex {
         self.synced_at = Some(now);
         self.renew_wanted_kinds();
         self.settle_needs();
-        self.seek_every();
+        self.rediscover_all();
         let dirty = self.every_key();
         self.with_content_checked(dirty)
     }

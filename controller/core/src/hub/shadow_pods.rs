@@ -28,7 +28,7 @@ use kube::core::PartialObjectMeta;
 
 pub use self::{
     action::{Named, ShadowPodAction},
-    seen::{SeenShadow, SeenWatched},
+    seen::{ObservedShadow, ObservedWatched},
 };
 pub use crate::model::shown::Shown;
 use crate::{
@@ -83,11 +83,11 @@ impl fmt::Display for PodKey {
 #[derive(Debug)]
 pub enum ShadowPodInput {
     /// Workflows of the WDS with the labels [`WATCHED`].
-    Workflow(Change<SeenWatched>),
+    Workflow(Change<ObservedWatched>),
     /// A Workflow that the watch does not contain any more, as it was read; `None` if it is gone.
-    Read(WorkflowKey, Option<Box<SeenWatched>>),
+    Read(WorkflowKey, Option<Box<ObservedWatched>>),
     /// Shadow pods of the WDS.
-    Pod(Change<SeenShadow>),
+    Pod(Change<ObservedShadow>),
     /// A shadow pod that was to be written or deleted does not exist.
     Gone(PodKey),
     /// Virtual Nodes of the WDS.
@@ -99,7 +99,7 @@ pub enum ShadowPodInput {
 impl ShadowPodInput {
     /// A shadow pod as a write has returned it.
     pub fn written(pod: Pod) -> Self {
-        Self::Pod(Change::Apply(Box::new(SeenShadow::from(pod))))
+        Self::Pod(Change::Apply(Box::new(ObservedShadow::from(pod))))
     }
 }
 
@@ -155,7 +155,7 @@ pub struct ShadowPodIndex {
     wanted: HashMap<PodKey, Wanted>,
     /// The Workflows that claim a pod which another has.
     contested: HashMap<PodKey, BTreeSet<WorkflowKey>>,
-    shadows: HashMap<PodKey, SeenShadow>,
+    shadows: HashMap<PodKey, ObservedShadow>,
     /// Number of shadow pods on each virtual Node.
     shown_on: HashMap<String, usize>,
     /// Start of the steps whose shadow pod was refused.
@@ -343,7 +343,7 @@ impl Index for ShadowPodIndex {
     }
 }
 
-impl SeenShadow {
+impl ObservedShadow {
     /// The step for a shadow pod whose step has ended.
     fn leave(&self, end: End, now: Timestamp) -> Decision<ShadowPodAction> {
         let until = end.at.saturating_add(KEPT).unwrap_or(Timestamp::MAX);

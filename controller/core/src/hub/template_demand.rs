@@ -36,7 +36,7 @@ const MOST: usize = 10_000;
 
 /// A template as a watch delivers it.
 #[derive(Clone, Debug)]
-pub struct SeenTemplate {
+pub struct ObservedTemplate {
     key: WorkflowKey,
     is_gone: bool,
     kept: Kept,
@@ -53,7 +53,7 @@ struct Kept {
 
 versioned!(Kept);
 
-impl From<DynamicObject> for SeenTemplate {
+impl From<DynamicObject> for ObservedTemplate {
     fn from(object: DynamicObject) -> Self {
         let namespace = object.namespace().unwrap_or_default();
         Self {
@@ -68,7 +68,7 @@ impl From<DynamicObject> for SeenTemplate {
     }
 }
 
-impl Incoming for SeenTemplate {
+impl Incoming for ObservedTemplate {
     fn version(&self) -> Version<'_> {
         self.kept.version()
     }
@@ -136,14 +136,14 @@ impl TemplateDemands {
     pub(crate) fn learn<F: Ord + Clone>(
         &mut self,
         is_cluster_scoped: bool,
-        change: Change<SeenTemplate>,
+        change: Change<ObservedTemplate>,
         in_flight: &mut InFlight<F>,
     ) -> BTreeSet<Arc<str>> {
         let known = OfKind {
             all: self,
             is_cluster_scoped,
         };
-        let key = |seen: &SeenTemplate| {
+        let key = |seen: &ObservedTemplate| {
             let is_of_kind = seen.key.namespace.is_empty() == is_cluster_scoped;
             is_of_kind.then(|| seen.key.clone())
         };
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::model::amounts::CPU;
 
-    fn template(namespace: &str, name: &str, version: usize, cpu: &str) -> SeenTemplate {
+    fn template(namespace: &str, name: &str, version: usize, cpu: &str) -> ObservedTemplate {
         let pod = json!({ "name": "main", "container": { "resources": { "requests": { "cpu": cpu } } } });
         let object: DynamicObject = serde_json::from_value(json!({
             "metadata": { "namespace": namespace, "name": name, "uid": name, "resourceVersion": version.to_string() },
@@ -212,13 +212,13 @@ mod tests {
     fn learn(
         known: &mut TemplateDemands,
         is_cluster_scoped: bool,
-        change: Change<SeenTemplate>,
+        change: Change<ObservedTemplate>,
     ) -> Vec<String> {
         let touched = known.learn(is_cluster_scoped, change, &mut InFlight::<()>::default());
         touched.iter().map(ToString::to_string).collect()
     }
 
-    fn apply(seen: SeenTemplate) -> Change<SeenTemplate> {
+    fn apply(seen: ObservedTemplate) -> Change<ObservedTemplate> {
         Change::Apply(Box::new(seen))
     }
 
@@ -304,7 +304,7 @@ mod tests {
         );
         learn(&mut known, false, apply(template("greedy", "new", 10_000, "3")));
         assert_eq!(cpu(&known, "greedy", "new", false), 3000);
-        let many: Vec<SeenTemplate> = (0..MOST + 1000)
+        let many: Vec<ObservedTemplate> = (0..MOST + 1000)
             .map(|number| {
                 template(
                     &format!("n{}", number / 100),

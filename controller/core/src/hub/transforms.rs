@@ -50,7 +50,7 @@ struct Entry {
     /// The errors in `scope` and `set`.
     errors: Vec<String>,
     /// The reason why a part of the object could not be read, if any.
-    flaw: Option<String>,
+    decode_error: Option<String>,
     status: Option<CustomTransformStatus>,
 }
 
@@ -139,7 +139,7 @@ impl Entry {
         Self {
             generation: transform.metadata.generation.unwrap_or_default(),
             resource_version: transform.resource_version().unwrap_or_default(),
-            flaw: decode_error::take(&mut transform.metadata),
+            decode_error: decode_error::take(&mut transform.metadata),
             compiled: Transform::compile(&transform.spec.remove),
             scope,
             set,
@@ -321,7 +321,7 @@ impl Transforms {
         let errors = errors.chain(entry.errors.iter().cloned());
         let wanted = CustomTransformStatus {
             observed_generation: entry.generation,
-            errors: entry.flaw.iter().cloned().chain(errors).collect(),
+            errors: entry.decode_error.iter().cloned().chain(errors).collect(),
             warnings,
         };
         (entry.status.as_ref() != Some(&wanted)).then_some(wanted)

@@ -47,7 +47,7 @@ impl fmt::Display for ExpiryKey {
 #[derive(Debug)]
 pub enum ExpiryInput {
     /// ManifestWorks of the ITS, except Argosy's own.
-    Work(Change<SeenExpiring>),
+    Work(Change<ObservedExpiring>),
     /// A ManifestWork that was to be deleted does not exist.
     Gone(ExpiryKey),
 }
@@ -55,19 +55,19 @@ pub enum ExpiryInput {
 impl ExpiryInput {
     /// ManifestWorks of the ITS, except Argosy's own.
     pub fn work(change: Change<ManifestWork>) -> Self {
-        Self::Work(change.map(SeenExpiring::from))
+        Self::Work(change.map(ObservedExpiring::from))
     }
 }
 
 /// The fields that are kept of a ManifestWork. They are extracted as soon as a watch event arrives,
 /// because the author of a ManifestWork decides how large it is.
 #[derive(Clone, Debug)]
-pub struct SeenExpiring {
+pub struct ObservedExpiring {
     key: ExpiryKey,
     end: Option<(Expire, Timestamp)>,
 }
 
-impl From<ManifestWork> for SeenExpiring {
+impl From<ManifestWork> for ObservedExpiring {
     fn from(work: ManifestWork) -> Self {
         let expire = |end| {
             let expire = Expire {
@@ -133,7 +133,7 @@ fn end_of(work: &ManifestWork) -> Option<Timestamp> {
 }
 
 impl Expiry {
-    fn on_work(&mut self, SeenExpiring { key, end }: SeenExpiring) -> BTreeSet<ExpiryKey> {
+    fn on_work(&mut self, ObservedExpiring { key, end }: ObservedExpiring) -> BTreeSet<ExpiryKey> {
         let Some(end) = end else {
             return self.forget(key);
         };

@@ -37,7 +37,6 @@ mod observed;
 mod pending_claim;
 mod place;
 mod placement;
-mod policy;
 mod queue;
 mod removal;
 mod report_validation;
@@ -74,9 +73,9 @@ use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid, WorkflowKey,
     hub::{
         admission::Admission,
-        inventory::{Cluster, Namespaces},
+        inventory::{Cluster, Namespaces, Policy},
         properties::Properties,
-        template_demand::SeenTemplate,
+        template_demand::ObservedTemplate,
         transforms::Transforms,
     },
     index::{
@@ -98,8 +97,7 @@ use counts::WorkflowCounts;
 pub use counts::{CensusChange, ClusterState};
 pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
-pub use observed::{SeenReport, SeenWork, SeenWorkflow};
-use policy::Policy;
+pub use observed::{ObservedReport, ObservedWork, ObservedWorkflow};
 use queue::Queue;
 pub(crate) use report_validation::is_node;
 pub use subject::HubKey;
@@ -111,7 +109,7 @@ use work::{ManifestWorkView, WorkStatusView};
 #[derive(Debug)]
 pub enum HubInput {
     /// Workflows of the WDS.
-    Workflow(Change<SeenWorkflow>),
+    Workflow(Change<ObservedWorkflow>),
     /// BindingPolicies of the WDS.
     Policy(Change<BindingPolicy>),
     /// CustomTransforms of the WDS.
@@ -119,17 +117,17 @@ pub enum HubInput {
     /// Namespaces of the WDS.
     Namespace(Change<Namespace>),
     /// WorkflowTemplates of the WDS.
-    Template(Change<SeenTemplate>),
+    Template(Change<ObservedTemplate>),
     /// ClusterWorkflowTemplates of the WDS.
-    ClusterTemplate(Change<SeenTemplate>),
+    ClusterTemplate(Change<ObservedTemplate>),
     /// ManagedClusters of the ITS.
     Cluster(Change<ManagedCluster>),
     /// The clusters' Leases in the ITS.
     Lease(Change<Lease>),
     /// ManifestWorks of this WDS in the ITS.
-    Work(Change<SeenWork>),
+    Work(Change<ObservedWork>),
     /// WorkStatuses in the ITS.
-    Report(Change<SeenReport>),
+    Report(Change<ObservedReport>),
     /// ConfigMaps of the ITS with properties of clusters. Only Workflows with templates wait for
     /// them.
     Properties(Change<ConfigMap>),
@@ -141,7 +139,7 @@ pub enum HubInput {
         /// The status that the patch sets, if it sets one.
         wanted: Option<Fingerprint>,
         /// The Workflow in the answer.
-        object: Box<SeenWorkflow>,
+        object: Box<ObservedWorkflow>,
     },
     /// A ManifestWork that was to be deleted does not exist.
     WorkGone(ClusterName, OriginUid),
@@ -181,17 +179,17 @@ impl HubInput {
 
     /// Workflows of the WDS.
     pub fn workflow(change: Change<Workflow>) -> Self {
-        Self::Workflow(change.map(SeenWorkflow::from))
+        Self::Workflow(change.map(ObservedWorkflow::from))
     }
 
     /// ManifestWorks of this WDS in the ITS.
     pub fn work(change: Change<ManifestWork>) -> Self {
-        Self::Work(change.map(SeenWork::from))
+        Self::Work(change.map(ObservedWork::from))
     }
 
     /// WorkStatuses in the ITS.
     pub fn report(change: Change<WorkStatus>) -> Self {
-        Self::Report(change.map(SeenReport::whole))
+        Self::Report(change.map(ObservedReport::whole))
     }
 }
 

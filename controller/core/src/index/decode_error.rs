@@ -17,11 +17,11 @@ const MARK: &str = "argosy.dev/flaw";
 pub const DEEPEST: usize = 100;
 
 /// Marks an object with an error. Without an error, removes a mark that a user has put there.
-pub fn mark(metadata: &mut ObjectMeta, flaw: Option<String>) {
-    match flaw {
-        Some(flaw) => {
+pub fn mark(metadata: &mut ObjectMeta, decode_error: Option<String>) {
+    match decode_error {
+        Some(decode_error) => {
             let annotations = metadata.annotations.get_or_insert_default();
-            annotations.insert(MARK.to_owned(), flaw);
+            annotations.insert(MARK.to_owned(), decode_error);
         }
         None => drop(take(metadata)),
     }
@@ -30,11 +30,11 @@ pub fn mark(metadata: &mut ObjectMeta, flaw: Option<String>) {
 /// Removes the mark and returns the error in it.
 pub fn take(metadata: &mut ObjectMeta) -> Option<String> {
     let annotations = metadata.annotations.as_mut()?;
-    let flaw = annotations.remove(MARK)?;
+    let decode_error = annotations.remove(MARK)?;
     if annotations.is_empty() {
         metadata.annotations = None;
     }
-    Some(flaw)
+    Some(decode_error)
 }
 
 /// Returns the error in the mark without removing it.

@@ -133,7 +133,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
             live: Vec::new(),
             is_list: change.is_list(),
         };
-        let mut bury = |key: &K, object: Option<&T>, uid: &str| {
+        let mut tombstone = |key: &K, object: Option<&T>, uid: &str| {
             for key in concerned(key, object) {
                 in_flight.tombstone(&key, Some(uid).filter(|uid| !uid.is_empty()));
             }
@@ -144,7 +144,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
                     return delta;
                 };
                 let version = object.version();
-                bury(&key, Some(&object), version.uid);
+                tombstone(&key, Some(&object), version.uid);
                 if known.version_of(&key).is_none_or(|known| ends(version, known)) {
                     delta.gone.push(key);
                 }
@@ -155,7 +155,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
                 let listed: BTreeSet<K> = live.iter().filter_map(&key).collect();
                 for gone in known.known().filter(|known| !listed.contains(known)) {
                     if let Some(version) = known.version_of(&gone) {
-                        bury(&gone, None, version.uid);
+                        tombstone(&gone, None, version.uid);
                     }
                     delta.gone.push(gone);
                 }

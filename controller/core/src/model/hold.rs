@@ -41,7 +41,7 @@ const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-config
 const HELM_RELEASE_ANNOTATION: &str = "meta.helm.sh/release-name";
 
 /// Annotations of tools that restore an object to the configuration that they applied.
-pub(crate) const KEEPERS: [&str; 3] = [
+pub(crate) const GITOPS_ANNOTATIONS: [&str; 3] = [
     LAST_APPLIED_ANNOTATION,
     ARGO_CD_TRACKING_ANNOTATION,
     HELM_RELEASE_ANNOTATION,
@@ -146,7 +146,7 @@ pub fn keeps_suspend(metadata: &ObjectMeta) -> bool {
     let annotations = metadata.annotations.iter().flatten();
     let is_tracked = annotations
         .into_iter()
-        .any(|(key, _)| KEEPERS.contains(&key.as_str()));
+        .any(|(key, _)| GITOPS_ANNOTATIONS.contains(&key.as_str()));
     let mut entries = metadata.managed_fields.iter().flatten();
     is_tracked || entries.any(|entry| entry.operation.as_deref() == Some(APPLY) && owns_suspend(entry))
 }

@@ -20,11 +20,11 @@ use argosy_api::Workflow;
 use argosy_core::{
     Change, OriginUid, Reconcile, WorkflowKey,
     agent::{
-        pod_tally::{PodTally, Runs, SeenPod},
+        pod_tally::{ObservedPod, PodTally, Runs},
         workflows::{AgentAction, AgentInput},
     },
     hub::{
-        shadow_pods::SeenWatched,
+        shadow_pods::ObservedWatched,
         workflows::{HubAction, HubInput, HubKey},
     },
     index::weight::weight,
@@ -146,7 +146,7 @@ fn of_ten_thousand_running_pods_only_those_that_can_be_shown_are_named() {
     }))
     .expect("it is a Workflow");
     let mut seen = None;
-    let spent = measure(|| seen = Some(SeenWatched::from(workflow)));
+    let spent = measure(|| seen = Some(ObservedWatched::from(workflow)));
     let text = format!("{seen:?}");
     assert!(text.contains("left_out: 9950"), "{}", &text[..200]);
     assert!(spent.count_total <= 2_000, "{spent:?}");
@@ -194,9 +194,9 @@ fn ten_thousand_pods_take_the_agent_two_mib() {
                 "containers": [{ "name": "main", "image": "registry.example.com/some/image:v1.2.3", "resources": { "requests": requests } }],
             },
         }));
-        SeenPod::from(pod)
+        ObservedPod::from(pod)
     });
-    let pods: Vec<SeenPod> = pods.collect();
+    let pods: Vec<ObservedPod> = pods.collect();
     let mut tally = PodTally::default();
     let spent = measure(|| tally.learn(Change::Reset(pods.clone())));
     assert!(spent.bytes_current <= 2 << 20, "{spent:?}");

@@ -103,7 +103,7 @@ impl Process for RunIndex {
             | AgentAction::Look(_)
             | AgentAction::Delete { .. }
             | AgentAction::Control { .. }
-            | AgentAction::LetGo { .. }
+            | AgentAction::RemoveFinalizer { .. }
             | AgentAction::Disown { .. } => on_objects(origin, action, number, servers),
             AgentAction::Record(_) | AgentAction::AmendRecord { .. } | AgentAction::DropRecord(_) => {
                 on_records(action, &mut servers.wecs[number])
@@ -164,7 +164,7 @@ fn on_objects(
             let deleted = found(wec.delete(Kind::Workflow, &key.namespace, &key.name, Some(uid)))?.flatten();
             Ok(answer(deleted, origin.as_str()))
         }
-        AgentAction::LetGo { key, patch } | AgentAction::Control { key, patch, .. } => {
+        AgentAction::RemoveFinalizer { key, patch } | AgentAction::Control { key, patch, .. } => {
             ledger.check_target(target(patch), true);
             let patched = wec.patch(Kind::Workflow, &key.namespace, &key.name, &patch.to_value());
             Ok(answer(found(patched)?, origin.as_str()))

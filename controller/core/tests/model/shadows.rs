@@ -12,7 +12,7 @@ use argosy_api::{Workflow, names, workflow};
 use argosy_core::{
     Change, Failure,
     hub::shadow_pods::{
-        PodKey, SeenShadow, SeenWatched, ShadowPodAction, ShadowPodIndex, ShadowPodInput, Shown,
+        ObservedShadow, ObservedWatched, PodKey, ShadowPodAction, ShadowPodIndex, ShadowPodInput, Shown,
     },
 };
 use jiff::SignedDuration;
@@ -49,13 +49,13 @@ fn is_watched(object: &Value) -> bool {
 }
 
 /// A watch with labels deletes an object that has lost them.
-fn watched(change: Change<Value>) -> Change<SeenWatched> {
+fn watched(change: Change<Value>) -> Change<ObservedWatched> {
     let change = match change {
         Change::Apply(object) if !is_watched(&object) => Change::Delete(object),
         Change::Reset(live) => Change::Reset(live.into_iter().filter(is_watched).collect()),
         change => change,
     };
-    typed::<Workflow>(change).map(SeenWatched::from)
+    typed::<Workflow>(change).map(ObservedWatched::from)
 }
 
 impl Process for ShadowPodIndex {
@@ -69,7 +69,7 @@ impl Process for ShadowPodIndex {
                 ShadowPodInput::Workflow(watched(change))
             }),
             Watch::new(Kind::Pod, Space::Wds, any, |change| {
-                ShadowPodInput::Pod(typed::<Pod>(change).map(SeenShadow::from))
+                ShadowPodInput::Pod(typed::<Pod>(change).map(ObservedShadow::from))
             }),
             Watch::new(Kind::Node, Space::Wds, any, |change| {
                 ShadowPodInput::Node(typed(change))
@@ -88,7 +88,7 @@ impl Process for ShadowPodIndex {
         servers: &mut Servers,
     ) -> Result<ShadowPodInput, Failure> {
         let Servers { wds, ledger, now, .. } = servers;
-        let written = |pod: Value| ShadowPodInput::Pod(apply::<Pod>(pod).map(SeenShadow::from));
+        let written = |pod: Value| ShadowPodInput::Pod(apply::<Pod>(pod).map(ObservedShadow::from));
         let gone = || ShadowPodInput::Gone(key.clone());
         match action {
             ShadowPodAction::Create(pod) => {
@@ -108,7 +108,7 @@ impl Process for ShadowPodIndex {
                 let there = found(wds.get(Kind::Workflow, &of.namespace, &of.name))?;
                 let seen = there.map(|there| {
                     let there = serde_json::from_value::<Workflow>(there).expect("a Workflow decodes");
-                    Box::new(SeenWatched::from(there))
+                    Box::new(ObservedWatched::from(there))
                 });
                 Ok(ShadowPodInput::Read(of.clone(), seen))
             }

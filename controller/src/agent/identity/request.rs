@@ -76,7 +76,7 @@ mod tests {
         let request = signing_request(&"cluster1".into(), &new_key().unwrap(), day).unwrap();
         let read = crate::hub::approval::read::request(&request);
         let subject = read.subject.unwrap();
-        assert_eq!((subject.cluster.as_str(), subject.flaw), ("cluster1", None));
+        assert_eq!((subject.cluster.as_str(), subject.problem), ("cluster1", None));
         assert_eq!(read.expiration_seconds, Some(24 * 60 * 60));
     }
 }

@@ -239,8 +239,8 @@ fn judge_kubeconfig(secrets: &[Secret]) -> Judgment {
                     Judgment::ok(format!("Secret {name} contains a valid kubeconfig"))
                 }
                 Ok(_) => Judgment::failed(format!("the kubeconfig in Secret {name} names no cluster"), fix),
-                Err(Error::Refused { flaw, .. }) => Judgment::failed(
-                    format!("the kubeconfig in Secret {name} is refused: {flaw}"),
+                Err(Error::Refused { problem, .. }) => Judgment::failed(
+                    format!("the kubeconfig in Secret {name} is refused: {problem}"),
                     "write the Secret again, without this field; argosy-controller \
                     --trust-kubeconfig-secrets accepts it unchanged",
                 ),

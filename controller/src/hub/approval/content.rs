@@ -30,14 +30,14 @@ pub(super) fn subject(pem: &[u8]) -> Option<DistinguishedName> {
     let names = request.certification_request_info.subject.iter_common_name();
     let clusters = names.filter_map(|name| name.as_str().ok()?.strip_prefix(names::AGENT_USER_PREFIX));
     let cluster = clusters.last()?;
-    let flaw = flaw(pem, &block.contents, rest, &request, cluster);
+    let problem = problem(pem, &block.contents, rest, &request, cluster);
     Some(DistinguishedName {
         cluster: cluster.into(),
-        flaw: flaw.map(str::to_owned),
+        problem: problem.map(str::to_owned),
     })
 }
 
-fn flaw(
+fn problem(
     pem: &[u8],
     der: &[u8],
     rest: &[u8],
@@ -73,7 +73,7 @@ fn flaw(
     ];
     checks
         .into_iter()
-        .find_map(|(holds, flaw)| (!holds).then_some(flaw))
+        .find_map(|(holds, problem)| (!holds).then_some(problem))
 }
 
 /// Returns true if the text is one PEM block without headers. Parsers differ about text around

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(read.expiration_seconds, Some(600));
         assert_eq!(read.created, "2026-01-01T00:00:00Z".parse().unwrap());
         let subject = read.subject.unwrap();
-        assert_eq!((subject.cluster.as_str(), subject.flaw), ("a", None));
+        assert_eq!((subject.cluster.as_str(), subject.problem), ("a", None));
     }
 
     #[test]

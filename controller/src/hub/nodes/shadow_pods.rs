@@ -9,8 +9,8 @@ use argosy_core::{
     hub::{
         admission::Admission,
         shadow_pods::{
-            PodKey, SHADOWS, SeenShadow, SeenWatched, ShadowPodAction, ShadowPodIndex, ShadowPodInput, Shown,
-            WATCHED,
+            ObservedShadow, ObservedWatched, PodKey, SHADOWS, ShadowPodAction, ShadowPodIndex,
+            ShadowPodInput, Shown, WATCHED,
         },
     },
 };
@@ -32,7 +32,7 @@ use crate::runtime::{
     metrics::Metrics,
     requests::{found, left, patching, read},
     supervise::supervise,
-    watch::{Seen, follow, follow_seen, selecting},
+    watch::{Projected, follow, follow_projected, selecting},
 };
 
 /// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
@@ -57,18 +57,18 @@ pub(super) async fn run(
 ) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
-    watches.spawn(follow_seen(
-        Api::<Seen<Workflow, SeenWatched>>::all(wds.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<Workflow, ObservedWatched>>::all(wds.clone()),
         selecting(WATCHED),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         ShadowPodInput::Workflow,
     ));
-    watches.spawn(follow_seen(
-        Api::<Seen<Pod, SeenShadow>>::all(wds.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<Pod, ObservedShadow>>::all(wds.clone()),
         selecting(SHADOWS),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         ShadowPodInput::Pod,
     ));
     let virtual_nodes = format!("{}=true", names::VIRTUAL_NODE_LABEL);
@@ -150,7 +150,7 @@ impl Execute<ShadowPodIndex> for Executor {
             }
             ShadowPodAction::Read(workflow) => {
                 let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &workflow.namespace);
-                let seen = found(read(api.get(&workflow.name)).await)?.map(SeenWatched::from);
+                let seen = found(read(api.get(&workflow.name)).await)?.map(ObservedWatched::from);
                 Ok(ShadowPodInput::Read(workflow.clone(), seen.map(Box::new)))
             }
         }

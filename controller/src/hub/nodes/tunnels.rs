@@ -19,7 +19,7 @@ use std::{
 };
 
 use argosy_api::names;
-use argosy_core::{Change, ClusterName, hub::nodes::SeenMember};
+use argosy_core::{Change, ClusterName, hub::nodes::ObservedMember};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt};
@@ -158,7 +158,7 @@ impl Tunnels {
 
     /// Stores the clusters of the fleet that are to have a Node. The hosted agent of one that has left
     /// is cut, and its tunnel is closed with the next look.
-    pub(super) fn know(&self, change: &Change<SeenMember>) {
+    pub(super) fn know(&self, change: &Change<ObservedMember>) {
         let mut state = self.lock();
         if let Change::Reset(members) = change {
             let members = members.iter().filter(|member| member.is_shown());

@@ -4,7 +4,7 @@
 use argosy_api::{ManagedCluster, names};
 use argosy_core::{
     ClusterName, Failure,
-    hub::nodes::{NodeAction, NodeIndex, NodeInput, NodeOwner, NodeSettings, SeenMember, SeenNode},
+    hub::nodes::{NodeAction, NodeIndex, NodeInput, NodeOwner, NodeSettings, ObservedMember, ObservedNode},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -30,7 +30,7 @@ use crate::runtime::{
     metrics::Metrics,
     requests::{call, each, found, left, patching, read},
     supervise::supervise,
-    watch::{Seen, follow, follow_seen, selecting},
+    watch::{Projected, follow, follow_projected, selecting},
 };
 
 /// Capacity of the queue of inputs. A full queue delays the watches and loses nothing.
@@ -57,11 +57,11 @@ pub(super) async fn run(
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
     let mut hosted = tunnels.hosted();
-    watches.spawn(follow_seen(
-        Api::<Seen<ManagedCluster, SeenMember>>::all(its.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<ManagedCluster, ObservedMember>>::all(its.clone()),
         selecting(""),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         move |change| {
             tunnels.know(&change);
             NodeInput::Cluster(change)
@@ -76,11 +76,11 @@ pub(super) async fn run(
         NodeInput::Lease,
         |_| None,
     ));
-    watches.spawn(follow_seen(
-        Api::<Seen<Node, SeenNode>>::all(wds.clone()),
+    watches.spawn(follow_projected(
+        Api::<Projected<Node, ObservedNode>>::all(wds.clone()),
         selecting(&virtual_nodes()),
         sender.clone(),
-        Seen::into_view,
+        Projected::into_view,
         NodeInput::Node,
     ));
     watches.spawn(async move {

@@ -9,7 +9,7 @@ use argosy_api::{WorkStatus, names};
 use argosy_core::{
     Failure, Intake,
     hub::objects::{
-        DownsyncInput, SeenObject, SeenReport, WantedKind, WantedKinds,
+        DownsyncInput, ObservedObject, ObservedReport, WantedKind, WantedKinds,
         kind::{Kind, KindName},
     },
 };
@@ -31,7 +31,7 @@ use crate::runtime::{
     discovery,
     lenient::Lenient,
     requests::call,
-    watch::{Seen, follow_kind, follow_seen, reconnect_policy, refusal, selecting},
+    watch::{Projected, follow_kind, follow_projected, reconnect_policy, refusal, selecting},
 };
 
 /// Interval of discovery without a known change.
@@ -144,11 +144,11 @@ impl Watches {
                 told.map_err(|_| ())
             }
             (true, true) => {
-                let reports: Api<Seen<WorkStatus, SeenReport>> = Api::all(self.its.clone());
+                let reports: Api<Projected<WorkStatus, ObservedReport>> = Api::all(self.its.clone());
                 let config = selecting(names::ORIGIN_UID_LABEL);
                 let (inputs, intake) = (self.inputs.clone(), Intake::default());
-                let see = move |seen: Seen<WorkStatus, SeenReport>| seen.into_view().by(&intake);
-                let following = follow_seen(reports, config, inputs, see, DownsyncInput::RunReport);
+                let see = move |seen: Projected<WorkStatus, ObservedReport>| seen.into_view().by(&intake);
+                let following = follow_projected(reports, config, inputs, see, DownsyncInput::RunReport);
                 self.run_reports.spawn(following);
                 Ok(())
             }
@@ -167,17 +167,17 @@ impl Watches {
             return self.tasks.spawn(async move {
                 until_readable(&wds, &resource, &name, &inputs).await;
                 let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
-                let see = |object: Lenient<_>| SeenObject::from(outline(object.into_object(), &kind));
+                let see = |object: Lenient<_>| ObservedObject::from(outline(object.into_object(), &kind));
                 let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
                 follow_kind(title, api, config, inputs, see, input, refused).await;
             });
         }
-        let api: Api<Seen<DynamicObject, SeenObject>> = Api::all_with(self.wds.clone(), &resource);
+        let api: Api<Projected<DynamicObject, ObservedObject>> = Api::all_with(self.wds.clone(), &resource);
         self.tasks.spawn(async move {
             until_readable(&wds, &resource, &name, &inputs).await;
             let refused = |error: &_| Some(DownsyncInput::Unreadable(name.clone(), refusal(error)?));
             let input = |change| DownsyncInput::Object(Arc::clone(&kind), change);
-            follow_kind(title, api, config, inputs, Seen::into_view, input, refused).await;
+            follow_kind(title, api, config, inputs, Projected::into_view, input, refused).await;
         })
     }
 }

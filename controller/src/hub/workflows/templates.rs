@@ -8,7 +8,7 @@ use std::time::Duration;
 use argosy_api::workflow;
 use argosy_core::{
     Change, Failure,
-    hub::{template_demand::SeenTemplate, workflows::HubInput},
+    hub::{template_demand::ObservedTemplate, workflows::HubInput},
 };
 use kube::{
     Api, Client,
@@ -20,7 +20,7 @@ use tokio::{sync::mpsc, time::sleep};
 use crate::runtime::{
     lenient::Lenient,
     requests::list,
-    watch::{Seen, follow_kind, is_unknown_kind, selecting},
+    watch::{Projected, follow_kind, is_unknown_kind, selecting},
 };
 
 /// Interval between attempts to list a kind that is not served, or not without a right. Nothing tells
@@ -33,7 +33,7 @@ const UNREACHABLE: Duration = Duration::from_secs(2);
 /// Watches the WorkflowTemplates, or the ClusterWorkflowTemplates, until the receiver of `inputs` is
 /// dropped.
 pub(super) async fn follow(wds: Client, is_cluster_scoped: bool, inputs: mpsc::Sender<HubInput>) {
-    let (kind, input): (_, fn(Change<SeenTemplate>) -> HubInput) = if is_cluster_scoped {
+    let (kind, input): (_, fn(Change<ObservedTemplate>) -> HubInput) = if is_cluster_scoped {
         ("ClusterWorkflowTemplate", HubInput::ClusterTemplate)
     } else {
         ("WorkflowTemplate", HubInput::Template)
@@ -54,14 +54,14 @@ pub(super) async fn follow(wds: Client, is_cluster_scoped: bool, inputs: mpsc::S
         };
         sleep(pause).await;
     }
-    let templates: Api<Seen<DynamicObject, SeenTemplate>> = Api::all_with(wds, &resource);
+    let templates: Api<Projected<DynamicObject, ObservedTemplate>> = Api::all_with(wds, &resource);
     let missing = |error: &_| is_unknown_kind(error).then(|| input(Change::Reset(Vec::new())));
     follow_kind(
         kind.to_owned(),
         templates,
         selecting(""),
         inputs,
-        Seen::into_view,
+        Projected::into_view,
         input,
         missing,
     )

@@ -22,14 +22,14 @@ const LATE: &str = "10000-01-01T00:00:00Z";
 
 fn read<K: Readable>(text: &str) -> (K, Option<String>) {
     let read: Lenient<K> = serde_json::from_str(text).unwrap();
-    let flaw = read.flaw().map(str::to_owned);
+    let decode_error = read.decode_error().map(str::to_owned);
     let mut object = read.into_object();
     assert_eq!(
         decode_error::take(object.meta_mut()),
-        flaw,
-        "the flaw travels with it"
+        decode_error,
+        "the error travels with it"
     );
-    (object, flaw)
+    (object, decode_error)
 }
 
 /// Nested lists.
@@ -53,10 +53,10 @@ fn poisons() -> Vec<String> {
 
 #[test]
 fn what_is_well_formed_is_read_whole() {
-    let (report, flaw) = read::<WorkStatus>(
+    let (report, decode_error) = read::<WorkStatus>(
         r#"{"metadata":{"name":"a"},"status":{"phase":"Running"},"reported":{"attempt":2}}"#,
     );
-    assert_eq!(flaw, None);
+    assert_eq!(decode_error, None);
     assert_eq!(report.reported.unwrap().attempt, 2);
 }
 
@@ -68,14 +68,14 @@ fn whatever_is_in_a_part_only_that_part_is_dropped() {
             r#"{{"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow","metadata":{{"name":"a","namespace":"b","uid":"u","resourceVersion":"7","labels":{{"c":"d"}}}},
             "spec":{{"entrypoint":"main","x":{poison}}},"status":{{"phase":"Running","nodes":{{"n":{poison}}},"conditions":[]}}}}"#
         );
-        let (run, flaw) = read::<Workflow>(&text);
-        let flaw = flaw.unwrap_or_else(|| panic!("{shown} has no flaw"));
-        assert!(flaw.starts_with("spec.x"), "{shown}: {flaw}");
+        let (run, decode_error) = read::<Workflow>(&text);
+        let decode_error = decode_error.unwrap_or_else(|| panic!("{shown} has no error"));
+        assert!(decode_error.starts_with("spec.x"), "{shown}: {decode_error}");
         assert!(
-            flaw.contains(", status.nodes.n cannot be read: "),
-            "{shown}: {flaw}"
+            decode_error.contains(", status.nodes.n cannot be read: "),
+            "{shown}: {decode_error}"
         );
-        assert!(flaw.len() < 300, "{flaw}");
+        assert!(decode_error.len() < 300, "{decode_error}");
         assert_eq!(
             (run.name_any(), run.namespace(), run.uid(), run.resource_version()),
             (
@@ -117,7 +117,10 @@ fn one_such_object_fails_neither_a_list_nor_a_watch() {
         );
         let list: ObjectList<Lenient<K>> = serde_json::from_str(&list).unwrap();
         let sound = list.items.last().unwrap();
-        assert_eq!((sound.name_any(), sound.flaw()), ("good".to_owned(), None));
+        assert_eq!(
+            (sound.name_any(), sound.decode_error()),
+            ("good".to_owned(), None)
+        );
         for bad in bad {
             let event = format!(r#"{{"type":"MODIFIED","object":{bad}}}"#);
             let event: Result<WatchEvent<Lenient<K>>, _> = serde_json::from_str(&event);
@@ -184,23 +187,28 @@ fn a_field_of_the_metadata_that_cannot_be_read_is_dropped_and_the_others_stay() 
             assert!(report.status.is_some(), "{field}: {value:.40}");
         }
     }
-    let (_, flaw) = read::<WorkStatus>(r#"{"metadata":[]}"#);
-    assert!(flaw.unwrap().starts_with("metadata cannot be read: "));
-    let (report, flaw) = read::<WorkStatus>(r#"{"metadata":{"name":["a"],"uid":"u"}}"#);
+    let (_, decode_error) = read::<WorkStatus>(r#"{"metadata":[]}"#);
+    assert!(decode_error.unwrap().starts_with("metadata cannot be read: "));
+    let (report, decode_error) = read::<WorkStatus>(r#"{"metadata":{"name":["a"],"uid":"u"}}"#);
     assert_eq!(
         (report.metadata.name, report.metadata.uid),
         (None, Some("u".to_owned()))
     );
-    assert!(flaw.unwrap().starts_with("metadata.name cannot be read: "));
+    assert!(
+        decode_error
+            .unwrap()
+            .starts_with("metadata.name cannot be read: ")
+    );
 }
 
 #[test]
 fn labels_and_finalizers_stay_as_far_as_they_can_be_read() {
     let text = r#"{"metadata":{
         "name":"a","labels":{"b":"c","d":7,"e":[[]]},"annotations":{"f":"g","h":{}},"finalizers":["i",7,"j"]}}"#;
-    let (work, flaw) = read::<ManifestWork>(text);
+    let (work, decode_error) = read::<ManifestWork>(text);
     assert!(
-        flaw.unwrap()
+        decode_error
+            .unwrap()
             .starts_with("metadata.annotations, metadata.finalizers, metadata.labels cannot be read")
     );
     assert_eq!(
@@ -221,8 +229,8 @@ fn who_manages_a_field_is_known_also_where_the_time_is_none() {
             {{"manager":"m","operation":"Apply","time":"{LATE}","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{}}}}}},{{"manager":7}},7]}},
             "spec":{{"entrypoint":"main"}}}}"#
     );
-    let (run, flaw) = read::<Workflow>(&text);
-    assert_eq!(flaw, None, "it decides nothing");
+    let (run, decode_error) = read::<Workflow>(&text);
+    assert_eq!(decode_error, None, "it decides nothing");
     let managed = run.metadata.managed_fields.unwrap();
     assert_eq!(managed.len(), 1);
     assert_eq!(managed[0].manager.as_deref(), Some("m"));
@@ -247,16 +255,16 @@ fn a_bound_holds_before_anything_is_parsed() {
     };
     let most = Workflow::LEVELS - 2;
     assert_eq!(read::<Workflow>(&deep(most)).1, None);
-    let (run, flaw) = read::<Workflow>(&deep(most + 1));
+    let (run, decode_error) = read::<Workflow>(&deep(most + 1));
     let expected = "spec.x cannot be read: it is nested in 111 levels; the limit is 110";
-    assert_eq!(flaw.as_deref(), Some(expected));
+    assert_eq!(decode_error.as_deref(), Some(expected));
     assert_eq!(run.spec, serde_json::json!({}));
     let wide = format!(
         r#"{{"metadata":{{"name":"a"}},"spec":[{}0]}}"#,
         "0,".repeat(4_200_000)
     );
-    let (_, flaw) = read::<Workflow>(&wide);
-    assert!(flaw.unwrap().contains("bytes; the limit is 8388608"));
+    let (_, decode_error) = read::<Workflow>(&wide);
+    assert!(decode_error.unwrap().contains("bytes; the limit is 8388608"));
     // Brackets in a string do not count as nesting.
     let text = format!(r#"{{"metadata":{{}},"spec":{{"x":"\"{}"}}}}"#, "[".repeat(300));
     assert_eq!(read::<Workflow>(&text).1, None);
@@ -264,22 +272,22 @@ fn a_bound_holds_before_anything_is_parsed() {
 
 #[test]
 fn what_an_administrator_has_written_outlives_a_malformed_status() {
-    let (cluster, flaw) = read::<ManagedCluster>(&format!(
+    let (cluster, decode_error) = read::<ManagedCluster>(&format!(
         r#"{{"metadata":{{"name":"a"}},"spec":{{"hubAcceptsClient":true}},"status":{{"conditions":[
             {{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"{LATE}"}}]}}}}"#
     ));
-    assert!(flaw.unwrap().starts_with("status cannot be read: "));
+    assert!(decode_error.unwrap().starts_with("status cannot be read: "));
     assert!(cluster.spec.hub_accepts_client);
     assert_eq!(cluster.status, None);
 }
 
 #[test]
 fn a_lease_of_the_year_ten_thousand_is_a_lease_that_nobody_renews() {
-    let (lease, flaw) = read::<Lease>(
+    let (lease, decode_error) = read::<Lease>(
         r#"{"metadata":{"name":"a","namespace":"b","managedFields":[{"time":"10000-01-01T00:00:00Z"}]},
             "spec":{"renewTime":"10000-01-01T00:00:00.000000Z"}}"#,
     );
-    assert!(flaw.is_some());
+    assert!(decode_error.is_some());
     assert_eq!(
         (lease.name_any(), lease.namespace()),
         ("a".to_owned(), Some("b".to_owned()))
@@ -289,10 +297,10 @@ fn a_lease_of_the_year_ten_thousand_is_a_lease_that_nobody_renews() {
 
 #[test]
 fn what_is_going_is_going_whatever_else_is_wrong_with_it() {
-    let (work, flaw) = read::<ManifestWork>(&format!(
+    let (work, decode_error) = read::<ManifestWork>(&format!(
         r#"{{"metadata":{{"name":"a","deletionTimestamp":"{LATE}","finalizers":["f"]}},"spec":{{}},"status":[]}}"#
     ));
-    assert!(flaw.is_some());
+    assert!(decode_error.is_some());
     assert!(work.metadata.deletion_timestamp.is_some());
     assert_eq!(work.metadata.finalizers, Some(vec!["f".to_owned()]));
 }
@@ -303,50 +311,50 @@ fn an_object_of_any_kind_is_known_by_what_can_be_read_of_it() {
         r#"{{"apiVersion":"v1","kind":"Thing","metadata":{{"name":"a","uid":"u"}},"spec":{{"deep":{},"flat":1}}}}"#,
         nested(200)
     );
-    let (thing, flaw) = read::<DynamicObject>(&text);
+    let (thing, decode_error) = read::<DynamicObject>(&text);
     assert_eq!(thing.title(), "Thing");
     assert_eq!(thing.uid().as_deref(), Some("u"));
     assert_eq!(thing.data.pointer("/spec/flat"), Some(&Value::from(1)));
-    assert!(flaw.unwrap().starts_with("spec.deep cannot be read"));
+    assert!(decode_error.unwrap().starts_with("spec.deep cannot be read"));
 }
 
 #[test]
 fn a_mark_that_somebody_has_written_marks_nothing() {
-    let (run, flaw) =
+    let (run, decode_error) =
         read::<Workflow>(r#"{"metadata":{"name":"a","annotations":{"argosy.dev/flaw":"forged"}}}"#);
-    assert_eq!(flaw, None);
+    assert_eq!(decode_error, None);
     assert_eq!(run.metadata.annotations, None);
 }
 
 #[test]
 fn what_would_take_a_hundred_times_its_text_as_a_tree_is_dropped_and_the_rest_is_read() {
     let heavy = format!("[{}]", vec![r#"{"":0}"#; 100_000].join(","));
-    let (workflow, flaw) = read::<Workflow>(&format!(
+    let (workflow, decode_error) = read::<Workflow>(&format!(
         r#"{{"metadata":{{"name":"a"}},"spec":{{"entrypoint":"main","templates":[{{"plugin":{heavy}}}]}}}}"#
     ));
-    assert!(flaw.unwrap().contains("bytes of memory"));
+    assert!(decode_error.unwrap().contains("bytes of memory"));
     assert_eq!(workflow.name_any(), "a");
     assert_eq!(workflow.spec["entrypoint"], "main");
     assert_eq!(workflow.spec.get("templates"), None);
     // About as many steps as etcd accepts of a realistic Workflow.
     let step = r#"{"name":"step","container":{"image":"busybox","command":["sh","-c"],"args":["true"]}}"#;
     let real = vec![step; 14_000].join(",");
-    let (_, flaw) = read::<Workflow>(&format!(
+    let (_, decode_error) = read::<Workflow>(&format!(
         r#"{{"metadata":{{"name":"a"}},"spec":{{"templates":[{real}]}}}}"#
     ));
-    assert_eq!(flaw, None);
+    assert_eq!(decode_error, None);
 }
 
 #[test]
 fn parts_that_are_read_by_themselves_have_a_bound_together() {
     // None of the parts is too heavy alone.
     let heavy = format!("[{}0]", r#"{"":0},"#.repeat(15_000));
-    let (workflow, flaw) = read::<Workflow>(&format!(
+    let (workflow, decode_error) = read::<Workflow>(&format!(
         r#"{{"metadata":{{"name":"a","finalizers":["f"],"managedFields":[{{"manager":"m","fieldsV1":{{"a":{heavy}}}}}]}},
             "spec":{{"a":{heavy},"b":{heavy},"c":{heavy},"entrypoint":"main"}},"status":{{"a":{heavy},"phase":"Running"}}}}"#
     ));
-    let flaw = flaw.unwrap();
-    assert!(flaw.contains("bytes of memory"), "{flaw}");
+    let decode_error = decode_error.unwrap();
+    assert!(decode_error.contains("bytes of memory"), "{decode_error}");
     assert_eq!(workflow.name_any(), "a");
     assert_eq!(workflow.metadata.finalizers, Some(vec!["f".to_owned()]));
     assert_eq!(workflow.spec, serde_json::json!({ "entrypoint": "main" }));

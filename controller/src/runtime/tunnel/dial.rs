@@ -142,7 +142,7 @@ async fn refusal(response: Response<Body>) -> Error {
 
 fn check(headers: &HeaderMap, key: &str) -> Result<(), Error> {
     let accept = derive_accept_key(key.as_bytes());
-    let flaw = if !lists(headers, &UPGRADE, "websocket") || !lists(headers, &CONNECTION, "upgrade") {
+    let problem = if !lists(headers, &UPGRADE, "websocket") || !lists(headers, &CONNECTION, "upgrade") {
         "it is no upgrade to a WebSocket"
     } else if headers.get(SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes) != Some(accept.as_bytes()) {
         "its Sec-WebSocket-Accept belongs to another request"
@@ -151,7 +151,7 @@ fn check(headers: &HeaderMap, key: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Invalid(flaw))
+    Err(Error::Invalid(problem))
 }
 
 /// A tunnel that is open and not served yet. A drop closes it.

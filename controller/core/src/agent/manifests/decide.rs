@@ -20,8 +20,8 @@ impl ManifestIndex {
             None => Decision::rest(),
             Some(work) if work.is_deleting => self.decide_end(name, work, now),
             Some(work) if !work.is_held() => hold(work).into(),
-            Some(work) => match &work.flaw {
-                Some(flaw) => say_unreadable(work, flaw, now).into(),
+            Some(work) => match &work.decode_error {
+                Some(decode_error) => say_unreadable(work, decode_error, now).into(),
                 None => self.decide_live(name, work, now),
             },
         }

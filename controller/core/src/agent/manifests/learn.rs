@@ -250,7 +250,7 @@ impl ManifestIndex {
         let users = self.kinds.get(&resource).cloned().unwrap_or_default();
         if obstacle == Obstacle::Missing {
             if matches!(self.listings.get(&resource), Some(Listing::Listed)) {
-                self.catalog.doubt(&resource.api);
+                self.catalog.mark_uncertain(&resource.api);
             }
             self.catalog.forget(&resource);
             self.objects.retain(|key, _| key.resource != resource);

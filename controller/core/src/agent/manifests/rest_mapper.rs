@@ -55,7 +55,7 @@ pub(super) enum Absence {
 
 /// The time for which a kind must be missing before it counts as having no objects. An API server
 /// that has just started does not serve its custom kinds for a moment.
-const DOUBT: SignedDuration = SignedDuration::from_secs(30);
+const ABSENCE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
 
 /// The kinds that the cluster serves, by group version.
 #[derive(Debug, Default)]
@@ -115,9 +115,9 @@ impl Catalog {
         }
         let paced = (answer.tries > 0).then(|| backoff::DISCOVERY.next(answer.asked_at, answer.tries));
         match answer.same {
-            Some((first, last)) if last.duration_since(first) >= DOUBT => Absence::Proven,
+            Some((first, last)) if last.duration_since(first) >= ABSENCE_PERIOD => Absence::Proven,
             Some((first, _)) => {
-                let enough = first.saturating_add(DOUBT).unwrap_or(Timestamp::MAX);
+                let enough = first.saturating_add(ABSENCE_PERIOD).unwrap_or(Timestamp::MAX);
                 // A discovery that failed is retried with back-off.
                 Absence::Doubtful(Some(
                     paced
@@ -178,7 +178,7 @@ impl Catalog {
 
     /// Discards earlier answers about `api` as proof of absence, because a kind of it that was
     /// listed is missing now.
-    pub(super) fn doubt(&mut self, api: &GroupVersion) {
+    pub(super) fn mark_uncertain(&mut self, api: &GroupVersion) {
         if let Some(answer) = self.0.get_mut(api) {
             answer.same = None;
         }

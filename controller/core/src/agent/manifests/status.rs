@@ -200,9 +200,13 @@ fn set(conditions: &mut Vec<Condition>, mut condition: Condition, generation: i6
 }
 
 /// Writes that the ManifestWork could not be decoded completely, unless the status has it already.
-pub(super) fn say_unreadable(work: &ManifestWorkView, flaw: &str, now: Timestamp) -> Option<ApplyAction> {
+pub(super) fn say_unreadable(
+    work: &ManifestWorkView,
+    decode_error: &str,
+    now: Timestamp,
+) -> Option<ApplyAction> {
     let mut status = work.status.clone();
-    let message = format!("the objects on the cluster are left unchanged: {flaw}");
+    let message = format!("the objects on the cluster are left unchanged: {decode_error}");
     let unreadable = condition(types::APPLIED, false, reason::UNREADABLE, &message, now);
     set(&mut status.conditions, unreadable, work.generation);
     (status != work.status).then(|| ApplyAction::Status {

@@ -50,7 +50,7 @@ pub(super) struct ManifestWorkView {
     pub(super) configs: Vec<ManifestConfig>,
     /// The reason why the ManifestWork could not be decoded completely. A manifest may be missing
     /// from it, so nothing is applied or deleted.
-    pub(super) flaw: Option<String>,
+    pub(super) decode_error: Option<String>,
 }
 
 /// One manifest.
@@ -119,7 +119,7 @@ fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 impl ManifestWorkView {
     /// Extracts the view of a ManifestWork.
     pub(super) fn new(mut work: ManifestWork) -> Self {
-        let flaw = decode_error::take(&mut work.metadata);
+        let decode_error = decode_error::take(&mut work.metadata);
         let metadata = work.metadata;
         let spec = work.spec;
         let manifests = spec.workload.manifests.into_iter().enumerate();
@@ -144,7 +144,7 @@ impl ManifestWorkView {
                 .map(|executor| executor.subject.and_then(|subject| subject.service_account))
                 .map(Option::unwrap_or_default),
             status: work.status.unwrap_or_default(),
-            flaw,
+            decode_error,
         }
     }
 

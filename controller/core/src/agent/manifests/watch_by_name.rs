@@ -15,7 +15,7 @@ const MOST: usize = 64;
 
 impl ManifestIndex {
     /// The objects to watch by name.
-    pub fn singles(&self) -> impl Iterator<Item = &ObjectKey> {
+    pub fn watched_by_name(&self) -> impl Iterator<Item = &ObjectKey> {
         let may_watch = |key: &&ObjectKey| matches!(self.listings.get(&key.resource), Some(Listing::Listed));
         self.read_only.keys().filter(may_watch).take(MOST)
     }

@@ -44,7 +44,7 @@ pub enum AgentAction {
         patch: JsonPatch,
     },
     /// WEC: remove the agent's finalizer from the object.
-    LetGo {
+    RemoveFinalizer {
         /// The object to change.
         key: WorkflowKey,
         /// The patch, guarded by UID and resource version.
@@ -106,7 +106,7 @@ impl crate::Action for AgentAction {
             Self::Look(_) => "look",
             Self::Delete { .. } => "delete",
             Self::Control { .. } => "control",
-            Self::LetGo { .. } => "let_go",
+            Self::RemoveFinalizer { .. } => "let_go",
             Self::Disown { .. } => "disown",
             Self::Record(_) => "record",
             Self::AmendRecord { .. } => "amend_record",
@@ -149,7 +149,7 @@ impl fmt::Display for AgentAction {
             Self::Look(_) => "look for the object",
             Self::Delete { .. } => "delete the object",
             Self::Control { .. } => "carry out the request for the run",
-            Self::LetGo { .. } => "remove the object's finalizer",
+            Self::RemoveFinalizer { .. } => "remove the object's finalizer",
             Self::Disown { .. } => "remove a copy's finalizer",
             Self::Record(_) => "record the end of the run",
             Self::AmendRecord { .. } => "update the record",

@@ -250,8 +250,8 @@ impl RunIndex {
             );
             return Some((reason::OTHER_CLUSTER, message));
         }
-        if let Some(flaw) = &work.flaw {
-            return Some((reason::UNREADABLE, flaw.clone()));
+        if let Some(decode_error) = &work.decode_error {
+            return Some((reason::UNREADABLE, decode_error.clone()));
         }
         if work.manifest.is_none() {
             let message = "the ManifestWork must contain exactly one Argo Workflow".to_owned();

@@ -38,7 +38,7 @@ fn is_told_of(action: &AgentAction) -> bool {
             | AgentAction::Look(_)
             | AgentAction::Delete { .. }
             | AgentAction::Control { .. }
-            | AgentAction::LetGo { .. }
+            | AgentAction::RemoveFinalizer { .. }
             | AgentAction::Record(_)
             | AgentAction::AmendRecord { .. }
     )

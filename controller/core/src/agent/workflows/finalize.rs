@@ -104,7 +104,7 @@ impl RunIndex {
             return Decision::requeue_at(expiry);
         }
         // Without the record, an object that turns out to be gone would get a record again.
-        let doubt = self.doubts.get(origin);
+        let doubt = self.unconfirmed.get(origin);
         let look = doubt.map(|doubt| self.look(origin, doubt.sought()));
         look.unwrap_or_else(|| AgentAction::DropRecord(origin.clone()))
             .into()
@@ -122,7 +122,7 @@ impl RunIndex {
         // The object keeps its name occupied as long as an unanswered creation may still be carried
         // out.
         self.record(origin, object.attempt, outcome, ending.as_ref())
-            .or_else(|| let_go(object).filter(|_| self.lands_until(origin, now).is_none()))
+            .or_else(|| remove_finalizer(object).filter(|_| self.lands_until(origin, now).is_none()))
     }
 
     /// Creates or amends the record of the end of an attempt, unless it is up to date.
@@ -202,8 +202,8 @@ impl RunIndex {
 }
 
 /// Removes our finalizer from the object.
-fn let_go(object: &ObjectView) -> Option<AgentAction> {
-    object.is_held().then(|| AgentAction::LetGo {
+fn remove_finalizer(object: &ObjectView) -> Option<AgentAction> {
+    object.is_held().then(|| AgentAction::RemoveFinalizer {
         key: object.key.clone(),
         patch: JsonPatch::guarded(&object.uid, &object.resource_version)
             .set("/metadata/finalizers", without_ours(&object.finalizers)),

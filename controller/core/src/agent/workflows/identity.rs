@@ -74,7 +74,7 @@ impl RunIndex {
     /// UID of the object of an attempt, from anything that outlives the object.
     fn remembered_uid(&self, origin: &OriginUid, attempt: u64) -> Option<&str> {
         let vanished = self.vanished.get(origin);
-        let unlisted = match self.doubts.get(origin) {
+        let unlisted = match self.unconfirmed.get(origin) {
             Some(Unconfirmed::Unlisted(sought)) => Some(sought),
             Some(Unconfirmed::Creation(..) | Unconfirmed::Inherited(..)) | None => None,
         };

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::{
     AgentAction, AgentInput, ArgoApi, Awaited, Dirty, Obstacle, Refusal, RunIndex, Sought, Table,
-    Unconfirmed, observed::Sight, views::ObjectView,
+    Unconfirmed, observed::Observed, views::ObjectView,
 };
 use crate::{
     Change, Failure, OriginUid,
@@ -33,8 +33,8 @@ impl RunIndex {
                 self.forget_failed_creation(origin);
                 // The object occupies its name and so prevents a late creation, but only as long as
                 // it exists. Therefore only this kind of doubt ends.
-                if let Some(Unconfirmed::Unlisted(_)) = self.doubts.get(origin) {
-                    self.doubts.remove(origin);
+                if let Some(Unconfirmed::Unlisted(_)) = self.unconfirmed.get(origin) {
+                    self.unconfirmed.remove(origin);
                 }
             }
             self.shed(origin);
@@ -61,7 +61,7 @@ impl RunIndex {
         }
         let is_of_nothing = !self.objects.contains_key(origin)
             && !self.copies.contains_key(origin)
-            && !self.doubts.contains_key(origin)
+            && !self.unconfirmed.contains_key(origin)
             && !self.vanished.contains_key(origin);
         if is_of_nothing && recorded.is_none() {
             self.gone.remove(origin);
@@ -114,14 +114,14 @@ impl RunIndex {
             self.synced.unmark(Awaited::Objects);
             self.copies.clear();
             for (origin, object) in self.objects.drain() {
-                self.doubts
+                self.unconfirmed
                     .insert(origin, Unconfirmed::Unlisted(Sought::known(&object)));
             }
         }
         self.every_key()
     }
 
-    fn on_objects(&mut self, change: Change<Sight<ObjectView>>) -> Dirty {
+    fn on_objects(&mut self, change: Change<Observed<ObjectView>>) -> Dirty {
         match change {
             Change::Apply(object) if object.is_gone => self.on_end(&object),
             Change::Apply(object) if self.is_past(&object) => Dirty::new(),
@@ -145,7 +145,7 @@ impl RunIndex {
 
     /// Processes a list. An object that is missing from it may still exist, because the list may be
     /// older than our own write. For copies this does not matter.
-    fn on_list(&mut self, mut live: Vec<Sight<ObjectView>>) -> Dirty {
+    fn on_list(&mut self, mut live: Vec<Observed<ObjectView>>) -> Dirty {
         live.retain(|object| !self.is_past(object));
         let was_served = self.argo == Some(ArgoApi::Served);
         self.synced.mark(Awaited::Objects, true);
@@ -157,7 +157,7 @@ impl RunIndex {
         for (origin, object) in unlisted {
             self.in_flight.tombstone(&origin, Some(&object.uid));
             let doubt = Unconfirmed::Unlisted(Sought::known(&object));
-            self.doubts.insert(origin.clone(), doubt);
+            self.unconfirmed.insert(origin.clone(), doubt);
             dirty.insert(origin);
         }
         self.copies.retain(|_, copies| {
@@ -171,7 +171,7 @@ impl RunIndex {
     }
 
     /// Processes the deletion of an object.
-    fn on_end(&mut self, object: &Sight<ObjectView>) -> Dirty {
+    fn on_end(&mut self, object: &Observed<ObjectView>) -> Dirty {
         let Some(origin) = &object.origin else {
             return Dirty::new();
         };
@@ -181,7 +181,7 @@ impl RunIndex {
                 self.copies.remove(origin);
             }
         }
-        let is_it = match (self.objects.get(origin), self.doubts.get(origin)) {
+        let is_it = match (self.objects.get(origin), self.unconfirmed.get(origin)) {
             (Some(run), _) => run.uid == object.view.uid && !is_stale(&self.objects, origin, object),
             (None, Some(doubt)) => {
                 let sought = doubt.sought();
@@ -197,7 +197,7 @@ impl RunIndex {
     }
 
     /// True if the object is known to be deleted. A UID never returns.
-    fn is_past(&self, object: &Sight<ObjectView>) -> bool {
+    fn is_past(&self, object: &Observed<ObjectView>) -> bool {
         let Some(origin) = &object.origin else {
             return false;
         };
@@ -207,8 +207,8 @@ impl RunIndex {
     }
 
     /// Processes an object that exists. If two have the same name, the older one is gone.
-    fn on_live(&mut self, seen: Sight<ObjectView>) -> Dirty {
-        let Sight {
+    fn on_live(&mut self, seen: Observed<ObjectView>) -> Dirty {
+        let Observed {
             origin: Some(origin),
             view: object,
             ..
@@ -252,7 +252,7 @@ impl RunIndex {
         if let Some(object) = object {
             self.gone.insert(origin.clone(), object.uid);
         }
-        let unlisted = match self.doubts.remove(&origin) {
+        let unlisted = match self.unconfirmed.remove(&origin) {
             Some(Unconfirmed::Unlisted(sought)) => Some(sought),
             Some(Unconfirmed::Creation(..) | Unconfirmed::Inherited(..)) | None => None,
         };
@@ -316,7 +316,7 @@ impl RunIndex {
                     let lifetime = self.config.request_lifetime;
                     let until = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
                     let doubt = Unconfirmed::Creation(Sought::of(object), until);
-                    self.doubts.insert(key.clone(), doubt);
+                    self.unconfirmed.insert(key.clone(), doubt);
                 }
                 (None, _) => {}
             }
@@ -334,7 +334,7 @@ fn forget<V, S: BuildHasher>(table: &mut HashMap<OriginUid, V, S>, origin: Origi
 fn is_stale<V: Versioned, S: BuildHasher>(
     table: &HashMap<OriginUid, Box<V>, S>,
     origin: &OriginUid,
-    seen: &Sight<V>,
+    seen: &Observed<V>,
 ) -> bool {
     let known = table.get(origin).map(|known| known.version().resource_version);
     known.is_some_and(|known| !is_newer(Some(seen.view.version().resource_version), known))
@@ -344,11 +344,11 @@ fn is_stale<V: Versioned, S: BuildHasher>(
 fn on_into<V: Versioned>(
     table: &mut Table<V>,
     in_flight: &mut InFlight<OriginUid>,
-    change: Change<Sight<V>>,
+    change: Change<Observed<V>>,
 ) -> Dirty {
     let delta = Delta::of(
         change,
-        |seen: &Sight<V>| seen.origin.clone(),
+        |seen: &Observed<V>| seen.origin.clone(),
         &*table,
         in_flight,
         |origin: &OriginUid, _| Some(origin.clone()),

@@ -28,7 +28,7 @@ fn by_name(metadata: &ObjectMeta) -> Option<OriginUid> {
 
 /// An object as it was received.
 #[derive(Clone, Debug)]
-pub(super) struct Sight<V> {
+pub(super) struct Observed<V> {
     /// The WDS object that it belongs to; `None` if it has no mark of one.
     pub(super) origin: Option<OriginUid>,
     /// True if the object is being deleted and has no finalizer left.
@@ -36,7 +36,7 @@ pub(super) struct Sight<V> {
     pub(super) view: Box<V>,
 }
 
-impl<V: Versioned> Sight<V> {
+impl<V: Versioned> Observed<V> {
     fn of<K: Resource>(object: K, origin: Origin, view: impl FnOnce(K) -> V) -> Self {
         let metadata = object.meta();
         Self {
@@ -52,7 +52,7 @@ impl<V: Versioned> Sight<V> {
     }
 }
 
-impl<V: Versioned> Incoming for Sight<V> {
+impl<V: Versioned> Incoming for Observed<V> {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -66,11 +66,11 @@ macro_rules! seen {
     ($($(#[$doc:meta])* $name:ident, of $object:ty as $view:ty, $origin:ident;)*) => {
         $($(#[$doc])*
         #[derive(Clone, Debug)]
-        pub struct $name(pub(super) Sight<$view>);
+        pub struct $name(pub(super) Observed<$view>);
 
         impl From<$object> for $name {
             fn from(object: $object) -> Self {
-                Self(Sight::of(object, $origin, <$view>::new))
+                Self(Observed::of(object, $origin, <$view>::new))
             }
         })*
     };
@@ -78,23 +78,23 @@ macro_rules! seen {
 
 seen! {
     /// A ManifestWork of the mailbox.
-    SeenWork, of ManifestWork as ManifestWorkView, by_name;
+    ObservedWork, of ManifestWork as ManifestWorkView, by_name;
     /// A WorkStatus of the mailbox.
-    SeenReported, of WorkStatus as ReportedStatus, by_name;
+    ObservedReported, of WorkStatus as ReportedStatus, by_name;
     /// A Workflow of the WEC.
-    SeenObject, of Workflow as ObjectView, origin_of;
+    ObservedObject, of Workflow as ObjectView, origin_of;
     /// A record of the WEC.
-    SeenRecord, of AppliedManifestWork as RunRecord, by_name;
+    ObservedRecord, of AppliedManifestWork as RunRecord, by_name;
 }
 
-impl SeenObject {
+impl ObservedObject {
     /// UID of the object, if it is no copy of a run.
     pub(in crate::agent) fn run(&self) -> Option<&str> {
         self.0.uid().filter(|_| self.0.view.is_born_here)
     }
 }
 
-impl From<PartialObjectMeta<WorkStatus>> for SeenReported {
+impl From<PartialObjectMeta<WorkStatus>> for ObservedReported {
     fn from(object: PartialObjectMeta<WorkStatus>) -> Self {
         let metadata = object.metadata;
         Self::from(WorkStatus {

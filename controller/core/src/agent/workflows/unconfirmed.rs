@@ -1,4 +1,4 @@
-//! Doubts: an object may exist, or may still be created, although the index has none.
+//! Unconfirmed objects: an object may exist, or may still be created, although the index has none.
 //!
 //! A request without an answer may be carried out later, because it waits in admission or behind a
 //! slow etcd disk. The same is true of a request by an earlier process of this agent, which ended
@@ -51,7 +51,7 @@ impl RunIndex {
             if let Some((origin, sought)) = origin.zip(sought)
                 && !seen.0.view.is_known_to_have_started()
             {
-                self.doubts
+                self.unconfirmed
                     .insert(origin.clone(), Unconfirmed::Inherited(sought, until));
             }
         }
@@ -59,7 +59,7 @@ impl RunIndex {
 
     /// The time until which a creation without an answer may still be carried out, if there is one.
     pub(super) fn lands_until(&self, origin: &OriginUid, now: Timestamp) -> Option<Timestamp> {
-        match self.doubts.get(origin)? {
+        match self.unconfirmed.get(origin)? {
             Unconfirmed::Creation(_, until) | Unconfirmed::Inherited(_, until) => {
                 Some(*until).filter(|until| now < *until)
             }
@@ -82,7 +82,7 @@ impl RunIndex {
         if is_recorded {
             return None;
         }
-        let doubt = self.doubts.get(origin);
+        let doubt = self.unconfirmed.get(origin);
         if self.argo == Some(ArgoApi::Missing) {
             // An API server that has just started does not serve its custom kinds for a moment. If
             // Argo was really removed from the cluster, every object was released before that and

@@ -53,7 +53,7 @@ pub(super) struct ManifestWorkView {
     pub(super) is_unanswered: bool,
     /// The reason why the ManifestWork could not be decoded completely. There is then no manifest
     /// either.
-    pub(super) flaw: Option<String>,
+    pub(super) decode_error: Option<String>,
     /// The only manifest, if it is a Workflow.
     pub(super) manifest: Option<Manifest>,
 }
@@ -153,13 +153,13 @@ pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a 
 impl ManifestWorkView {
     /// Extracts the view of a ManifestWork.
     pub(super) fn new(mut work: ManifestWork) -> Self {
-        let flaw = decode_error::take(&mut work.metadata);
+        let decode_error = decode_error::take(&mut work.metadata);
         let conditions = work.status.unwrap_or_default().conditions;
         let is = |type_: &str, status: &str| {
             let mut known = conditions.iter();
             known.any(|known| known.type_ == type_ && known.status == status)
         };
-        let is_whole = flaw.is_none();
+        let is_whole = decode_error.is_none();
         let manifest = work
             .spec
             .workload
@@ -193,7 +193,7 @@ impl ManifestWorkView {
             is_unanswered: is(types::ANSWERED, "False"),
             conditions: CompactJson::new(&conditions),
             manifest,
-            flaw,
+            decode_error,
         }
     }
 

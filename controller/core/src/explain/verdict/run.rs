@@ -125,6 +125,9 @@ impl Evidence<'_> {
         let (why, remarks) = match blocked {
             Blocked::NoPolicy => return self.without_policy(Some(run)),
             Blocked::NotDispatchable { reason, message } => (format!("{reason}: {message}"), Vec::new()),
+            Blocked::Leaving { message }
+            | Blocked::NotStarted { message, .. }
+            | Blocked::RunMissing { message, .. } => (message.clone(), Vec::new()),
             Blocked::Moving => ("its former ManifestWork is not gone yet".to_owned(), Vec::new()),
             Blocked::Unplaced(Unplaced::NoCluster) => return self.without_cluster(),
             Blocked::Unplaced(Unplaced::Cordoned) => (

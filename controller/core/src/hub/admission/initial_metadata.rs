@@ -15,7 +15,9 @@ use crate::{
     ClusterName,
     model::{
         claim::{Claim, Needs},
-        hold::{KEEPERS, PENDING, dispatched, hold, initial_status, keeps_suspend, unreported_status},
+        hold::{
+            GITOPS_ANNOTATIONS, PENDING, dispatched, hold, initial_status, keeps_suspend, unreported_status,
+        },
     },
     policy::Placement,
 };
@@ -91,7 +93,7 @@ pub(crate) fn born(metadata: &ObjectMeta, status: Option<&Value>, claim: Option<
     annotations.retain(|name, _| !NEVER_COPIED.contains(&name.as_str()));
     if labels.contains_key(names::ARGO_RESUBMITTED_LABEL) {
         // The original was kept as declared by a tool such as Helm; no tool keeps the copy.
-        annotations.retain(|name, _| !KEEPERS.contains(&name.as_str()));
+        annotations.retain(|name, _| !GITOPS_ANNOTATIONS.contains(&name.as_str()));
     }
     let annotation = match claim {
         None => Claim::held_annotation(reporter.as_ref()),

@@ -63,7 +63,7 @@ impl Member {
             _ if request.created < self.created => None,
             // Somebody may have approved by hand a request for more than an agent's identity; the
             // certificate is not an agent's.
-            (Some(subject), State::Issued(issued)) if subject.flaw.is_none() => Some(issued),
+            (Some(subject), State::Issued(issued)) if subject.problem.is_none() => Some(issued),
             _ => None,
         });
         let wanted = self.ledger.with(issued.collect(), now)?;

@@ -38,7 +38,7 @@ pub struct DistinguishedName {
     pub cluster: ClusterName,
     /// The reason why the request asks for something else than the identity of that agent, if it
     /// does.
-    pub flaw: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// The state of a request.

@@ -57,7 +57,7 @@ fn joining() -> SigningRequest {
         expiration_seconds: Some(24 * HOUR),
         subject: Some(DistinguishedName {
             cluster: "a".into(),
-            flaw: None,
+            problem: None,
         }),
         state: State::Undecided,
     }
@@ -225,11 +225,11 @@ fn a_request_that_asks_for_more_is_denied_with_its_flaw() {
     let request = SigningRequest {
         subject: Some(DistinguishedName {
             cluster: "a".into(),
-            flaw: Some("it has alternative names".to_owned()),
+            problem: Some("it has alternative names".to_owned()),
         }),
         ..joining()
     };
-    check("flaw", request, json!({}), reason::NOT_AN_AGENTS_REQUEST);
+    check("problem", request, json!({}), reason::NOT_AN_AGENTS_REQUEST);
 }
 
 #[test]
@@ -269,17 +269,17 @@ fn drawn() -> impl Strategy<Value = SigningRequest> {
     let lasts = proptest::option::of(600..100 * HOUR);
     let subjects = (
         prop_oneof![Just("a"), Just("b")],
-        proptest::option::weighted(0.2, Just("flaw")),
+        proptest::option::weighted(0.2, Just("problem")),
     );
     (users, credentials, usages, lasts, subjects).prop_map(
-        |(user, credentials, usages, expiration_seconds, (named, flaw))| SigningRequest {
+        |(user, credentials, usages, expiration_seconds, (named, problem))| SigningRequest {
             user: user.to_owned(),
             credentials: credentials.into_iter().map(str::to_owned).collect(),
             usages: usages.into_iter().map(str::to_owned).collect(),
             expiration_seconds,
             subject: Some(DistinguishedName {
                 cluster: named.into(),
-                flaw: flaw.map(str::to_owned),
+                problem: problem.map(str::to_owned),
             }),
             ..joining()
         },

@@ -71,15 +71,15 @@ enum Requester {
 }
 
 fn asks_for_no_more(request: &SigningRequest, context: &Context<'_>) -> Result<(), Denial> {
-    let flaw = match &request.subject {
+    let problem = match &request.subject {
         None => Some("the request names no agent".to_owned()),
         Some(subject) if subject.cluster != *context.cluster => {
             Some("the request names another agent".to_owned())
         }
-        Some(subject) => subject.flaw.clone(),
+        Some(subject) => subject.problem.clone(),
     };
-    if let Some(flaw) = flaw {
-        return Err((reason::NOT_AN_AGENTS_REQUEST, flaw));
+    if let Some(problem) = problem {
+        return Err((reason::NOT_AN_AGENTS_REQUEST, problem));
     }
     let mut usages: Vec<&str> = request.usages.iter().map(String::as_str).collect();
     usages.sort_unstable();

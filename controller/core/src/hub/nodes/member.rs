@@ -24,7 +24,7 @@ const RESERVED: [&str; 4] = ["kubernetes.io", "k8s.io", "kubernetes.azure.com", 
 
 /// A ManagedCluster.
 #[derive(Clone, Debug)]
-pub struct SeenMember {
+pub struct ObservedMember {
     pub(super) name: ClusterName,
     uid: String,
     pub(super) resource_version: String,
@@ -44,7 +44,7 @@ pub struct SeenMember {
     is_gone: bool,
 }
 
-impl Incoming for SeenMember {
+impl Incoming for ObservedMember {
     fn version(&self) -> Version<'_> {
         Versioned::version(self)
     }
@@ -54,7 +54,7 @@ impl Incoming for SeenMember {
     }
 }
 
-impl Versioned for SeenMember {
+impl Versioned for ObservedMember {
     fn version(&self) -> Version<'_> {
         Version {
             uid: &self.uid,
@@ -63,7 +63,7 @@ impl Versioned for SeenMember {
     }
 }
 
-impl SeenMember {
+impl ObservedMember {
     /// Its name.
     pub fn name(&self) -> &ClusterName {
         &self.name
@@ -80,7 +80,7 @@ impl SeenMember {
     }
 }
 
-impl From<ManagedCluster> for SeenMember {
+impl From<ManagedCluster> for ObservedMember {
     fn from(cluster: ManagedCluster) -> Self {
         let annotation = |key: &str| cluster.annotations().get(key);
         let is_left_out = annotation(names::REMOVED_ANNOTATION).is_some()

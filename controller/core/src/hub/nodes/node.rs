@@ -13,7 +13,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::{NodeSettings, SeenMember, action::NodeOwner};
+use super::{NodeSettings, ObservedMember, action::NodeOwner};
 use crate::{
     ClusterName,
     index::store::{Incoming, Version, Versioned},
@@ -25,7 +25,7 @@ const COPIED: &str = "argosy.dev/copied-labels";
 
 /// A virtual Node.
 #[derive(Clone, Debug)]
-pub struct SeenNode {
+pub struct ObservedNode {
     pub(super) cluster: ClusterName,
     name: String,
     uid: String,
@@ -43,7 +43,7 @@ pub struct SeenNode {
     is_gone: bool,
 }
 
-impl Incoming for SeenNode {
+impl Incoming for ObservedNode {
     fn version(&self) -> Version<'_> {
         Versioned::version(self)
     }
@@ -53,7 +53,7 @@ impl Incoming for SeenNode {
     }
 }
 
-impl Versioned for SeenNode {
+impl Versioned for ObservedNode {
     fn version(&self) -> Version<'_> {
         Version {
             uid: &self.uid,
@@ -62,7 +62,7 @@ impl Versioned for SeenNode {
     }
 }
 
-impl SeenNode {
+impl ObservedNode {
     pub(super) fn owner(&self) -> NodeOwner {
         NodeOwner {
             name: self.name.clone(),
@@ -71,7 +71,7 @@ impl SeenNode {
     }
 }
 
-impl From<Node> for SeenNode {
+impl From<Node> for ObservedNode {
     fn from(node: Node) -> Self {
         let name = node.name_any();
         let copied = node.annotations().get(COPIED).cloned();
@@ -109,7 +109,7 @@ impl From<Node> for SeenNode {
 
 /// The Node that a cluster is to have.
 pub(super) struct Wanted<'a> {
-    pub(super) member: &'a SeenMember,
+    pub(super) member: &'a ObservedMember,
     pub(super) settings: &'a NodeSettings,
 }
 
@@ -177,7 +177,7 @@ impl Wanted<'_> {
     }
 
     /// The patch of metadata and specification, if there is anything to change.
-    pub(super) fn update(&self, node: &SeenNode) -> Option<Value> {
+    pub(super) fn update(&self, node: &ObservedNode) -> Option<Value> {
         let wanted = self.labels();
         let mut labels: Map<String, Value> = wanted
             .iter()
@@ -212,7 +212,7 @@ impl Wanted<'_> {
     }
 
     /// The patch of the status, if there is anything to change.
-    pub(super) fn status(&self, node: &SeenNode, now: Timestamp) -> Option<Value> {
+    pub(super) fn status(&self, node: &ObservedNode, now: Timestamp) -> Option<Value> {
         let conditions = self.conditions(&node.conditions, now);
         let address = (self.settings.address_type.clone(), self.settings.address.clone());
         let version = self.version();

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use serde_json::json;
 
-use super::{DownsyncAction, ObjectIndex, Policy, policy_view::pause};
+use super::{DownsyncAction, ObjectIndex, PolicyView, policy_view::pause};
 use crate::{
     Decision,
     index::{compact_json::CompactJson, store::versioned},
@@ -96,7 +96,7 @@ impl ObjectIndex {
 
     /// The spec of the Binding. The version of an object is the one at which the object was added,
     /// because a changed object is no reason to write the whole Binding again.
-    fn binding_spec(&self, policy: &Policy, former: Option<&BindingSpec>) -> BindingSpec {
+    fn binding_spec(&self, policy: &PolicyView, former: Option<&BindingSpec>) -> BindingSpec {
         let written = |reference: &ObjectRef| {
             let workload = &former?.workload;
             let all = if reference.namespace.is_some() {
@@ -184,7 +184,7 @@ fn annotated(mut annotations: BTreeMap<String, String>, left_out: usize) -> BTre
     annotations
 }
 
-fn new_binding(name: &str, policy: &Policy, spec: BindingSpec, left_out: usize) -> Binding {
+fn new_binding(name: &str, policy: &PolicyView, spec: BindingSpec, left_out: usize) -> Binding {
     let mut binding = Binding::new(name, spec);
     let annotations = annotated(BTreeMap::new(), left_out);
     binding.metadata.annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
@@ -192,7 +192,7 @@ fn new_binding(name: &str, policy: &Policy, spec: BindingSpec, left_out: usize) 
         api_version: argosy_api::BindingPolicy::api_version(&()).into_owned(),
         kind: argosy_api::BindingPolicy::kind(&()).into_owned(),
         name: name.to_owned(),
-        uid: policy.uid.clone(),
+        uid: policy.uid().to_owned(),
         controller: Some(true),
         block_owner_deletion: Some(false),
     }]);

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    DownsyncAction, DownsyncKey, ObjectIndex, ObjectView, Place, Policy, kind::KindName,
+    DownsyncAction, DownsyncKey, ObjectIndex, ObjectView, Place, PolicyView, kind::KindName,
     object_ref::ObjectRef, status::place,
 };
 use crate::{
@@ -138,7 +138,7 @@ impl Entry {
     /// Compiles a collector.
     pub(super) fn compile(mut collector: StatusCollector) -> Self {
         let compiled = match decode_error::take(&mut collector.metadata) {
-            Some(flaw) => Err(vec![flaw]),
+            Some(decode_error) => Err(vec![decode_error]),
             None => Collector::compile(&collector).map(Arc::new),
         };
         Self {
@@ -262,7 +262,7 @@ impl ObjectIndex {
         let (name, policy) = self
             .policies
             .iter()
-            .find(|(_, policy)| policy.uid == policy_uid)?;
+            .find(|(_, policy)| policy.uid() == policy_uid)?;
         let wanted = &object.selection.get(name)?.collectors;
         let collectors: Vec<Arc<Collector>> = wanted
             .iter()
@@ -313,7 +313,7 @@ impl ObjectIndex {
         &self,
         origin: &OriginUid,
         object: &ObjectView,
-        policy: &Policy,
+        policy: &PolicyView,
     ) -> Vec<(ClusterName, Option<Arc<Value>>, Option<Timestamp>)> {
         let clusters: BTreeSet<ClusterName> = if object.kind.is_run() {
             let claimed = object.labels.get(names::CLUSTER_LABEL);
@@ -338,7 +338,7 @@ impl ObjectIndex {
         selection
             .filter(|(_, wanted)| !wanted.collectors.is_empty())
             .filter_map(|(name, _)| self.policies.get(name))
-            .map(|policy| DownsyncKey::Combined(origin.clone(), policy.uid.clone()))
+            .map(|policy| DownsyncKey::Combined(origin.clone(), policy.uid().to_owned()))
             .collect()
     }
 
@@ -354,8 +354,8 @@ impl ObjectIndex {
 
     /// The StatusCollectors that a policy names and that are missing or unusable; `None` if it
     /// names none.
-    pub(super) fn missing_collectors(&self, policy: &Policy) -> Option<BTreeSet<String>> {
-        let named: BTreeSet<&String> = policy.rules.collectors().collect();
+    pub(super) fn missing_collectors(&self, policy: &PolicyView) -> Option<BTreeSet<String>> {
+        let named: BTreeSet<&String> = policy.rules().collectors().collect();
         let is_missing = |name: &&&String| {
             self.collectors
                 .get(**name)
@@ -373,7 +373,7 @@ impl ObjectIndex {
     /// True if any policy may need the reports of Workflows.
     pub(super) fn collects_of_runs(&self) -> bool {
         let mut policies = self.policies.values();
-        policies.any(|policy| policy.rules.collects_of_runs())
+        policies.any(|policy| policy.rules().collects_of_runs())
     }
 }
 

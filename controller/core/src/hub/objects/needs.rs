@@ -122,7 +122,7 @@ impl ObjectIndex {
     pub(super) fn renew_asked(&mut self) {
         // The kinds of objects that are on a cluster are watched until they are gone from there.
         let groups = self.needs.groups.keys().map(|need| need.asked);
-        let policies = self.policies.values().map(|policy| policy.rules.asked);
+        let policies = self.policies.values().map(|policy| policy.rules().asked);
         let asked = policies.chain(groups).fold(Asked::default(), Asked::with);
         if asked == self.needs.asked {
             return;

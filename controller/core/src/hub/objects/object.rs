@@ -37,7 +37,7 @@ pub(super) struct ObjectView {
     pub(super) is_token: bool,
     /// The reason why the object cannot be sent, if there is one: a part of it could not be read,
     /// or is nested too deeply.
-    pub(super) flaw: Option<Box<str>>,
+    pub(super) decode_error: Option<Box<str>>,
     pub(super) selection: Arc<Selection>,
     /// Digests of the last status that was written, and of the status that the API server stored
     /// for it. Such a difference is not written again.
@@ -78,7 +78,7 @@ impl ObjectView {
             mut data,
             ..
         } = object;
-        let flaw = decode_error::take(&mut metadata).map(Into::into);
+        let decode_error = decode_error::take(&mut metadata).map(Into::into);
         let status = data.as_object_mut().and_then(|fields| fields.remove("status"));
         let view = Self {
             kind: Arc::clone(kind),
@@ -93,7 +93,7 @@ impl ObjectView {
             labels: metadata.labels.as_ref().into_iter().flatten().collect(),
             digest: None,
             content: None,
-            flaw,
+            decode_error,
             status: digest_of_status(status.as_ref()),
             selection: Arc::default(),
             wrote: None,
@@ -110,10 +110,10 @@ impl ObjectView {
             return;
         }
         let content = fields.into_content(&self.kind);
-        if !is_run && self.flaw.is_none() {
-            self.flaw = decode_error::too_deep("it", &content, 0).map(Into::into);
+        if !is_run && self.decode_error.is_none() {
+            self.decode_error = decode_error::too_deep("it", &content, 0).map(Into::into);
         }
-        if self.flaw.is_some() {
+        if self.decode_error.is_some() {
             return;
         }
         self.digest = Some(Fingerprint::of(&content));

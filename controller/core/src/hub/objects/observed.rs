@@ -22,20 +22,20 @@ use crate::{
 
 /// An object of the WDS on its way to the index, as text.
 #[derive(Clone, Debug)]
-pub struct SeenObject {
+pub struct ObservedObject {
     pub(super) origin: OriginUid,
     pub(super) resource_version: Option<String>,
     whole: CompactJson,
 }
 
-impl SeenObject {
+impl ObservedObject {
     /// The object, read from the text.
     pub(super) fn into_object(self) -> Option<DynamicObject> {
         self.whole.read()
     }
 }
 
-impl From<DynamicObject> for SeenObject {
+impl From<DynamicObject> for ObservedObject {
     fn from(mut object: DynamicObject) -> Self {
         // Managed fields are not needed, and may be larger than all the rest.
         object.metadata.managed_fields = None;
@@ -49,7 +49,7 @@ impl From<DynamicObject> for SeenObject {
 
 /// A ManifestWork.
 #[derive(Clone, Debug)]
-pub struct SeenWork {
+pub struct ObservedWork {
     /// The object and the cluster that it is for; `None` if its labels do not name them.
     pub(super) address: Option<(OriginUid, ClusterName)>,
     pub(super) is_gone: bool,
@@ -58,7 +58,7 @@ pub struct SeenWork {
 
 /// A WorkStatus, of a Workflow or of another object.
 #[derive(Clone, Debug)]
-pub struct SeenReport {
+pub struct ObservedReport {
     of_object: Option<(OriginUid, ClusterName)>,
     of_run: Option<(OriginUid, ClusterName)>,
     pub(super) view: Box<WorkStatusView>,
@@ -78,7 +78,7 @@ impl Versioned for WorkStatusView {
     }
 }
 
-impl Incoming for SeenWork {
+impl Incoming for ObservedWork {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -89,7 +89,7 @@ impl Incoming for SeenWork {
 }
 
 /// Only a deletion event or a list ends a report.
-impl Incoming for SeenReport {
+impl Incoming for ObservedReport {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -99,7 +99,7 @@ impl Incoming for SeenReport {
     }
 }
 
-impl SeenReport {
+impl ObservedReport {
     /// The object and the cluster that it is about; `None` if it is not a report of that sort.
     pub(super) fn address(&self, is_of_run: bool) -> Option<&(OriginUid, ClusterName)> {
         if is_of_run {
@@ -124,7 +124,7 @@ impl SeenReport {
     }
 }
 
-impl From<ManifestWork> for SeenWork {
+impl From<ManifestWork> for ObservedWork {
     fn from(object: ManifestWork) -> Self {
         Self {
             address: address(&object.metadata),
@@ -134,7 +134,7 @@ impl From<ManifestWork> for SeenWork {
     }
 }
 
-impl From<WorkStatus> for SeenReport {
+impl From<WorkStatus> for ObservedReport {
     fn from(object: WorkStatus) -> Self {
         let of = |metadata: &ObjectMeta, label| mailbox::address(metadata, label);
         Self {

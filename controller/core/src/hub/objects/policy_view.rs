@@ -1,4 +1,6 @@
-//! A BindingPolicy: its rules, its errors, its objects and clusters, and its status.
+//! The status of a BindingPolicy, and the objects and clusters that it selects.
+//!
+//! Not here: its rules and errors (`hub::inventory`).
 
 use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
@@ -11,20 +13,15 @@ use jiff::{SignedDuration, Timestamp};
 use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
 use crate::{
     ClusterName, Decision, OriginUid,
-    index::store::versioned,
+    hub::inventory::Policy,
+    index::store::{Version, Versioned},
     policy::{Modulation, ObjectAttributes, Rules},
 };
 
-versioned!(Policy);
-
-/// A BindingPolicy.
+/// A BindingPolicy with the objects and clusters that it selects.
 #[derive(Debug)]
-pub(super) struct Policy {
-    pub(super) uid: String,
-    pub(super) resource_version: String,
-    pub(super) generation: i64,
-    pub(super) rules: Arc<Rules>,
-    problems: Vec<String>,
+pub(super) struct PolicyView {
+    policy: Policy,
     warnings: Vec<String>,
     status: Option<BindingPolicyStatus>,
     /// The clusters that its selectors match.
@@ -53,20 +50,20 @@ const LISTING: SignedDuration = SignedDuration::from_secs(10);
 /// each.
 const STATUS_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
-impl Policy {
+impl Versioned for PolicyView {
+    fn version(&self) -> Version<'_> {
+        self.policy.version()
+    }
+}
+
+impl PolicyView {
     /// Compiles a policy. Parts that cannot be used are left out and reported in its status.
     pub(super) fn compile(policy: BindingPolicy) -> Self {
-        let mut problems = Vec::new();
         // KubeStellar 0.26 moved the field to the clauses.
         let is_legacy = policy.spec.want_singleton_reported_state.is_some();
         let warnings = is_legacy.then(|| LEGACY.to_owned()).into_iter().collect();
-        let rules = Arc::new(Rules::compile(&policy, &mut problems));
         Self {
-            uid: policy.metadata.uid.unwrap_or_default(),
-            resource_version: policy.metadata.resource_version.unwrap_or_default(),
-            generation: policy.metadata.generation.unwrap_or_default(),
-            rules,
-            problems,
+            policy: Policy::compile(&policy),
             warnings,
             status: policy.status,
             clusters: BTreeSet::new(),
@@ -76,16 +73,28 @@ impl Policy {
         }
     }
 
+    pub(super) fn uid(&self) -> &str {
+        &self.policy.uid
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.policy.generation
+    }
+
+    pub(super) fn rules(&self) -> &Arc<Rules> {
+        &self.policy.rules
+    }
+
     /// The wishes of the policy for the object, or `None` if it does not select the object. It
     /// selects CronWorkflows only if it sends them.
     pub(super) fn select(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
-        self.rules.select_to_send(subject)
+        self.policy.rules.select_to_send(subject)
     }
 
     /// True if `other` is a version of the same policy with the same selection.
     pub(super) fn selects_as(&self, other: &Self) -> bool {
-        let spec = |policy: &Self| (policy.generation, policy.rules.sends_crons, policy.rules.asked);
-        self.uid == other.uid && spec(self) == spec(other)
+        let annotated = |view: &Self| (view.policy.rules.sends_crons, view.policy.rules.asked);
+        self.policy.has_spec_of(&other.policy) && annotated(self) == annotated(other)
     }
 
     /// Becomes a newer version of itself with the same specification, so its clusters and objects
@@ -99,22 +108,22 @@ impl Policy {
     /// Takes over the objects of `former`, which has the same name, until they are tested anew.
     /// Returns the rules of `former`.
     pub(super) fn succeed(&mut self, former: Self) -> Arc<Rules> {
-        if former.uid == self.uid {
+        if former.policy.uid == self.policy.uid {
             self.status_at = former.status_at;
             self.binding_at = former.binding_at;
         }
         self.selected = former.selected;
-        former.rules
+        former.policy.rules
     }
 
     /// The status that the policy should have, or `None` if it has that one.
     fn wanted_status(&self, summary: &SyncSummary, now: Timestamp) -> Option<BindingPolicyStatus> {
         let known = self.status.clone().unwrap_or_default();
-        let mut errors = self.problems.clone();
+        let mut errors = self.policy.problems.clone();
         errors.extend(summary.errors.iter().cloned());
         let warnings = self.warnings.iter().chain(&summary.warnings).cloned().collect();
         let mut wanted = BindingPolicyStatus {
-            observed_generation: self.generation,
+            observed_generation: self.policy.generation,
             clusters: i64::try_from(self.clusters.len()).unwrap_or(i64::MAX),
             objects: i64::try_from(self.selected.len()).unwrap_or(i64::MAX),
             applied: (summary.copies > 0).then(|| format!("{}/{}", summary.applied, summary.copies)),
@@ -154,18 +163,18 @@ impl Policy {
     }
 
     fn readiness(&self, summary: &SyncSummary) -> (bool, &'static str, String) {
-        if !self.problems.is_empty() {
-            return (false, reason::INVALID, self.problems.join("; "));
+        if !self.policy.problems.is_empty() {
+            return (false, reason::INVALID, self.policy.problems.join("; "));
         }
         if self.clusters.is_empty() {
-            let hint = if self.rules.has_no_cluster_selector() {
+            let hint = if self.policy.rules.has_no_cluster_selector() {
                 "spec.clusterSelectors is empty, which selects no cluster"
             } else {
                 "spec.clusterSelectors match no ManagedCluster; compare them with `kubectl get managedclusters --show-labels`"
             };
             return (false, reason::NO_CLUSTER, hint.to_owned());
         }
-        if self.rules.has_no_clause() {
+        if self.policy.rules.has_no_clause() {
             let hint = "spec.downsync has no clause, so nothing is selected";
             return (false, reason::NOTHING_SELECTED, hint.to_owned());
         }
@@ -219,12 +228,12 @@ impl ObjectIndex {
     /// The time until which no numbers are reported, because kinds that the policy may select are
     /// still being listed. Listing does not take long, and a kind that cannot be listed does not
     /// delay the numbers forever.
-    pub(super) fn counts_later(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn counts_later(&self, policy: &PolicyView, now: Timestamp) -> Option<Timestamp> {
         let given_up = pause(self.synced_at, LISTING)?;
         let selectable = self
             .wanted_kinds
             .iter()
-            .filter(|(kind, _)| policy.rules.may_select(&kind.group, &kind.resource));
+            .filter(|(kind, _)| policy.rules().may_select(&kind.group, &kind.resource));
         let mut unknown =
             selectable.filter(|(kind, _)| !self.listed.contains(kind) && !self.unreadable.contains_key(kind));
         (now < given_up && (self.catalog.is_none() || unknown.next().is_some())).then_some(given_up)

@@ -13,7 +13,7 @@ use argosy_api::names;
 use serde_json::{Value, json};
 
 use super::{
-    DownsyncAction, ObjectIndex, ObjectView, Place, Policy, WorkStatusView,
+    DownsyncAction, ObjectIndex, ObjectView, Place, PolicyView, WorkStatusView,
     object::{Presence, digest_of_status},
 };
 use crate::{
@@ -50,7 +50,7 @@ impl ObjectIndex {
             return None;
         }
         let is_unread = object.presence == Presence::Leaving;
-        let is_readable = object.content.is_none() && object.flaw.is_none();
+        let is_readable = object.content.is_none() && object.decode_error.is_none();
         if (is_readable && is_wanted) || is_unread {
             return Some(DownsyncAction::Read(place()));
         }
@@ -176,7 +176,7 @@ impl ObjectIndex {
 
     /// Reports objects that are to have the status of their only cluster, but have no cluster or
     /// several. The sentence is KubeStellar's.
-    pub(super) fn misuse(&self, name: &str, policy: &Policy) -> Option<String> {
+    pub(super) fn misuse(&self, name: &str, policy: &PolicyView) -> Option<String> {
         let mut examples = Vec::new();
         let objects = policy
             .selected

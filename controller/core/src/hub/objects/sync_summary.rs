@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use argosy_api::conditions::reason;
 
 use super::{
-    ObjectIndex, ObjectView, Policy,
+    ObjectIndex, ObjectView, PolicyView,
     kind::{KindName, stays},
 };
 use crate::{
@@ -94,7 +94,7 @@ fn unserved(kind: &KindName, near: Option<&KindName>) -> String {
 const LONGEST_NAME: usize = 100;
 
 impl ObjectIndex {
-    pub(super) fn summary(&self, name: &str, policy: &Policy) -> SyncSummary {
+    pub(super) fn summary(&self, name: &str, policy: &PolicyView) -> SyncSummary {
         let mut summary = SyncSummary::default();
         for origin in &policy.selected {
             let Some(object) = self.objects.get(origin) else {
@@ -137,8 +137,8 @@ impl ObjectIndex {
         cluster: &ClusterName,
     ) {
         let address = (origin.clone(), cluster.clone());
-        if let Some(flaw) = &object.flaw {
-            return summary.fail(|| format!("{cluster}: {} is not sent: {flaw}", object.title()));
+        if let Some(decode_error) = &object.decode_error {
+            return summary.fail(|| format!("{cluster}: {} is not sent: {decode_error}", object.title()));
         }
         if object.fires_here {
             return summary.fail(|| format!("{cluster}: {} is not sent: {FIRES_HERE}", object.title()));
@@ -158,15 +158,15 @@ impl ObjectIndex {
     }
 
     /// Warnings about the kinds that a policy names one by one.
-    pub(super) fn useless_kinds(&self, policy: &Policy) -> Vec<String> {
-        let named = policy.rules.named_kinds();
+    pub(super) fn useless_kinds(&self, policy: &PolicyView) -> Vec<String> {
+        let named = policy.rules().named_kinds();
         let useless = named.filter_map(|(group, resource)| {
             let kind = KindName::new(group.unwrap_or_default(), resource);
             if group.is_some() && stays(&kind.group, &kind.resource) {
                 Some(format!(
                     "{kind} are never sent, because they describe one cluster"
                 ))
-            } else if !policy.rules.sends(&kind.group, &kind.resource) {
+            } else if !policy.rules().sends(&kind.group, &kind.resource) {
                 Some(format!("{kind}: {}", cron::stays()))
             } else {
                 let catalog = self.catalog.as_ref()?;
@@ -179,21 +179,21 @@ impl ObjectIndex {
 
     /// True if a policy can select nothing, because it consists of named kinds and no API serves
     /// any of them.
-    fn is_unserved(&self, policy: &Policy) -> bool {
+    fn is_unserved(&self, policy: &PolicyView) -> bool {
         let Some(catalog) = &self.catalog else {
             return false;
         };
-        let mut named = policy.rules.named_kinds();
-        policy.rules.names_kinds_only() && !named.any(|(group, resource)| catalog.serves(group, resource))
+        let mut named = policy.rules().named_kinds();
+        policy.rules().names_kinds_only() && !named.any(|(group, resource)| catalog.serves(group, resource))
     }
 
     /// Reports the kinds that may not be read. This is an error if the policy names the kind, and
     /// otherwise only a warning, because a policy for all kinds selects many that nobody means.
-    fn say_unreadable(&self, policy: &Policy, summary: &mut SyncSummary) {
+    fn say_unreadable(&self, policy: &PolicyView, summary: &mut SyncSummary) {
         let selectable = self.unreadable.iter();
         let (named, others): (Vec<_>, Vec<_>) = selectable
-            .filter(|(kind, _)| policy.rules.may_select(&kind.group, &kind.resource))
-            .partition(|(kind, _)| policy.rules.names_resource(&kind.resource));
+            .filter(|(kind, _)| policy.rules().may_select(&kind.group, &kind.resource))
+            .partition(|(kind, _)| policy.rules().names_resource(&kind.resource));
         let sentences = named.iter().take(MOST);
         summary
             .errors

@@ -45,7 +45,7 @@ impl ObjectIndex {
     /// True if any policy can select objects of the kind.
     pub(super) fn may_select(&self, kind: &KindName) -> bool {
         let mut policies = self.policies.values();
-        policies.any(|policy| policy.rules.may_select(&kind.group, &kind.resource))
+        policies.any(|policy| policy.rules().may_select(&kind.group, &kind.resource))
     }
 
     /// True if objects of the kind may be sent: a policy can select them, or runs can need them.
@@ -77,7 +77,8 @@ impl ObjectIndex {
 
     fn common_label(&self, kind: &KindName) -> String {
         let policies = self.policies.values();
-        let of_clauses = policies.flat_map(|policy| policy.rules.required_keys(&kind.group, &kind.resource));
+        let of_clauses =
+            policies.flat_map(|policy| policy.rules().required_keys(&kind.group, &kind.resource));
         let needed = self.needed_label(kind).map(|label| {
             let keys = (!label.is_empty()).then(|| label.to_owned());
             keys.into_iter().collect::<BTreeSet<String>>()

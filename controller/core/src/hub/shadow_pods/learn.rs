@@ -10,17 +10,21 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, core::PartialObjectMeta};
 
 use super::{
-    Awaited, Dispatched, PodKey, SeenShadow, SeenWatched, ShadowPodIndex, Wanted,
+    Awaited, Dispatched, ObservedShadow, ObservedWatched, PodKey, ShadowPodIndex, Wanted,
     seen::{End, Running},
 };
 use crate::{Change, WorkflowKey, index::store::Delta};
 
 impl ShadowPodIndex {
-    pub(super) fn on_workflows(&mut self, change: Change<SeenWatched>, now: Timestamp) -> BTreeSet<PodKey> {
+    pub(super) fn on_workflows(
+        &mut self,
+        change: Change<ObservedWatched>,
+        now: Timestamp,
+    ) -> BTreeSet<PodKey> {
         self.synced.mark(Awaited::Workflows, change.is_list());
         let delta = Delta::of(
             change,
-            |seen: &SeenWatched| Some(seen.key.clone()),
+            |seen: &ObservedWatched| Some(seen.key.clone()),
             &self.workflows,
             &mut self.in_flight,
             |_, _| None::<PodKey>,
@@ -63,7 +67,7 @@ impl ShadowPodIndex {
         (known.pods, known.others)
     }
 
-    fn on_workflow(&mut self, key: WorkflowKey, seen: SeenWatched, now: Timestamp) -> BTreeSet<PodKey> {
+    fn on_workflow(&mut self, key: WorkflowKey, seen: ObservedWatched, now: Timestamp) -> BTreeSet<PodKey> {
         let (mut own, mut dirty) = self.leave(&key);
         let mut others = BTreeSet::new();
         for running in &seen.running {
@@ -119,7 +123,7 @@ impl ShadowPodIndex {
     }
 
     /// Stores the end of a pod of a Workflow. False if the pod is not shown any more.
-    fn stays(&mut self, pod: &PodKey, seen: &SeenWatched, now: Timestamp) -> bool {
+    fn stays(&mut self, pod: &PodKey, seen: &ObservedWatched, now: Timestamp) -> bool {
         let Some(wanted) = self.wanted.get_mut(pod) else {
             return false;
         };
@@ -141,7 +145,7 @@ impl ShadowPodIndex {
     pub(super) fn on_read(
         &mut self,
         key: &WorkflowKey,
-        seen: Option<&SeenWatched>,
+        seen: Option<&ObservedWatched>,
         now: Timestamp,
     ) -> BTreeSet<PodKey> {
         if self.workflows.contains_key(key) {
@@ -166,11 +170,11 @@ impl ShadowPodIndex {
         dirty
     }
 
-    pub(super) fn on_pods(&mut self, change: Change<SeenShadow>) -> BTreeSet<PodKey> {
+    pub(super) fn on_pods(&mut self, change: Change<ObservedShadow>) -> BTreeSet<PodKey> {
         self.synced.mark(Awaited::Pods, change.is_list());
         let delta = Delta::of(
             change,
-            |shadow: &SeenShadow| Some(shadow.key.clone()),
+            |shadow: &ObservedShadow| Some(shadow.key.clone()),
             &self.shadows,
             &mut self.in_flight,
             |key, _| Some(key.clone()),
@@ -190,7 +194,7 @@ impl ShadowPodIndex {
     }
 
     /// Takes a shadow pod out.
-    pub(super) fn lose(&mut self, key: &PodKey) -> Option<SeenShadow> {
+    pub(super) fn lose(&mut self, key: &PodKey) -> Option<ObservedShadow> {
         let known = self.shadows.remove(key)?;
         if let Some(count) = self.shown_on.get_mut(&known.node) {
             *count -= 1;

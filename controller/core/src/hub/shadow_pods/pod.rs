@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{
-    PodKey, SeenShadow,
+    ObservedShadow, PodKey,
     seen::{End, Running},
 };
 use crate::WorkflowKey;
@@ -66,14 +66,14 @@ pub(super) fn pod(
 }
 
 /// The status of a shadow pod whose pod runs, as a merge patch (RFC 7386).
-pub(super) fn running(shadow: &SeenShadow, started_at: Timestamp) -> Value {
+pub(super) fn running(shadow: &ObservedShadow, started_at: Timestamp) -> Value {
     let started = written(started_at);
     let status = status(shadow, "Running", &json!({ "running": { "startedAt": started } }));
     with(status, "startTime", json!(started))
 }
 
 /// The status of a shadow pod whose pod has ended.
-pub(super) fn ended(shadow: &SeenShadow, end: End) -> Value {
+pub(super) fn ended(shadow: &ObservedShadow, end: End) -> Value {
     let (phase, code, reason) = if end.has_succeeded {
         ("Succeeded", 0, "Completed")
     } else {
@@ -85,7 +85,7 @@ pub(super) fn ended(shadow: &SeenShadow, end: End) -> Value {
     status(shadow, phase, &terminated)
 }
 
-fn status(shadow: &SeenShadow, phase: &str, state: &Value) -> Value {
+fn status(shadow: &ObservedShadow, phase: &str, state: &Value) -> Value {
     let is_running = phase == "Running";
     let container = |name: &String| {
         json!({

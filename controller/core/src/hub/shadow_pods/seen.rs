@@ -39,7 +39,7 @@ const LONGEST_LABEL: usize = 63;
 
 /// A Workflow of the WDS that was sent to a cluster.
 #[derive(Clone, Debug)]
-pub struct SeenWatched {
+pub struct ObservedWatched {
     pub(super) key: WorkflowKey,
     pub(super) uid: String,
     pub(super) resource_version: String,
@@ -58,7 +58,7 @@ pub struct SeenWatched {
     is_gone: bool,
 }
 
-impl Incoming for SeenWatched {
+impl Incoming for ObservedWatched {
     fn version(&self) -> Version<'_> {
         Version {
             uid: &self.uid,
@@ -121,7 +121,7 @@ impl End {
     }
 }
 
-impl From<Workflow> for SeenWatched {
+impl From<Workflow> for ObservedWatched {
     fn from(workflow: Workflow) -> Self {
         let metadata = &workflow.metadata;
         let claim = Claim::of(metadata).filter(|claim| !claim.is_for_every_cluster());
@@ -151,7 +151,7 @@ impl From<Workflow> for SeenWatched {
     }
 }
 
-impl SeenWatched {
+impl ObservedWatched {
     /// Reads the nodes. There may be a hundred thousand, so everything that costs more than a look at
     /// one is done only for those that are shown.
     fn read(&mut self, workflow: &Workflow, nodes: &Nodes<'_>) {
@@ -239,7 +239,7 @@ impl<'a> Naming<'a> {
 
 /// A shadow pod of the WDS.
 #[derive(Clone, Debug)]
-pub struct SeenShadow {
+pub struct ObservedShadow {
     pub(super) key: PodKey,
     pub(super) uid: String,
     resource_version: String,
@@ -261,7 +261,7 @@ pub struct SeenShadow {
     is_gone: bool,
 }
 
-impl SeenShadow {
+impl ObservedShadow {
     /// True if it belongs to the Workflow with this UID, and is on this Node.
     pub(super) fn is_of(&self, uid: &str, node: &str) -> bool {
         self.origin == uid && self.node == node
@@ -274,7 +274,7 @@ impl SeenShadow {
     }
 }
 
-impl Incoming for SeenShadow {
+impl Incoming for ObservedShadow {
     fn version(&self) -> Version<'_> {
         Versioned::version(self)
     }
@@ -284,7 +284,7 @@ impl Incoming for SeenShadow {
     }
 }
 
-impl Versioned for SeenShadow {
+impl Versioned for ObservedShadow {
     fn version(&self) -> Version<'_> {
         Version {
             uid: &self.uid,
@@ -293,7 +293,7 @@ impl Versioned for SeenShadow {
     }
 }
 
-impl From<Pod> for SeenShadow {
+impl From<Pod> for ObservedShadow {
     fn from(pod: Pod) -> Self {
         let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
         let namespace = pod.namespace().unwrap_or_default();

@@ -57,10 +57,10 @@ impl World {
         world
     }
 
-    fn seen(&mut self) -> SeenWatched {
+    fn seen(&mut self) -> ObservedWatched {
         self.version += 1;
         self.workflow["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        SeenWatched::from(read::<Workflow>(self.workflow.clone()))
+        ObservedWatched::from(read::<Workflow>(self.workflow.clone()))
     }
 
     fn nodes(&mut self, nodes: Value) {
@@ -253,12 +253,12 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
 }
 
 /// A Workflow `hello-work` on another cluster, whose agent reports a pod with the name of [`key`].
-fn imitation(world: &mut World) -> SeenWatched {
+fn imitation(world: &mut World) -> ObservedWatched {
     let claim = crate::model::claim::Claim::new(&"cluster2".into(), 1).to_annotation("u2");
     let mut node = node("Running", 0);
     node["id"] = json!("hello-work-2039115930");
     world.version += 1;
-    SeenWatched::from(read::<Workflow>(json!({
+    ObservedWatched::from(read::<Workflow>(json!({
         "metadata": {
             "namespace": "argo", "name": "hello-work", "uid": "u2", "resourceVersion": world.version.to_string(),
             "labels": { "argosy.dev/cluster": "cluster2" },
@@ -351,7 +351,7 @@ fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
             let mut pod = pod.clone();
             pod.metadata.name = Some(format!("{node}-{number}"));
             pod.spec.as_mut().unwrap().node_name = Some(node.clone());
-            SeenShadow::from(pod)
+            ObservedShadow::from(pod)
         }
     };
     let full = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster1")).collect());

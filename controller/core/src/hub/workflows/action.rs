@@ -174,7 +174,7 @@ pub enum Purpose {
     /// Propagate the Workflow's requests to one of its runs.
     PassOn,
     /// Remove our finalizer from a Workflow that has nothing left in the ITS.
-    LetGo,
+    RemoveFinalizer,
 }
 
 impl crate::Action for HubAction {
@@ -279,7 +279,7 @@ impl Purpose {
             Self::Restart => "restart",
             Self::Rerun => "rerun",
             Self::PassOn => "pass_on",
-            Self::LetGo => "let_go",
+            Self::RemoveFinalizer => "let_go",
         }
     }
 }
@@ -294,7 +294,7 @@ impl fmt::Display for Purpose {
             Self::Restart => "restart",
             Self::Rerun => "rerun",
             Self::PassOn => "send the requests to the runs",
-            Self::LetGo => "remove the finalizer",
+            Self::RemoveFinalizer => "remove the finalizer",
         })
     }
 }

@@ -1,23 +1,25 @@
-//! The reason why an unclaimed Workflow is not sent to a cluster. The decision and `argosy why` use
-//! the same reasons, in the same order.
+//! The reasons why a Workflow does not run on a cluster yet, in one `enum`, and the condition that
+//! tells its user.
 //!
-//! Not here: the reason why no cluster can be chosen (`policy`), and the write of the condition
-//! (`place`).
+//! `unclaimed` finds the reason for a Workflow without a claim (also for `argosy why`), `claimed`
+//! the one for a Workflow that is claimed for a cluster. Not here: the reason why a run on every
+//! cluster is missing (`fan_out/summary`), the reason why no cluster can be chosen (`policy`), and
+//! the write of the condition (`place`, `mirror_patch`).
+
+mod claimed;
+mod unclaimed;
 
 use argosy_api::{
-    Workflow,
     conditions::{WorkflowCondition, reason, workflow as types},
     names,
 };
 
+pub(super) use self::unclaimed::blocked;
+pub(crate) use self::unclaimed::will_be_claimed;
 use super::view::WorkflowView;
-use crate::{
-    ClusterName,
-    model::{demand::Demand, hold},
-    policy::{Candidate, Chosen, Fleet, Loads, Placement, Unplaced},
-};
+use crate::{ClusterName, model::hold, policy::Unplaced};
 
-/// The reason why a Workflow is not sent.
+/// The reason why a Workflow does not run on a cluster yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// No policy selects it.
@@ -32,71 +34,36 @@ pub(crate) enum Blocked {
     },
     /// No cluster can be chosen.
     Unplaced(Unplaced),
-    /// The ManifestWork of an earlier claim still exists.
+    /// It is not claimed, and the ManifestWork of an earlier claim still exists.
     Moving,
+    /// It is claimed for a cluster that it no longer belongs to, and the agent there has not
+    /// confirmed yet that it never started.
+    Leaving {
+        /// Message of the condition.
+        message: String,
+    },
+    /// It is claimed, but not started: the controller cannot send it, or the agent cannot create
+    /// it.
+    NotStarted {
+        /// Reason of the condition.
+        reason: String,
+        /// Message of the condition, which names the cluster.
+        message: String,
+    },
+    /// It runs on every cluster, and its run on one of them is missing.
+    RunMissing {
+        /// Reason of the condition.
+        reason: &'static str,
+        /// Message of the condition.
+        message: String,
+    },
 }
 
-/// The cluster that the Workflow is to be claimed for, or the first reason why it is not.
-pub(super) fn blocked(
-    view: &WorkflowView,
-    placement: &Placement,
-    choose: impl FnOnce() -> Result<Chosen, Unplaced>,
-    has_former_work: bool,
-) -> Result<Chosen, Blocked> {
-    if !placement.is_selected() {
-        return Err(Blocked::NoPolicy);
-    }
-    if let Some(blocked) = not_dispatchable(view) {
-        return Err(blocked);
-    }
-    let chosen = choose().map_err(Blocked::Unplaced)?;
-    if has_former_work {
-        return Err(Blocked::Moving);
-    }
-    Ok(chosen)
-}
-
-/// The cluster that an unclaimed Workflow will be claimed for when no ManifestWork of it is left,
-/// or the first reason why it is not.
-pub(crate) fn will_be_claimed(
-    run: &Workflow,
-    placement: &Placement,
-    fleet: &Fleet,
-    loads: &Loads,
-    demand: &Demand,
-) -> Result<Chosen, Blocked> {
-    let candidate = Candidate { demand, own: None };
-    let choose = || placement.choose_by_load(fleet, loads, candidate);
-    blocked(&WorkflowView::new(run.clone()), placement, choose, false)
-}
-
-fn not_dispatchable(view: &WorkflowView) -> Option<Blocked> {
-    let (reason, message) = if let Some(flaw) = &view.flaw {
-        (reason::UNREADABLE, &**flaw)
-    } else if view.is_final() || view.has_run_here {
-        (
-            reason::ALREADY_STARTED,
-            "it has run on the control cluster, and a Workflow runs only once; create it again with spec.suspend: true",
-        )
-    } else if view.hold().is_none() || view.was_free {
-        (
-            reason::NOT_HELD,
-            "it was not suspended when Argosy first saw it, so it may have run on the control cluster; create it again with spec.suspend: true",
-        )
-    } else {
-        return None;
-    };
-    Some(Blocked::NotDispatchable {
-        reason,
-        message: message.to_owned(),
-    })
-}
-
-/// The condition for the Workflow. `None` if no policy selects it and it names no cluster: it waits
-/// silently for a policy.
+/// The condition that tells the reason. `None` if no policy selects the Workflow and it names no
+/// cluster: it waits silently for a policy.
 pub(super) fn condition(view: &WorkflowView, blocked: &Blocked) -> Option<WorkflowCondition> {
     let not_dispatched =
-        |reason, message: &str| Some(WorkflowCondition::new(types::DISPATCHED, false, reason, message));
+        |reason: &str, message: &str| Some(WorkflowCondition::new(types::DISPATCHED, false, reason, message));
     match blocked {
         Blocked::NoPolicy => {
             let asked = view.asked_cluster().filter(|_| !view.is_final())?;
@@ -110,6 +77,9 @@ pub(super) fn condition(view: &WorkflowView, blocked: &Blocked) -> Option<Workfl
             message,
         )),
         Blocked::Moving => not_dispatched(reason::MOVING, "waits until its former ManifestWork is gone"),
+        Blocked::Leaving { message } => not_dispatched(reason::MOVING, message),
+        Blocked::NotStarted { reason, message } => not_dispatched(reason, message),
+        Blocked::RunMissing { reason, message } => not_dispatched(reason, message),
         Blocked::Unplaced(unplaced) => {
             let message = unplaced_message(view, *unplaced);
             match unplaced {

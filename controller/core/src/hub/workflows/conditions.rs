@@ -1,7 +1,7 @@
 //! Argosy's conditions of a claimed Workflow, the fields of a status whose last report is lost, and
 //! the way in which conditions are written beside Argo's.
 //!
-//! Not here: which conditions a Workflow without a claim gets (`place`), those about requests
+//! Not here: the reasons why a Workflow has not started (`blocked`), the conditions about requests
 //! (`verb_outcomes`), and the sum of runs (`fan_out/summary`).
 
 use argosy_api::conditions::{WorkflowCondition, reason, workflow as types};
@@ -9,12 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     WorkflowIndex,
+    blocked::condition,
     view::{WorkflowView, is_ours},
 };
-use crate::{
-    model::{claim::Claim, hold::dispatched, json_patch::JsonPatch},
-    policy::Unplaced,
-};
+use crate::model::{claim::Claim, hold::dispatched, json_patch::JsonPatch};
 
 /// The phase of a run that never continues, because its object is gone.
 pub(super) const ERROR: &str = "Error";
@@ -43,46 +41,9 @@ impl WorkflowIndex {
                 .or_else(|| self.not_carried_out(view, claim)),
         );
         conditions.extend(self.invalid(view, claim).or_else(|| self.incomplete(view, claim)));
-        let work = self
-            .works
-            .get(&view.uid)
-            .and_then(|works| works.get(&claim.cluster));
-        let obstacle = work
-            .filter(|work| work.attempt == claim.attempt)
-            .and_then(|work| {
-                let unanswered = work
-                    .unanswered
-                    .as_ref()
-                    .filter(|_| !self.has_started(view, claim));
-                unanswered.or(work.obstacle.as_ref())
-            });
-        let unsendable = || {
-            let key = self.by_uid.get(&view.uid).filter(|_| work.is_none())?;
-            self.unsendable(key, view, claim)
-        };
-        conditions.push(if ended {
-            dispatched(claim)
-        } else if let Some(failure) = &view.send_failure {
-            let message = of_cluster(claim, &failure.message);
-            WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &message)
-        } else if self.is_leaving(view, claim)
-            && obstacle.is_none_or(|(why, _)| why.as_str() != reason::OTHER_CLUSTER)
-        {
-            let mut message = self.moving(view, claim);
-            if let Some((why, said)) = obstacle {
-                message = format!("{message}; {}: {why}: {said}", claim.cluster);
-            }
-            WorkflowCondition::new(types::DISPATCHED, false, reason::MOVING, &message)
-        } else if let Some(flaw) = view.flaw.as_ref().filter(|_| work.is_none()) {
-            WorkflowCondition::new(types::DISPATCHED, false, reason::UNREADABLE, flaw)
-        } else if let Some((why, message)) = unsendable() {
-            let message = format!("{}: {message}", claim.cluster);
-            WorkflowCondition::new(types::DISPATCHED, false, why, &message)
-        } else if let Some((why, message)) = obstacle {
-            WorkflowCondition::new(types::DISPATCHED, false, why, &of_cluster(claim, message))
-        } else {
-            dispatched(claim)
-        });
+        let blocked = || condition(view, &self.not_started(view, claim)?);
+        let blocked = if ended { None } else { blocked() };
+        conditions.push(blocked.unwrap_or_else(|| dispatched(claim)));
         conditions
     }
 
@@ -106,31 +67,17 @@ impl WorkflowIndex {
     /// attempt number.
     fn invalid(&self, view: &WorkflowView, claim: &Claim) -> Option<WorkflowCondition> {
         let report = self.reports.get(&view.uid)?.get(&claim.cluster)?;
-        let flaw = report
-            .flaw
+        let decode_error = report
+            .decode_error
             .as_ref()
             .filter(|_| [0, claim.attempt].contains(&report.attempt))?;
-        let message = format!("the report of {} is not shown: {flaw}", claim.cluster);
+        let message = format!("the report of {} is not shown: {decode_error}", claim.cluster);
         Some(WorkflowCondition::new(
             types::STATUS_COMPLETE,
             false,
             reason::REPORT_INVALID,
             &message,
         ))
-    }
-
-    fn moving(&self, view: &WorkflowView, claim: &Claim) -> String {
-        let onward = match view.placement.choose(self.fleet()) {
-            Ok(cluster) => format!("then it is sent to {}", Claim::new(&cluster, 0).destination()),
-            // The name would change with the loads.
-            Err(Unplaced::ByLoad) => "then it is sent to the best of its clusters".to_owned(),
-            Err(_) if claim.lost.is_some() => "then it waits for a cluster that accepts it".to_owned(),
-            Err(_) => "then its claim is removed".to_owned(),
-        };
-        format!(
-            "waits until {} confirms that it never started there; {onward}",
-            claim.cluster
-        )
     }
 
     /// Text about the rerun, appended to the message that the cluster is unreachable.
@@ -188,16 +135,6 @@ impl WorkflowIndex {
         let message = format!("deleted on {} before it had ended", claim.cluster);
         let lost = json!({ "phase": ERROR, "message": message, "finishedAt": work.lost_at?.to_string() });
         lost.as_object().cloned()
-    }
-}
-
-/// The message with the name of the claimed cluster, because lists do not show the cluster anywhere
-/// else.
-fn of_cluster(claim: &Claim, message: &str) -> String {
-    if message.contains(claim.cluster.as_str()) {
-        message.to_owned()
-    } else {
-        format!("{}: {message}", claim.cluster)
     }
 }
 

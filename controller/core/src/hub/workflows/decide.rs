@@ -67,7 +67,7 @@ const UNCLAIMED: [Rule<OfUnclaimed>; 6] = [
     ),
     rule(
         "let-go",
-        place::let_go,
+        place::unclaimed_finalizer,
         "It is not held, and nothing of it is left in the ITS: remove the finalizer.",
     ),
 ];

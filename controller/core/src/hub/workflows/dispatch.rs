@@ -35,7 +35,7 @@ impl WorkflowIndex {
             None if has_ended && !is_retried => None,
             None if !self.has_started(view, claim) && !self.is_cleared(view, claim) => None,
             None if self.has_later(view, claim) => self.clear_leftovers(view, Some(claim)),
-            None if view.flaw.is_some() => None,
+            None if view.decode_error.is_some() => None,
             None if self.unsendable(key, view, claim).is_some() => None,
             None => Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),

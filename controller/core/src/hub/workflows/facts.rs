@@ -80,7 +80,7 @@ impl WorkflowIndex {
     /// sent for it. It is for a cluster that does not exist, or for every cluster although no
     /// policy asks for that. So there is no agent to ask: a ManifestWork in a namespace that is not
     /// a mailbox would stay there forever.
-    pub(super) fn is_misborn(&self, view: &WorkflowView) -> bool {
+    pub(super) fn is_wrongly_claimed_at_creation(&self, view: &WorkflowView) -> bool {
         let Some(claim) = view.claim.as_ref().filter(|claim| claim.born_as.is_some()) else {
             return false;
         };

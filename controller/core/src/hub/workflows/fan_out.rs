@@ -48,7 +48,7 @@ pub(super) fn finalize(case: &Case<'_>, claim: &Claim) -> Next {
 /// A claim for every cluster that the webhook cannot have written.
 pub(super) fn reclaim(case: &Case<'_>, _: &Claim) -> Next {
     let Case { index, key, view, .. } = *case;
-    if !index.is_misborn(view) {
+    if !index.is_wrongly_claimed_at_creation(view) {
         return Next::PASS;
     }
     Next::act_or_pass(index.reclaim(key, view))

@@ -20,6 +20,6 @@ pub(super) fn claimed(case: &Case<'_>, claim: &Claim) -> Next {
         return Next::PASS;
     }
     let step = index.finalize(key, view);
-    let step = step.map(|step| index.unless_untold(key, view, claim, step));
+    let step = step.map(|step| index.unless_unreported(key, view, claim, step));
     Next::act_or_rest(step.or_else(|| index.mirror(key, view, claim)))
 }

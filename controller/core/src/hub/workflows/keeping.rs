@@ -9,12 +9,12 @@
 //! index (`index/budget`).
 
 use super::{
-    Awaited, ByCluster, HubAction, SeenReport, SeenWorkflow, WorkStatusView, WorkflowIndex,
+    Awaited, ByCluster, HubAction, ObservedReport, ObservedWorkflow, WorkStatusView, WorkflowIndex,
     view::WorkflowView,
 };
 use crate::{ClusterName, Intake, OriginUid, WorkflowKey, index::budget::STRANGERS, model::claim::Claim};
 
-impl SeenReport {
+impl ObservedReport {
     /// Admits the report to the queue. It is shed if the content of its cluster's queued reports
     /// uses up the budget. It is dropped if the queue holds the maximum number of its cluster's
     /// reports, or if it has no address.
@@ -30,7 +30,7 @@ impl SeenReport {
     }
 }
 
-impl SeenWorkflow {
+impl ObservedWorkflow {
     /// Admits the Workflow to the queue. It is shed if the queue's budget is used up.
     #[must_use]
     pub fn by(mut self, intake: &Intake) -> Self {

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use runs::on_run_failure;
 
 use super::{
-    Awaited, Dirty, HubAction, HubInput, HubKey, Purpose, SeenWorkflow, WorkflowIndex, WorkflowView,
+    Awaited, Dirty, HubAction, HubInput, HubKey, ObservedWorkflow, Purpose, WorkflowIndex, WorkflowView,
     view::SendFailure,
 };
 use crate::{
@@ -113,7 +113,7 @@ impl WorkflowIndex {
 
     /// Stores the Workflow from the answer to our patch, and the status that the API server made of
     /// ours.
-    fn on_answer(&mut self, wanted: Option<Fingerprint>, object: SeenWorkflow) -> Dirty {
+    fn on_answer(&mut self, wanted: Option<Fingerprint>, object: ObservedWorkflow) -> Dirty {
         let key = object.key.clone();
         let version = object.view.resource_version.clone();
         let dirty = self.on_workflows(Change::Apply(Box::new(object)));
@@ -125,11 +125,11 @@ impl WorkflowIndex {
         dirty
     }
 
-    fn on_workflows(&mut self, change: Change<SeenWorkflow>) -> Dirty {
+    fn on_workflows(&mut self, change: Change<ObservedWorkflow>) -> Dirty {
         let delta = {
             let workflows = &self.workflows;
             // Answers about a run may also belong to a request about its parent.
-            let concerned = |key: &WorkflowKey, object: Option<&SeenWorkflow>| {
+            let concerned = |key: &WorkflowKey, object: Option<&ObservedWorkflow>| {
                 let known = workflows.get(key).map(Box::as_ref);
                 let views = [object.map(|object| object.view.as_ref()), known];
                 let parents = views
@@ -143,7 +143,7 @@ impl WorkflowIndex {
                     .collect();
                 keys
             };
-            let key = |object: &SeenWorkflow| Some(object.key.clone());
+            let key = |object: &ObservedWorkflow| Some(object.key.clone());
             Delta::of(change, key, workflows, &mut self.in_flight, concerned)
         };
         self.synced.mark(Awaited::Workflows, delta.is_list);
@@ -160,8 +160,8 @@ impl WorkflowIndex {
         dirty
     }
 
-    fn apply_workflow(&mut self, object: SeenWorkflow) -> Dirty {
-        let SeenWorkflow { key, mut view, .. } = object;
+    fn apply_workflow(&mut self, object: ObservedWorkflow) -> Dirty {
+        let ObservedWorkflow { key, mut view, .. } = object;
         if let Some(known) = self.workflows.get(&key) {
             view.keep_of(known);
         }

@@ -50,7 +50,7 @@ impl WorkflowIndex {
 
     /// Returns `step`. If that repeats a creation that has failed, and the failure is not on the
     /// Workflow yet, returns the patch that writes it.
-    pub(super) fn unless_untold(
+    pub(super) fn unless_unreported(
         &self,
         key: &WorkflowKey,
         view: &WorkflowView,
@@ -77,8 +77,9 @@ impl WorkflowIndex {
         let is_awaited =
             |report: &&WorkStatusView| wants_status && !is_retried && !is_past(view, claim, report);
         let awaited = report.filter(is_awaited);
-        let is_shown =
-            |report: &&WorkStatusView| report.has_status && !report.is_remembered && report.flaw.is_none();
+        let is_shown = |report: &&WorkStatusView| {
+            report.has_status && !report.is_remembered && report.decode_error.is_none()
+        };
         let shown = awaited.filter(is_shown);
         if let Some(report) = awaited.filter(|report| report.is_shed) {
             return Some(read_report(view, claim, report));

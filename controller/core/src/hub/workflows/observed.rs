@@ -34,7 +34,7 @@ impl Versioned for WorkStatusView {
 
 /// A Workflow of the WDS.
 #[derive(Clone, Debug)]
-pub struct SeenWorkflow {
+pub struct ObservedWorkflow {
     pub(super) key: WorkflowKey,
     /// It is deleted and has no finalizers left.
     pub(super) is_gone: bool,
@@ -45,7 +45,7 @@ pub struct SeenWorkflow {
 
 /// A ManifestWork of the ITS.
 #[derive(Clone, Debug)]
-pub struct SeenWork {
+pub struct ObservedWork {
     /// The Workflow and cluster that it belongs to; `None` if it does not name them.
     pub(super) address: Option<Address>,
     pub(super) is_gone: bool,
@@ -54,14 +54,14 @@ pub struct SeenWork {
 
 /// A WorkStatus of the ITS.
 #[derive(Clone, Debug)]
-pub struct SeenReport {
+pub struct ObservedReport {
     pub(super) address: Option<Address>,
     pub(super) view: Box<WorkStatusView>,
     /// Its place in the queue between watch and index.
     pub(super) ticket: Option<Arc<Ticket>>,
 }
 
-impl Incoming for SeenWorkflow {
+impl Incoming for ObservedWorkflow {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -71,7 +71,7 @@ impl Incoming for SeenWorkflow {
     }
 }
 
-impl Incoming for SeenWork {
+impl Incoming for ObservedWork {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -82,7 +82,7 @@ impl Incoming for SeenWork {
 }
 
 /// Only a deletion event or a list ends a report.
-impl Incoming for SeenReport {
+impl Incoming for ObservedReport {
     fn version(&self) -> Version<'_> {
         self.view.version()
     }
@@ -92,7 +92,7 @@ impl Incoming for SeenReport {
     }
 }
 
-impl From<Workflow> for SeenWorkflow {
+impl From<Workflow> for ObservedWorkflow {
     fn from(object: Workflow) -> Self {
         Self {
             key: WorkflowView::key(&object),
@@ -103,7 +103,7 @@ impl From<Workflow> for SeenWorkflow {
     }
 }
 
-impl From<ManifestWork> for SeenWork {
+impl From<ManifestWork> for ObservedWork {
     fn from(object: ManifestWork) -> Self {
         Self {
             address: address(&object.metadata),
@@ -114,7 +114,7 @@ impl From<ManifestWork> for SeenWork {
 }
 
 /// For the watch of all mailboxes, which does not unpack nodes (`WorkStatusView::told`).
-impl From<WorkStatus> for SeenReport {
+impl From<WorkStatus> for ObservedReport {
     fn from(object: WorkStatus) -> Self {
         Self {
             address: address(&object.metadata),
@@ -124,7 +124,7 @@ impl From<WorkStatus> for SeenReport {
     }
 }
 
-impl SeenReport {
+impl ObservedReport {
     /// For a report that was read separately, with its packed nodes.
     pub(super) fn whole(object: WorkStatus) -> Self {
         Self {

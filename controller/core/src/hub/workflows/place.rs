@@ -46,7 +46,7 @@ pub(super) fn claim(case: &Case<'_>) -> Next {
 }
 
 /// The finalizer of a Workflow of which the ITS has nothing.
-pub(super) fn let_go(case: &Case<'_>) -> Next {
+pub(super) fn unclaimed_finalizer(case: &Case<'_>) -> Next {
     let Case { index, key, view, .. } = *case;
     let is_rid_of_works = !index.works.contains_key(&view.uid) && view.unconfirmed_on.is_none();
     // The finalizer is part of the proof that it has been held since its creation.

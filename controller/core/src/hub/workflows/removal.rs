@@ -76,6 +76,6 @@ pub(super) fn remove_finalizer(key: &WorkflowKey, view: &WorkflowView) -> Option
         key: key.clone(),
         patch: JsonPatch::guarded(view.uid.as_str(), &view.resource_version)
             .set("/metadata/finalizers", json!(finalizers)),
-        purpose: Purpose::LetGo,
+        purpose: Purpose::RemoveFinalizer,
     })
 }

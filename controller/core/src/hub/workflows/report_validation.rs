@@ -162,7 +162,7 @@ const CONDITION: [(&str, Shape); 3] = [
 
 /// The reason why a report cannot be shown; `None` if it can. `length` is the length of the JSON of
 /// its status.
-pub(super) fn flaw(status: Option<&Value>, length: usize, reported: &Reported) -> Option<String> {
+pub(super) fn decode_error(status: Option<&Value>, length: usize, reported: &Reported) -> Option<String> {
     if length > LONGEST {
         return Some(format!("its status has {length} bytes; the limit is {LONGEST}"));
     }
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     fn flaw_in(status: &Value) -> Option<String> {
-        flaw(Some(status), 0, &Reported::default())
+        decode_error(Some(status), 0, &Reported::default())
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
             "conditions": [{ "type": "PodRunning", "status": "True" }], "estimatedDuration": 7, "fieldOfALaterArgo": 7,
         });
         assert_eq!(flaw_in(&status), None);
-        assert_eq!(flaw(None, 0, &Reported::default()), None);
+        assert_eq!(decode_error(None, 0, &Reported::default()), None);
         assert_eq!(flaw_in(&json!({})), None);
     }
 
@@ -477,8 +477,8 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_not_looked_at_further() {
-        let flaw = flaw(Some(&json!({})), LONGEST + 1, &Reported::default());
-        assert!(flaw.unwrap().contains("1048577 bytes"));
+        let decode_error = decode_error(Some(&json!({})), LONGEST + 1, &Reported::default());
+        assert!(decode_error.unwrap().contains("1048577 bytes"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         return Next::PASS;
     }
     let step = index.decide_move(key, view, claim);
-    let step = step.map(|step| index.unless_untold(key, view, claim, step));
+    let step = step.map(|step| index.unless_unreported(key, view, claim, step));
     Next::act_or_rest(step.or_else(|| index.mirror(key, view, claim)))
 }
 
@@ -38,7 +38,7 @@ impl WorkflowIndex {
                 .is_some_and(|failure| failure.reason == reason::MAILBOX_MISSING);
             // The mailbox took its ManifestWorks with it when it was removed, and their removal
             // waited for the agent.
-            if no_mailbox || self.is_misborn(view) {
+            if no_mailbox || self.is_wrongly_claimed_at_creation(view) {
                 return self.reclaim(key, view);
             }
             return Some(HubAction::CreateWork {

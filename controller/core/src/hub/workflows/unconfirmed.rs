@@ -98,7 +98,7 @@ impl WorkflowIndex {
             }
             Some(
                 HubAction::PatchWorkflow {
-                    purpose: Purpose::LetGo,
+                    purpose: Purpose::RemoveFinalizer,
                     ..
                 }
                 | HubAction::DeleteRun { .. },
@@ -106,7 +106,7 @@ impl WorkflowIndex {
             Some(HubAction::PatchWorkflow {
                 purpose: Purpose::Claim | Purpose::Release,
                 ..
-            }) if self.is_misborn(view) => None,
+            }) if self.is_wrongly_claimed_at_creation(view) => None,
             _ => return decision,
         };
         let parent = view.run_of.as_ref().filter(|_| of_cluster.is_none());

@@ -57,7 +57,7 @@ pub(super) struct WorkflowView {
     pub(super) spec: Option<CompactJson>,
     /// The reason why it cannot be sent completely, if it cannot: a part is unreadable, or is
     /// nested too deeply to be sent.
-    pub(super) flaw: Option<Box<str>>,
+    pub(super) decode_error: Option<Box<str>>,
     /// Its templates are expanded for its cluster.
     pub(super) is_templated: bool,
     /// `Some(true)` if `spec.suspend` is true, `None` if the field is absent.
@@ -203,7 +203,7 @@ impl WorkflowView {
         let is_over = workflow::is_final(workflow::phase(object.status.as_ref()));
         let is_held = is_held_from_birth(&object.metadata) && !is_over;
         let initial_status = brought(&object, is_held, claim.as_ref());
-        let flaw = unreadable.or_else(|| flaw(&object, &initial_status));
+        let decode_error = unreadable.or_else(|| decode_error(&object, &initial_status));
         let reporter = Claim::reporter(&object.metadata).filter(|_| !initial_status.is_empty());
         let keeps_suspend = keeps_suspend(&object.metadata);
         let is_verb = claim.as_ref().is_some_and(|claim| claim.is_guarded) && !keeps_suspend;
@@ -237,7 +237,7 @@ impl WorkflowView {
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_deleting,
             spec: Some(CompactJson::new(&object.spec)),
-            flaw: flaw.map(Into::into),
+            decode_error: decode_error.map(Into::into),
             suspend: suspend.map(|suspend| *suspend == Value::Bool(true)),
             claim,
             is_held,
@@ -268,7 +268,7 @@ impl WorkflowView {
             finalizers: Vec::new(),
             is_deleting: false,
             spec: None,
-            flaw: None,
+            decode_error: None,
             is_templated: false,
             suspend: None,
             claim: None,
@@ -522,7 +522,7 @@ pub(super) fn is_ours(condition: &Value) -> bool {
 
 /// The reason why a Workflow that can be read cannot be sent: a part of it is too deep, or nobody can
 /// read the requests that it states.
-fn flaw(object: &Workflow, initial_status: &Map<String, Value>) -> Option<String> {
+fn decode_error(object: &Workflow, initial_status: &Map<String, Value>) -> Option<String> {
     let too_deep_status = || {
         let mut status = initial_status.values();
         status.find_map(|part| decode_error::too_deep("status", part, 2))

@@ -99,7 +99,7 @@ pub(super) struct WorkStatusView {
     /// The reason why the last verb had no effect.
     pub(super) overtaken: Option<Box<str>>,
     /// The reason why the report cannot be shown, if it cannot. Its content is then dropped.
-    pub(super) flaw: Option<Box<str>>,
+    pub(super) decode_error: Option<Box<str>>,
     /// Artifact locations in the report that are shown only if somebody on the control cluster has
     /// named them.
     pub(super) elsewhere: Option<Box<Elsewhere>>,
@@ -249,7 +249,7 @@ impl WorkStatusView {
             reported.are_nodes_packed = false;
         }
         let mut view = Self::new(report);
-        if view.flaw.is_none() {
+        if view.decode_error.is_none() {
             view.digest = digest;
             view.shed();
         }
@@ -267,8 +267,9 @@ impl WorkStatusView {
         // A value that was read from JSON can always be serialized.
         let text = status.status.as_ref().map(Value::to_string);
         let length = text.as_ref().map_or(0, String::len);
-        let flaw = unreadable.or_else(|| report_validation::flaw(status.status.as_ref(), length, &reported));
-        if let Some(flaw) = flaw {
+        let decode_error =
+            unreadable.or_else(|| report_validation::decode_error(status.status.as_ref(), length, &reported));
+        if let Some(decode_error) = decode_error {
             return Self {
                 resource_version,
                 attempt: reported.attempt,
@@ -285,7 +286,7 @@ impl WorkStatusView {
                 is_suspended: false,
                 requests: None,
                 overtaken: None,
-                flaw: Some(flaw.into()),
+                decode_error: Some(decode_error.into()),
                 elsewhere: None,
                 is_shed: false,
                 is_strange: false,
@@ -293,7 +294,7 @@ impl WorkStatusView {
         }
         let (elsewhere, text) = sanitize(&mut status, text, reported.is_remembered);
         Self {
-            flaw: None,
+            decode_error: None,
             elsewhere,
             is_shed: false,
             is_strange: false,

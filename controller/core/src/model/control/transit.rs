@@ -89,8 +89,8 @@ pub(crate) fn unpack(status: &mut Value) -> Result<(), String> {
         return Err("its packed nodes cannot be unpacked".to_owned());
     };
     let nodes = Value::Object(nodes);
-    if let Some(flaw) = too_deep("status.nodes", &nodes, 2) {
-        return Err(flaw);
+    if let Some(decode_error) = too_deep("status.nodes", &nodes, 2) {
+        return Err(decode_error);
     }
     fields.remove(PACKED_NODES);
     fields.insert("nodes".to_owned(), nodes);

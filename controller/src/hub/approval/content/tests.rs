@@ -47,10 +47,10 @@ pub(in crate::hub::approval) fn pem(asked: &Asked) -> String {
 #[track_caller]
 fn check_flawed(what: &str, pem: &str, expected: &str) {
     let subject = subject(pem.as_bytes()).unwrap_or_else(|| panic!("{what}: it names an agent"));
-    let flaw = subject
-        .flaw
+    let problem = subject
+        .problem
         .unwrap_or_else(|| panic!("{what}: nothing is wrong with it"));
-    assert!(flaw.contains(expected), "{what}: {flaw}");
+    assert!(problem.contains(expected), "{what}: {problem}");
 }
 
 fn named(subject: &[(DnType, &'static str)]) -> Asked {
@@ -68,14 +68,14 @@ type Change = fn(&mut CertificateParams);
 #[test]
 fn what_an_agent_asks_for_has_no_flaw() {
     let subject = subject(pem(&Asked::default()).as_bytes()).unwrap();
-    assert_eq!((subject.cluster.as_str(), subject.flaw), ("a", None));
+    assert_eq!((subject.cluster.as_str(), subject.problem), ("a", None));
 }
 
 #[test]
 fn nor_has_it_where_the_name_of_the_cluster_is_long() {
     const LONG: &str = "argosy.dev:agent:a12345678901234567890123456789012345678901234567890123456789012";
     let subject = subject(pem(&named(&[GROUP, (DnType::CommonName, LONG)])).as_bytes()).unwrap();
-    assert_eq!((subject.cluster.as_str().len(), subject.flaw), (63, None));
+    assert_eq!((subject.cluster.as_str().len(), subject.problem), (63, None));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn what_stands_around_the_request_is_a_flaw() {
     let other = pem(&named(&[GROUP, (DnType::CommonName, "argosy.dev:agent:b")]));
     let with_header = good.replacen(BEGIN, &format!("{BEGIN}\nSubject: b\n"), 1);
     // One of the two libraries cannot parse a header at all.
-    assert!(subject(with_header.as_bytes()).is_none_or(|subject| subject.flaw.is_some()));
+    assert!(subject(with_header.as_bytes()).is_none_or(|subject| subject.problem.is_some()));
     for (what, text) in [
         ("two", format!("{good}{other}")),
         ("twice", format!("{good}{good}")),
@@ -237,7 +237,7 @@ proptest! {
         let place = place.index(der.len());
         der[place] ^= 1 << bit;
         let read = subject(encode(&der).as_bytes());
-        prop_assert!(read.as_ref().is_none_or(|subject| subject.flaw.is_some()), "{place}: {read:?}");
+        prop_assert!(read.as_ref().is_none_or(|subject| subject.problem.is_some()), "{place}: {read:?}");
     }
 
     /// Arbitrary bytes never make the parser panic.
@@ -245,6 +245,6 @@ proptest! {
     fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let read = subject(&bytes);
         prop_assert_eq!(read, None);
-        prop_assert!(subject(encode(&bytes).as_bytes()).is_none_or(|subject| subject.flaw.is_some()));
+        prop_assert!(subject(encode(&bytes).as_bytes()).is_none_or(|subject| subject.problem.is_some()));
     }
 }

@@ -35,9 +35,9 @@ struct Lab {
 
 type Serving = JoinHandle<Result<(), Error>>;
 
-fn member(annotations: &Value) -> SeenMember {
+fn member(annotations: &Value) -> ObservedMember {
     let cluster = json!({ "metadata": { "name": CLUSTER, "annotations": annotations }, "spec": {} });
-    SeenMember::from(serde_json::from_value::<ManagedCluster>(cluster).unwrap())
+    ObservedMember::from(serde_json::from_value::<ManagedCluster>(cluster).unwrap())
 }
 
 fn lease(version: &str, token: &Token) -> Lease {

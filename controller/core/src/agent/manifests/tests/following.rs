@@ -32,15 +32,15 @@ impl World {
         manifests[0]["statusFeedback"]["values"][0]["fieldValue"]["string"].clone()
     }
 
-    fn singles(&self) -> Vec<String> {
-        self.applier.singles().map(ToString::to_string).collect()
+    fn watched_by_name(&self) -> Vec<String> {
+        self.applier.watched_by_name().map(ToString::to_string).collect()
     }
 }
 
 #[test]
 fn it_is_told_what_becomes_of_it_and_it_is_not_read() {
     let mut world = looking();
-    assert_eq!(world.singles(), ["configmaps shop/c"]);
+    assert_eq!(world.watched_by_name(), ["configmaps shop/c"]);
     world.single(Change::Reset(Vec::new()));
     world.later(600);
     assert_eq!(world.settle("w"), [""; 0]);
@@ -118,10 +118,10 @@ fn it_is_watched_only_while_it_is_looked_at_and_its_kind_may_be_watched() {
         key("configmaps", "c").resource,
         Obstacle::Refused("no".to_owned()),
     ));
-    assert_eq!(world.singles(), [""; 0]);
+    assert_eq!(world.watched_by_name(), [""; 0]);
     let mut world = looking();
     world.put_work("w", theirs(&[config_map("c", "1")]));
-    assert_eq!(world.singles(), [""; 0]);
+    assert_eq!(world.watched_by_name(), [""; 0]);
     // An event still arrives before the watch ends.
     let object = World::version_of("late", 900);
     world.single(Change::Apply(Box::new(object)));

@@ -43,7 +43,7 @@ fn running() -> Cluster {
 /// UID of the object that a decision is about.
 fn target(action: Option<AgentAction>) -> String {
     match action {
-        Some(AgentAction::Disown { patch, .. } | AgentAction::LetGo { patch, .. }) => patch
+        Some(AgentAction::Disown { patch, .. } | AgentAction::RemoveFinalizer { patch, .. }) => patch
             .value_at("/metadata/uid")
             .and_then(Value::as_str)
             .unwrap()

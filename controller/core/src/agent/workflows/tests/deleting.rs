@@ -20,7 +20,10 @@ fn a_deleted_object_is_recorded_and_let_go_and_then_the_mailbox_is_cleared() {
     cluster.object(deleting(object(1, "Running")));
     assert_eq!(cluster.recorded(), "Deleted");
     cluster.record(record(1, "Deleted"));
-    assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
+    assert!(matches!(
+        cluster.decide(),
+        Some(AgentAction::RemoveFinalizer { .. })
+    ));
     cluster.object_gone(deleting(object(1, "Running")));
     assert_eq!(cluster.decide(), Some(AgentAction::DeleteStatus(origin())));
     cluster.learn(AgentInput::ReportedGone(origin()));
@@ -102,5 +105,8 @@ fn an_orphan_that_somebody_deletes_is_recorded_and_let_go() {
     cluster.object(deleting(object(1, "Running")));
     assert_eq!(cluster.recorded(), "Deleted");
     cluster.record(record(1, "Deleted"));
-    assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
+    assert!(matches!(
+        cluster.decide(),
+        Some(AgentAction::RemoveFinalizer { .. })
+    ));
 }

@@ -79,9 +79,15 @@ fn the_name_of_a_run_stays_taken_while_another_creation_of_it_may_land() {
         cluster.report();
         cluster.keep_record();
     }
-    assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
+    assert!(matches!(
+        cluster.decide(),
+        Some(AgentAction::RemoveFinalizer { .. })
+    ));
     again.waits(70);
-    assert!(matches!(again.decide(), Some(AgentAction::LetGo { .. })));
+    assert!(matches!(
+        again.decide(),
+        Some(AgentAction::RemoveFinalizer { .. })
+    ));
 }
 
 /// An agent that finds this ManifestWork when it starts.

@@ -19,7 +19,7 @@ fn a_finished_run_is_reported_then_recorded_then_let_go() {
     cluster.report();
     assert_eq!(cluster.recorded(), "Finished");
     cluster.keep_record();
-    let Some(AgentAction::LetGo { key, patch }) = cluster.decide() else {
+    let Some(AgentAction::RemoveFinalizer { key, patch }) = cluster.decide() else {
         panic!("then the finalizer goes")
     };
     assert_eq!(key.to_string(), "argo/w");
@@ -55,7 +55,10 @@ fn an_object_that_somebody_deletes_before_its_end_is_reported_as_an_error_and_re
     cluster.report();
     assert_eq!(cluster.recorded(), "Deleted");
     cluster.record(record(1, "Deleted"));
-    assert!(matches!(cluster.decide(), Some(AgentAction::LetGo { .. })));
+    assert!(matches!(
+        cluster.decide(),
+        Some(AgentAction::RemoveFinalizer { .. })
+    ));
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn finalizers_of_others_stay() {
     cluster.object(with(object(1, "Succeeded"), others));
     cluster.report();
     cluster.keep_record();
-    let Some(AgentAction::LetGo { patch, .. }) = cluster.decide() else {
+    let Some(AgentAction::RemoveFinalizer { patch, .. }) = cluster.decide() else {
         panic!("the finalizer goes")
     };
     assert_eq!(

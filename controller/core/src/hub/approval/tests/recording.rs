@@ -90,12 +90,12 @@ fn what_was_issued_is_recorded_before_the_next_request_is_looked_at() {
 
 #[test]
 fn what_has_ended_or_was_issued_for_more_is_not_recorded_and_the_newest_eight_are() {
-    let request = |name: &str, flaw: Option<&str>, certificate| SigningRequest {
+    let request = |name: &str, problem: Option<&str>, certificate| SigningRequest {
         name: name.to_owned(),
         uid: name.to_owned(),
         subject: Some(DistinguishedName {
             cluster: "a".into(),
-            flaw: flaw.map(str::to_owned),
+            problem: problem.map(str::to_owned),
         }),
         state: State::Issued(certificate),
         ..joining()

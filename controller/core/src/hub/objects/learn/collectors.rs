@@ -55,13 +55,13 @@ impl ObjectIndex {
     fn using(&self, collectors: &BTreeSet<String>) -> Dirty {
         let policies = self.policies.iter();
         let using =
-            policies.filter(|(_, policy)| policy.rules.collectors().any(|name| collectors.contains(name)));
+            policies.filter(|(_, policy)| policy.rules().collectors().any(|name| collectors.contains(name)));
         using
             .flat_map(|(name, policy)| {
                 let combined = policy
                     .selected
                     .iter()
-                    .map(|origin| DownsyncKey::Combined(origin.clone(), policy.uid.clone()));
+                    .map(|origin| DownsyncKey::Combined(origin.clone(), policy.uid().to_owned()));
                 [DownsyncKey::Policy(name.clone())].into_iter().chain(combined)
             })
             .collect()

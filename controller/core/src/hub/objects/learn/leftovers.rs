@@ -23,16 +23,16 @@ use crate::{
 impl ObjectIndex {
     /// Looks for all leftovers. Those of a kind that has yet to be listed are found when it is
     /// listed.
-    pub(in crate::hub::objects) fn seek_every(&mut self) -> Dirty {
-        self.seek(|_| true)
+    pub(in crate::hub::objects) fn rediscover_all(&mut self) -> Dirty {
+        self.rediscover(|_| true)
     }
 
     /// Looks for the leftovers of one kind.
-    pub(super) fn seek_of(&mut self, kind: &KindName) -> Dirty {
-        self.seek(|spot| spot.kind == *kind)
+    pub(super) fn rediscover_kind(&mut self, kind: &KindName) -> Dirty {
+        self.rediscover(|spot| spot.kind == *kind)
     }
 
-    fn seek(&mut self, is_meant: impl Fn(&ObjectRef) -> bool) -> Dirty {
+    fn rediscover(&mut self, is_meant: impl Fn(&ObjectRef) -> bool) -> Dirty {
         if !self.is_synced() {
             return Dirty::new();
         }

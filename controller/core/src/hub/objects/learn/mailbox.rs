@@ -10,7 +10,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
-        Awaited, DownsyncKey, ManifestWorkView, ObjectIndex, SeenReport, SeenWork, WorkStatusView,
+        Awaited, DownsyncKey, ManifestWorkView, ObjectIndex, ObservedReport, ObservedWork, WorkStatusView,
     },
     index::{
         budget::{BUDGET, STRANGERS},
@@ -21,10 +21,10 @@ use crate::{
 };
 
 impl ObjectIndex {
-    pub(super) fn on_works(&mut self, change: Change<SeenWork>) -> Dirty {
+    pub(super) fn on_works(&mut self, change: Change<ObservedWork>) -> Dirty {
         let delta = Delta::of(
             change,
-            |work: &SeenWork| work.address.clone(),
+            |work: &ObservedWork| work.address.clone(),
             &Mailboxes(&self.works),
             &mut self.in_flight,
             |(origin, cluster), _| Some(DownsyncKey::Copy(origin.clone(), cluster.clone())),
@@ -64,7 +64,7 @@ impl ObjectIndex {
     }
 
     /// Learns a ManifestWork after the controller's own write.
-    pub(super) fn on_written_work(&mut self, wanted: Fingerprint, object: SeenWork) -> Dirty {
+    pub(super) fn on_written_work(&mut self, wanted: Fingerprint, object: ObservedWork) -> Dirty {
         let place = object.address.clone();
         let version = object.view.resource_version.clone();
         let dirty = self.on_works(Change::Apply(Box::new(object)));
@@ -101,13 +101,13 @@ impl ObjectIndex {
         names.cloned().map(DownsyncKey::Policy).collect()
     }
 
-    pub(super) fn on_reports(&mut self, change: Change<SeenReport>) -> Dirty {
+    pub(super) fn on_reports(&mut self, change: Change<ObservedReport>) -> Dirty {
         self.synced.mark(Awaited::Reports, change.is_list());
         self.on_reports_at(change, false)
     }
 
     /// Reports of Workflows arrive here only while some policy collects from them.
-    pub(super) fn on_run_reports(&mut self, change: Change<SeenReport>) -> Dirty {
+    pub(super) fn on_run_reports(&mut self, change: Change<ObservedReport>) -> Dirty {
         self.on_reports_at(change, true)
     }
 
@@ -117,14 +117,14 @@ impl ObjectIndex {
         self.on_reports_at(Change::Reset(Vec::new()), true)
     }
 
-    fn on_reports_at(&mut self, change: Change<SeenReport>, is_of_run: bool) -> Dirty {
+    fn on_reports_at(&mut self, change: Change<ObservedReport>, is_of_run: bool) -> Dirty {
         let known = Reports {
             by_origin: &self.reports,
             is_of_run,
         };
         let delta = Delta::of(
             change,
-            |report: &SeenReport| report.address(is_of_run).cloned(),
+            |report: &ObservedReport| report.address(is_of_run).cloned(),
             &known,
             &mut self.in_flight,
             |_, _| None,

@@ -6,7 +6,7 @@ use super::{Dirty, is_old};
 use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
-        DownsyncKey, ObjectIndex, SeenObject,
+        DownsyncKey, ObjectIndex, ObservedObject,
         kind::{Catalog, Kind, KindName, object_stays},
         needs::RunFacts,
         object::{ObjectView, Presence, Selection},
@@ -23,13 +23,13 @@ impl ObjectIndex {
         self.renew_wanted_kinds();
         let mut dirty: Dirty = self.policies.keys().cloned().map(DownsyncKey::Policy).collect();
         if is_first && self.is_synced() {
-            dirty.extend(self.seek_every());
+            dirty.extend(self.rediscover_all());
             dirty.extend(self.every_unknown_work());
         }
         dirty
     }
 
-    pub(super) fn on_objects(&mut self, kind: &Arc<Kind>, change: Change<SeenObject>) -> Dirty {
+    pub(super) fn on_objects(&mut self, kind: &Arc<Kind>, change: Change<ObservedObject>) -> Dirty {
         match change {
             Change::Apply(object) => self.apply_object(kind, *object),
             Change::Delete(object) => {
@@ -56,7 +56,7 @@ impl ObjectIndex {
                 let is_first = self.listed.insert(name.clone());
                 if is_first {
                     dirty.extend(self.works_of(&name));
-                    dirty.extend(self.seek_of(&name));
+                    dirty.extend(self.rediscover_kind(&name));
                 }
                 if is_first || was_unreadable {
                     dirty.extend(self.policies_for(&name));
@@ -66,7 +66,7 @@ impl ObjectIndex {
         }
     }
 
-    fn apply_object(&mut self, kind: &Arc<Kind>, object: SeenObject) -> Dirty {
+    fn apply_object(&mut self, kind: &Arc<Kind>, object: ObservedObject) -> Dirty {
         let (origin, version) = (object.origin.clone(), object.resource_version.clone());
         let known = self
             .objects
@@ -117,8 +117,9 @@ impl ObjectIndex {
             object.presence = Presence::Left;
         }
         let is_reselected = before.is_none_or(|before| before.selection != object.selection);
-        let is_corrected =
-            before.is_some_and(|before| before.flaw != object.flaw || before.fires_here != object.fires_here);
+        let is_corrected = before.is_some_and(|before| {
+            before.decode_error != object.decode_error || before.fires_here != object.fires_here
+        });
         let is_same = !is_reselected
             && !is_corrected
             && before.is_some_and(|before| {
@@ -276,7 +277,12 @@ impl ObjectIndex {
     }
 
     /// Learns an object after the controller's own write of its status.
-    pub(super) fn on_written(&mut self, kind: &Arc<Kind>, wanted: Fingerprint, object: SeenObject) -> Dirty {
+    pub(super) fn on_written(
+        &mut self,
+        kind: &Arc<Kind>,
+        wanted: Fingerprint,
+        object: ObservedObject,
+    ) -> Dirty {
         let (origin, version) = (object.origin.clone(), object.resource_version.clone());
         let dirty = self.apply_object(kind, object);
         if let Some(object) = self.objects.get_mut(&origin)
@@ -315,7 +321,7 @@ impl ObjectIndex {
     /// The keys of the policies that can select the kind.
     fn policies_for(&self, kind: &KindName) -> Dirty {
         let policies = self.policies.iter();
-        let concerned = policies.filter(|(_, policy)| policy.rules.may_select(&kind.group, &kind.resource));
+        let concerned = policies.filter(|(_, policy)| policy.rules().may_select(&kind.group, &kind.resource));
         concerned
             .flat_map(|(name, _)| DownsyncKey::of_policy(name))
             .collect()

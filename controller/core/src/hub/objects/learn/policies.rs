@@ -12,7 +12,7 @@ use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
         Awaited, Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName,
-        policy_view::Policy,
+        policy_view::PolicyView,
     },
     index::store::Delta,
     policy::{Labels, unguarded},
@@ -36,7 +36,7 @@ impl ObjectIndex {
         for (name, policy) in delta.live {
             let known = |index: &Self| {
                 let policy = index.policies.get(&name)?;
-                Some((policy.uid.clone(), policy.generation))
+                Some((policy.uid().to_owned(), policy.generation()))
             };
             let before = known(self);
             dirty.extend(self.apply_policy(&name, policy));
@@ -55,7 +55,7 @@ impl ObjectIndex {
             return Dirty::new();
         }
         let policies = self.policies.iter();
-        let unguarded = unguarded(policies.map(|(name, policy)| (name.as_str(), policy.rules.as_ref())));
+        let unguarded = unguarded(policies.map(|(name, policy)| (name.as_str(), policy.rules().as_ref())));
         let changed = unguarded.symmetric_difference(&self.unguarded);
         let dirty = changed.cloned().map(DownsyncKey::Policy).collect();
         self.unguarded = unguarded;
@@ -73,14 +73,14 @@ impl ObjectIndex {
             self.renew_asked();
             // A copy whose kind no policy selects any more has no object here that would make it
             // dirty.
-            dirty.extend(self.works_for(&policy.rules));
-            dirty.extend(self.seek_every());
+            dirty.extend(self.works_for(policy.rules()));
+            dirty.extend(self.rediscover_all());
         }
         dirty
     }
 
     fn apply_policy(&mut self, name: &str, object: BindingPolicy) -> Dirty {
-        let mut policy = Policy::compile(object);
+        let mut policy = PolicyView::compile(object);
         let mut dirty = Dirty::from(DownsyncKey::of_policy(name));
         if let Some(known) = self.policies.get_mut(name)
             && known.selects_as(&policy)
@@ -96,9 +96,9 @@ impl ObjectIndex {
             .flat_map(|known| known.selected.iter().cloned())
             .collect();
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
-        let former_asked = known.map(|known| known.rules.asked).unwrap_or_default();
+        let former_asked = known.map(|known| known.rules().asked).unwrap_or_default();
         let former = self.policies.remove(name).map(|known| policy.succeed(known));
-        let rules = Arc::clone(&policy.rules);
+        let rules = Arc::clone(policy.rules());
         let asked = rules.asked;
         let clusters = self.clusters.iter();
         policy.clusters = clusters
@@ -113,7 +113,7 @@ impl ObjectIndex {
         }
         if let Some(former) = former {
             dirty.extend(self.works_for(&former));
-            dirty.extend(self.seek_every());
+            dirty.extend(self.rediscover_all());
         }
         let objects = origins.iter().filter_map(|origin| self.objects.get(origin));
         dirty.extend(objects.flat_map(ObjectView::policy_keys));
@@ -154,7 +154,7 @@ impl ObjectIndex {
         let reading = self
             .policies
             .iter()
-            .filter(|(_, policy)| policy.rules.reads_namespaces());
+            .filter(|(_, policy)| policy.rules().reads_namespaces());
         let reading: Vec<String> = reading.map(|(name, _)| name.clone()).collect();
         if reading.is_empty() || touched.is_empty() {
             return Dirty::new();
@@ -205,7 +205,7 @@ impl ObjectIndex {
         let mut touched = BTreeSet::new();
         for (policy_name, policy) in &mut self.policies {
             let labels = after.and_then(Cluster::own_labels);
-            let is_selected = labels.is_some_and(|labels| policy.rules.selects_cluster(labels));
+            let is_selected = labels.is_some_and(|labels| policy.rules().selects_cluster(labels));
             let has_changed = if is_selected {
                 policy.clusters.insert(name.clone())
             } else {
@@ -219,7 +219,7 @@ impl ObjectIndex {
                 touched.insert(origin.clone());
                 dirty.insert(DownsyncKey::Copy(origin.clone(), name.clone()));
                 dirty.insert(DownsyncKey::Object(origin.clone()));
-                dirty.insert(DownsyncKey::Combined(origin.clone(), policy.uid.clone()));
+                dirty.insert(DownsyncKey::Combined(origin.clone(), policy.uid().to_owned()));
             }
         }
         // The error about singleton statuses depends on all policies that ask for one.

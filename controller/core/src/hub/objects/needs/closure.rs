@@ -61,7 +61,7 @@ impl ObjectIndex {
                 continue;
             };
             let Some(content) = &object.content else {
-                closure.is_incomplete |= object.flaw.is_none() && names_others(dependency.kind);
+                closure.is_incomplete |= object.decode_error.is_none() && names_others(dependency.kind);
                 continue;
             };
             let found = named

@@ -80,7 +80,7 @@ impl ObjectIndex {
         };
         let named = match (self.needs.runs.get(origin), facts.spec) {
             (Some(Run::Known(need)), _) => Arc::clone(&need.named),
-            (_, None) if object.flaw.is_some() => return self.set_run(origin, Run::Idle),
+            (_, None) if object.decode_error.is_some() => return self.set_run(origin, Run::Idle),
             (_, None) => return self.set_run(origin, Run::Unread),
             (_, Some(spec)) => {
                 let found = Dependencies::of_workflow(&spec, &object.namespace);
@@ -146,7 +146,7 @@ impl ObjectIndex {
         let policies = selection.filter_map(|name| self.policies.get(name));
         let matching =
             policies.filter(|policy| cluster.is_none_or(|cluster| policy.clusters.contains(cluster)));
-        matching.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
+        matching.fold(Asked::default(), |asked, policy| asked.with(policy.rules().asked))
     }
 
     fn set_run(&mut self, origin: &OriginUid, run: Run) -> Dirty {

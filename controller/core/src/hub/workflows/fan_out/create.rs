@@ -17,7 +17,7 @@ use crate::{
     model::{
         claim::Claim,
         fan_out::{run_name, run_of_label},
-        hold::KEEPERS,
+        hold::GITOPS_ANNOTATIONS,
     },
 };
 
@@ -39,7 +39,7 @@ impl WorkflowIndex {
         view: &WorkflowView,
         claim: &Claim,
     ) -> Option<HubAction> {
-        let mut missing = self.missing(view).filter(|_| view.flaw.is_none());
+        let mut missing = self.missing(view).filter(|_| view.decode_error.is_none());
         let cluster = missing.find(|cluster| !view.run_failures.contains_key(*cluster))?;
         Some(self.create_run(key, view, claim, cluster))
     }
@@ -55,7 +55,7 @@ impl WorkflowIndex {
         let times = |cluster| view.run_failures.get(cluster).map_or(0, |known| known.times);
         let missing = self
             .missing(view)
-            .filter(|_| view.flaw.is_none())
+            .filter(|_| view.decode_error.is_none())
             .map(|cluster| (times(cluster), cluster));
         let (times, cluster) = missing.min_by_key(|(times, _)| *times)?;
         Some((times, self.create_run(key, view, claim, cluster)))
@@ -91,7 +91,7 @@ impl WorkflowIndex {
             namespace: Some(key.namespace.to_string()),
             name: Some(name),
             labels: Some(labels),
-            annotations: Some(users(view.annotations.to_map(), &KEEPERS)),
+            annotations: Some(users(view.annotations.to_map(), &GITOPS_ANNOTATIONS)),
             owner_references: Some(vec![OwnerReference {
                 api_version: format!("{}/{}", workflow::GROUP, workflow::VERSION),
                 kind: workflow::KIND.to_owned(),

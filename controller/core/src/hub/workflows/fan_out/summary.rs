@@ -14,8 +14,14 @@ use super::runs::{MOST_RUNS, with_record};
 use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::{
-        HubAction, WorkflowIndex, action::Purpose, claim::claimed_annotations, conditions::ERROR,
-        mirrored_status::add_status, verb_outcomes::suspended, view::WorkflowView,
+        HubAction, WorkflowIndex,
+        action::Purpose,
+        blocked::{Blocked, condition},
+        claim::claimed_annotations,
+        conditions::ERROR,
+        mirrored_status::add_status,
+        verb_outcomes::suspended,
+        view::WorkflowView,
     },
     model::{
         claim::Claim,
@@ -24,6 +30,7 @@ use crate::{
         hold::{PENDING, why_waiting},
         json_patch::JsonPatch,
     },
+    policy::Unplaced,
 };
 
 /// Number of clusters or runs that a message lists before it only counts the rest.
@@ -131,37 +138,41 @@ impl WorkflowIndex {
         view: &WorkflowView,
         record: &FanOutRecord,
     ) -> WorkflowCondition {
+        let blocked = self.run_missing(key, view, record);
+        let blocked = blocked.and_then(|blocked| condition(view, &blocked));
+        blocked.unwrap_or_else(|| {
+            let clusters = record.runs.keys().chain(self.missing(view));
+            let message = format!("runs as {}", run_names(key, clusters));
+            WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, &message)
+        })
+    }
+
+    /// The first reason why a run is missing.
+    fn run_missing(&self, key: &WorkflowKey, view: &WorkflowView, record: &FanOutRecord) -> Option<Blocked> {
+        let run_missing = |reason, message| Some(Blocked::RunMissing { reason, message });
         let failed = self
             .missing(view)
             .find_map(|cluster| Some((cluster, view.run_failures.get(cluster)?.failure.as_ref()?)));
         if let Some((cluster, failure)) = failed {
             let name = run_name(&key.name, cluster);
-            let message = format!(
-                "the run {name} on {cluster} cannot be created: {}",
-                failure.message
-            );
-            return WorkflowCondition::new(types::DISPATCHED, false, failure.reason, &message);
+            let message = &failure.message;
+            let message = format!("the run {name} on {cluster} cannot be created: {message}");
+            return run_missing(failure.reason, message);
         }
         if record.runs.is_empty() && view.placement.clusters().next().is_none() {
-            let message = "no ManagedCluster matches its policies; it is held and waits";
-            return WorkflowCondition::new(types::DISPATCHED, false, reason::NO_CLUSTER, message);
+            return Some(Blocked::Unplaced(Unplaced::NoCluster));
         }
         if record.runs.is_empty() && view.placement.open(self.fleet()).next().is_none() {
-            let message = "every cluster that matches its policies is cordoned; it is held and waits";
-            return WorkflowCondition::new(types::DISPATCHED, false, reason::CLUSTER_CORDONED, message);
+            return Some(Blocked::Unplaced(Unplaced::Cordoned));
         }
         let left_out = self.without_run(view).skip(self.missing(view).count());
-        let left_out: Vec<_> = left_out.collect();
-        if !left_out.is_empty() {
-            let message = format!(
-                "a Workflow has at most {MOST_RUNS} runs; this one has none on {}",
-                first(left_out.iter().map(|cluster| cluster.as_str()))
-            );
-            return WorkflowCondition::new(types::DISPATCHED, false, reason::TOO_MANY_CLUSTERS, &message);
+        let left_out: Vec<_> = left_out.map(ClusterName::as_str).collect();
+        if left_out.is_empty() {
+            return None;
         }
-        let clusters = record.runs.keys().chain(self.missing(view));
-        let message = format!("runs as {}", run_names(key, clusters));
-        WorkflowCondition::new(types::DISPATCHED, true, reason::EVERY_CLUSTER, &message)
+        let left_out = first(left_out.into_iter());
+        let message = format!("a Workflow has at most {MOST_RUNS} runs; this one has none on {left_out}");
+        run_missing(reason::TOO_MANY_CLUSTERS, message)
     }
 }
 

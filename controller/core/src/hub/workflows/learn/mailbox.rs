@@ -4,7 +4,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::workflows::{
-        Awaited, ByCluster, HubKey, Ignored, ManifestWorkView, SeenReport, SeenWork, WorkStatusView,
+        Awaited, ByCluster, HubKey, Ignored, ManifestWorkView, ObservedReport, ObservedWork, WorkStatusView,
         WorkflowIndex, WorkflowView,
     },
     index::store::Delta,
@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl WorkflowIndex {
-    pub(super) fn on_works(&mut self, change: Change<SeenWork>) -> Dirty {
+    pub(super) fn on_works(&mut self, change: Change<ObservedWork>) -> Dirty {
         let by_uid = &self.by_uid;
         let delta = Delta::of(
             change,
-            |work: &SeenWork| work.address.clone(),
+            |work: &ObservedWork| work.address.clone(),
             &Mailboxes(&self.works),
             &mut self.in_flight,
             |(origin, _), _| by_uid.get(origin).cloned().map(HubKey::Workflow),
@@ -65,10 +65,10 @@ impl WorkflowIndex {
         self.workflow_of(origin)
     }
 
-    pub(super) fn on_reports(&mut self, change: Change<SeenReport>) -> Dirty {
+    pub(super) fn on_reports(&mut self, change: Change<ObservedReport>) -> Dirty {
         let delta = Delta::of(
             change,
-            |report: &SeenReport| report.address.clone(),
+            |report: &ObservedReport| report.address.clone(),
             &Mailboxes(&self.reports),
             &mut self.in_flight,
             // A read report that was deleted meanwhile is ignored by its version.
@@ -96,7 +96,8 @@ impl WorkflowIndex {
         // The same version, shed by a list for lack of room, adds nothing.
         let is_less = known.is_some_and(|known| !known.is_shed) && report.is_shed;
         // The nodes of a report that was shed are validated when it is read by itself.
-        let is_found_invalid = report.flaw.is_some() && known.is_some_and(|known| known.flaw.is_none());
+        let is_found_invalid =
+            report.decode_error.is_some() && known.is_some_and(|known| known.decode_error.is_none());
         if is_new || is_found_invalid {
             self.count_ignored(origin, cluster, &report);
         } else if is_less {
@@ -125,7 +126,7 @@ impl WorkflowIndex {
         let key = self.by_uid.get(origin);
         let claim = key.and_then(|key| self.workflows.get(key)?.claim.as_ref());
         let ignored = match claim {
-            _ if report.flaw.is_some() => Ignored::Invalid,
+            _ if report.decode_error.is_some() => Ignored::Invalid,
             Some(claim) if claim.cluster != *cluster => Ignored::Foreign,
             Some(claim) if claim.attempt != report.attempt => Ignored::OtherAttempt,
             // The report of an object without a claim may belong to another control cluster.

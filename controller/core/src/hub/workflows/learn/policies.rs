@@ -10,9 +10,10 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, WorkflowKey,
     hub::{
-        template_demand::SeenTemplate,
+        inventory::Policy,
+        template_demand::ObservedTemplate,
         transforms::Touched,
-        workflows::{Awaited, HubKey, LocalArgo, Policy, WorkflowIndex},
+        workflows::{Awaited, HubKey, LocalArgo, WorkflowIndex},
     },
     index::store::Delta,
     policy::PolicyChanges,
@@ -36,10 +37,9 @@ impl WorkflowIndex {
         }
         for (name, object) in delta.live {
             let known = self.policies.get(&name);
-            let policy = Policy::compile(object);
+            let policy = Policy::compile(&object);
             let differs = |known: &Policy| {
-                known.generation != policy.generation
-                    || known.uid != policy.uid
+                !known.has_spec_of(&policy)
                     || known.rules.wants_logs != policy.rules.wants_logs
                     || known.rules.lost_after != policy.rules.lost_after
                     || known.rules.runs != policy.rules.runs
@@ -61,7 +61,11 @@ impl WorkflowIndex {
 
     /// Stores templates. The Workflows that may have waited because of what they ask for are decided
     /// again. No claim changes.
-    pub(super) fn on_templates(&mut self, is_cluster_scoped: bool, change: Change<SeenTemplate>) -> Dirty {
+    pub(super) fn on_templates(
+        &mut self,
+        is_cluster_scoped: bool,
+        change: Change<ObservedTemplate>,
+    ) -> Dirty {
         let kind = if is_cluster_scoped {
             Awaited::ClusterTemplates
         } else {

@@ -19,7 +19,7 @@ fn an_older_version_never_replaces_a_newer_one() {
 fn the_answer_to_the_write_that_let_a_workflow_go_does_not_bring_it_back() {
     for event_first in [true, false] {
         let mut fleet = Fleet::of(deleting(claimed("cluster1", 1)));
-        let patch = fleet.patch(Purpose::LetGo);
+        let patch = fleet.patch(Purpose::RemoveFinalizer);
         let last = fleet.next(with(
             deleting(claimed("cluster1", 1)),
             json!({ "metadata": { "finalizers": null } }),
@@ -53,7 +53,7 @@ fn an_answer_from_before_the_end_does_not_bring_a_manifest_work_back() {
     fleet.work_gone(deleting(work("cluster1", 1)));
     let answer = HubInput::work(Change::Apply(Box::new(read(answer))));
     fleet.hub.succeeded(&asked, answer, now());
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
 }
 
 #[test]
@@ -95,5 +95,5 @@ fn the_answer_to_a_deletion_that_is_already_over_does_not_bring_the_manifest_wor
         deleting(work("cluster1", 1)),
         json!({ "metadata": { "finalizers": null } }),
     ));
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
 }

@@ -111,7 +111,7 @@ fn a_held_workflow_that_names_no_cluster_any_more_is_released_suspended() {
         }
         fleet.written(object, &patch);
         // After the release, nothing needs the finalizer any more.
-        let patch = fleet.patch(Purpose::LetGo);
+        let patch = fleet.patch(Purpose::RemoveFinalizer);
         assert_eq!(patch.value_at("/metadata/finalizers"), Some(&json!([])));
     }
 }

@@ -10,7 +10,7 @@ fn is_let_go(fleet: &Fleet) -> bool {
     matches!(
         fleet.decide(),
         Some(HubAction::PatchWorkflow {
-            purpose: Purpose::LetGo,
+            purpose: Purpose::RemoveFinalizer,
             ..
         })
     )

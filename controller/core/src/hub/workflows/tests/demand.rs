@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 
 use super::*;
-use crate::hub::template_demand::SeenTemplate;
+use crate::hub::template_demand::ObservedTemplate;
 
 /// A template of the namespace `argo` with one pod that asks for this.
 fn template(name: &str, requests: &Value) -> Value {
@@ -25,7 +25,7 @@ impl Fleet {
     fn template(&mut self, object: Value) -> BTreeSet<HubKey> {
         let is_cluster_scoped = object["metadata"].get("namespace").is_none();
         let object: DynamicObject = read(self.next(object));
-        let change = Change::Apply(Box::new(SeenTemplate::from(object)));
+        let change = Change::Apply(Box::new(ObservedTemplate::from(object)));
         self.learn(if is_cluster_scoped {
             HubInput::ClusterTemplate(change)
         } else {

@@ -356,7 +356,7 @@ fn a_run_that_was_created_too_late_is_deleted_and_never_sent() {
     assert!(matches!(
         fleet.decide_run("cluster1"),
         Some(HubAction::PatchWorkflow {
-            purpose: Purpose::LetGo,
+            purpose: Purpose::RemoveFinalizer,
             ..
         })
     ));

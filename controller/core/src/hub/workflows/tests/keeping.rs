@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Intake,
-    hub::workflows::{SeenReport, SeenWorkflow},
+    hub::workflows::{ObservedReport, ObservedWorkflow},
     index::budget::Kept,
     model::control::transit,
 };
@@ -99,7 +99,7 @@ fn a_report_that_was_created_while_a_former_one_was_read_is_not_forgotten() {
     let there = fleet.next(report("cluster1", 1, running()));
     let full = Intake::default();
     let _ticket = full.admit(&"cluster1".into(), crate::REPORT_BUDGET);
-    let shed = SeenReport::from(read::<WorkStatus>(there.clone()))
+    let shed = ObservedReport::from(read::<WorkStatus>(there.clone()))
         .by(&full)
         .unwrap();
     fleet.learn(HubInput::Report(Change::Apply(Box::new(shed))));
@@ -160,7 +160,7 @@ fn what_had_no_room_on_its_way_takes_nothing_from_what_is_known() {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.work(started("cluster1", 1));
     let there = fleet.next(report("cluster1", 1, running()));
-    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    let seen = || ObservedReport::from(read::<WorkStatus>(there.clone()));
     fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
     let full = Intake::default();
     let _ticket = full.admit(&"cluster1".into(), crate::REPORT_BUDGET);
@@ -181,7 +181,7 @@ fn nodes_that_are_packed_are_looked_at_only_when_the_report_is_read_by_itself() 
     // It cannot be unpacked, so it is removed from the shown status.
     status["compressedNodes"] = json!("no base64");
     let there = fleet.next(report("cluster1", 1, status));
-    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    let seen = || ObservedReport::from(read::<WorkStatus>(there.clone()));
     assert_eq!(seen().view.size(), 0);
     fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
     read_report(&mut fleet, &there);
@@ -255,7 +255,7 @@ fn nodes_that_the_agent_has_packed_are_shown_unpacked() {
     fleet.work(started("cluster1", 1));
     let (whole, there) = packed_report();
     let there = fleet.next(there);
-    let seen = || SeenReport::from(read::<WorkStatus>(there.clone()));
+    let seen = || ObservedReport::from(read::<WorkStatus>(there.clone()));
     fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
     read_report(&mut fleet, &there);
     let shown = fleet.patch(Purpose::Mirror).value_at("/status").cloned().unwrap();
@@ -274,7 +274,7 @@ fn nodes_that_are_said_to_be_packed_and_are_not_show_no_status() {
         let (_, mut there) = packed_report();
         there["status"]["compressedNodes"] = nodes.clone();
         let there = fleet.next(there);
-        let seen = SeenReport::from(read::<WorkStatus>(there.clone()));
+        let seen = ObservedReport::from(read::<WorkStatus>(there.clone()));
         fleet.learn(HubInput::Report(Change::Apply(Box::new(seen))));
         fleet.learn(HubInput::report(Change::Apply(Box::new(read(there)))));
         assert_eq!(fleet.hub.ignored.values().sum::<u64>(), 1, "{nodes}");
@@ -332,7 +332,7 @@ fn of_workflows_so_much_is_kept_and_the_rest_is_read_before_it_is_sent() {
 fn a_workflow_that_had_no_room_on_its_way_is_read_before_it_is_sent() {
     let mut fleet = Fleet::new();
     let there = fleet.next(claimed("cluster1", 1));
-    let seen = SeenWorkflow::from(read::<Workflow>(there.clone()));
+    let seen = ObservedWorkflow::from(read::<Workflow>(there.clone()));
     let full = Intake::new(0);
     fleet.learn(HubInput::Workflow(Change::Reset(vec![seen.by(&full)])));
     read_workflow(&mut fleet, &there);

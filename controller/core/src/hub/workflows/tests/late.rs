@@ -51,7 +51,7 @@ fn a_controller_that_has_just_started_lets_nothing_go_that_one_before_it_may_hav
         matches!(
             action,
             Some(HubAction::PatchWorkflow {
-                purpose: Purpose::LetGo,
+                purpose: Purpose::RemoveFinalizer,
                 ..
             })
         ),

@@ -322,12 +322,12 @@ fn a_rerun_can_be_deleted_although_the_lost_cluster_never_comes_back() {
     assert!(!matches!(
         fleet.decide(),
         Some(HubAction::PatchWorkflow {
-            purpose: Purpose::LetGo,
+            purpose: Purpose::RemoveFinalizer,
             ..
         })
     ));
     fleet.work_gone(started("cluster2", 2));
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
 }
 
 #[test]

@@ -261,7 +261,9 @@ fn a_claim_that_was_given_up_leaves_nothing_behind() {
     deletes(&fleet, "cluster1");
     fleet.work_gone(promised("cluster1", 1));
     assert_eq!(
-        fleet.patch(Purpose::LetGo).value_at("/metadata/finalizers"),
+        fleet
+            .patch(Purpose::RemoveFinalizer)
+            .value_at("/metadata/finalizers"),
         Some(&json!([]))
     );
 }

@@ -4,7 +4,7 @@ use kube::core::DynamicObject;
 use proptest::prelude::*;
 
 use super::*;
-use crate::hub::template_demand::SeenTemplate;
+use crate::hub::template_demand::ObservedTemplate;
 
 /// Objects of every kind that a decision about the Workflow reads.
 fn objects() -> Vec<(&'static str, Value)> {
@@ -60,9 +60,9 @@ fn inputs(kind: &str, change: Change<Value>) -> HubInput {
         "lease" => HubInput::Lease(typed(change)),
         "policy" => HubInput::Policy(typed(change)),
         "namespace" => HubInput::Namespace(typed(change)),
-        "template" => HubInput::Template(typed::<DynamicObject>(change).map(SeenTemplate::from)),
+        "template" => HubInput::Template(typed::<DynamicObject>(change).map(ObservedTemplate::from)),
         "cluster template" => {
-            HubInput::ClusterTemplate(typed::<DynamicObject>(change).map(SeenTemplate::from))
+            HubInput::ClusterTemplate(typed::<DynamicObject>(change).map(ObservedTemplate::from))
         }
         _ => HubInput::Transform(typed(change)),
     }

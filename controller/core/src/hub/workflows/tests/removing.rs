@@ -168,7 +168,7 @@ fn a_deleted_workflow_does_not_wait_for_a_cluster_that_left() {
     cut_off(&mut fleet);
     assert!(matches!(fleet.decide(), Some(HubAction::ReleaseWork { .. })));
     fleet.work_gone(started("cluster1", 1));
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn a_run_that_its_user_deletes_is_let_go_once_the_record_has_it_and_not_made_aga
     assert!(matches!(
         fleet.decide_run("cluster1"),
         Some(HubAction::PatchWorkflow {
-            purpose: Purpose::LetGo,
+            purpose: Purpose::RemoveFinalizer,
             ..
         })
     ));
@@ -43,7 +43,7 @@ fn an_end_is_remembered_before_its_run_is_let_go() {
         matches!(
             fleet.decide_run("cluster1"),
             Some(HubAction::PatchWorkflow {
-                purpose: Purpose::LetGo,
+                purpose: Purpose::RemoveFinalizer,
                 ..
             })
         )
@@ -199,7 +199,7 @@ fn a_deleted_workflow_takes_its_runs_along_and_goes_last() {
         assert!(matches!(
             fleet.decide_run(cluster),
             Some(HubAction::PatchWorkflow {
-                purpose: Purpose::LetGo,
+                purpose: Purpose::RemoveFinalizer,
                 ..
             })
         ));
@@ -208,7 +208,7 @@ fn a_deleted_workflow_takes_its_runs_along_and_goes_last() {
             run["metadata"]["uid"].as_str().unwrap().into(),
         ));
     }
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn runs_that_are_to_stay_stay() {
     let (mut fleet, parent, [one, _]) = with_runs();
     let orphaning = json!({ "metadata": { "finalizers": ["argosy.dev/controller", "orphan"] } });
     fleet.workflow(with(deleting(parent.clone()), orphaning));
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
     fleet.run_gone(&parent);
     assert_eq!(fleet.decide_run("cluster1"), None);
     // The garbage collector removes the owner reference.
@@ -254,7 +254,7 @@ fn runs_that_were_left_behind_stay_although_nothing_says_so_on_the_workflow_any_
         fleet.workflow(with(run, json!({ "metadata": { "ownerReferences": [] } })));
     }
     fleet.workflow(deleting(parent));
-    fleet.patch(Purpose::LetGo);
+    fleet.patch(Purpose::RemoveFinalizer);
     // The index may have an old version of a run that still has its owner reference.
     fleet.workflow(two);
     let version = fleet.version.to_string();

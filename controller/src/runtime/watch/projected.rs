@@ -12,20 +12,20 @@ use crate::runtime::lenient::{Lenient, Readable, Unfailing};
 /// The view of an object of kind `K`, and the metadata that a watch needs: namespace, name, UID and
 /// version.
 #[derive(Clone, Debug)]
-pub struct Seen<K, V> {
+pub struct Projected<K, V> {
     metadata: ObjectMeta,
     view: V,
     of: PhantomData<fn() -> K>,
 }
 
-impl<K, V> Seen<K, V> {
+impl<K, V> Projected<K, V> {
     /// Returns the view.
     pub fn into_view(self) -> V {
         self.view
     }
 }
 
-impl<'de, K, V> Deserialize<'de> for Seen<K, V>
+impl<'de, K, V> Deserialize<'de> for Projected<K, V>
 where
     K: Readable,
     V: From<K>,
@@ -48,9 +48,9 @@ where
     }
 }
 
-impl<K: Readable, V: From<K>> Unfailing for Seen<K, V> {}
+impl<K: Readable, V: From<K>> Unfailing for Projected<K, V> {}
 
-impl<K: Resource, V> Resource for Seen<K, V> {
+impl<K: Resource, V> Resource for Projected<K, V> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
@@ -109,7 +109,7 @@ mod tests {
         });
         let list = json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": [item] })
             .to_string();
-        let list: ObjectList<Seen<ConfigMap, Keys>> = serde_json::from_str(&list).unwrap();
+        let list: ObjectList<Projected<ConfigMap, Keys>> = serde_json::from_str(&list).unwrap();
         let metadata = list.items[0].meta();
         assert_eq!(
             (metadata.uid.as_deref(), metadata.resource_version.as_deref()),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_api_is_asked_for_metadata_alone_where_the_kind_is_metadata_alone() {
-        assert!(Seen::<PartialObjectMeta<ConfigMap>, Keys>::metadata_api());
-        assert!(!Seen::<ConfigMap, Keys>::metadata_api());
+        assert!(Projected::<PartialObjectMeta<ConfigMap>, Keys>::metadata_api());
+        assert!(!Projected::<ConfigMap, Keys>::metadata_api());
     }
 }
