@@ -37,7 +37,7 @@ pub use clause::{ObjectAttributes, Test};
 pub(crate) use label_index::Index;
 pub(crate) use rules::Rules;
 pub(crate) use selection::{Selection, unguarded};
-pub(crate) use selectors::Selectors;
+pub(crate) use selectors::{Requirements, Selectors};
 pub(crate) use snapshot::{ClusterChanges, PolicyChanges, Table};
 
 /// The clusters that one policy matches, and its settings for all Workflows that it selects. The

@@ -146,7 +146,7 @@ impl ClusterAnswer {
 impl ClusterMatch {
     fn new(policy: &CompiledPolicy, cluster: &ManagedCluster) -> Self {
         let selectors = &policy.rules.clusters;
-        let selector = selectors.matching(cluster.labels());
+        let selector = selectors.matching(Some(cluster.labels()));
         let failing = if selector.is_some() {
             Vec::new()
         } else if selectors.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kube::core::{Expression, Selector, SelectorExt};
+use kube::core::Expression;
 
-use crate::policy::Selectors;
+use crate::policy::{Requirements, Selectors};
 
 /// Maximum number of names in a sentence; further names are only counted.
 const LISTED: usize = 6;
@@ -12,13 +12,11 @@ const LISTED: usize = 6;
 /// The first requirement of `selector` that `labels` do not meet, with the actual value in the
 /// labels of `whose`. `None` if they match.
 pub(super) fn mismatch(
-    selector: &Selector,
+    selector: &Requirements,
     whose: &str,
     labels: &BTreeMap<String, String>,
 ) -> Option<String> {
-    let mut requirements = selector.clone().into_iter();
-    let failing = requirements.find(|one| !one.matches(labels))?;
-    let (key, wish) = wish(&failing);
+    let (key, wish) = wish(selector.first_failing(labels)?);
     let found = match labels.get(key) {
         Some(value) => format!("{key}={value}"),
         None => "no such label".to_owned(),
@@ -27,8 +25,8 @@ pub(super) fn mismatch(
 }
 
 /// The requirements of `selector`, for a case in which no labels are known.
-pub(super) fn wishes(selector: &Selector) -> String {
-    let all: Vec<String> = selector.clone().into_iter().map(|one| wish(&one).1).collect();
+pub(super) fn wishes(selector: &Requirements) -> String {
+    let all: Vec<String> = selector.iter().map(|one| wish(one).1).collect();
     format!("requires {}", all.join(" and "))
 }
 
@@ -36,7 +34,7 @@ pub(super) fn wishes(selector: &Selector) -> String {
 pub(super) fn none_matches(
     field: &str,
     selectors: &Selectors,
-    why: impl Fn(&Selector) -> Option<String>,
+    why: impl Fn(&Requirements) -> Option<String>,
 ) -> Vec<String> {
     let selectors = selectors.iter().enumerate();
     let sentences = selectors.filter_map(|(index, selector)| {

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_api::DownsyncClause;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::core::Selector;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -197,7 +196,7 @@ impl Clause {
 
     /// The first test that the object does not pass; `None` if the clause selects the object.
     pub(crate) fn first_failing(&self, subject: &ObjectAttributes<'_>) -> Option<Test> {
-        let has_object = || self.objects.is_empty() || self.objects.matching(subject.labels).is_some();
+        let has_object = || self.objects.is_empty() || self.objects.matching(Some(subject.labels)).is_some();
         if self.group.as_deref().is_some_and(|group| group != subject.group) {
             Some(Test::ApiGroup)
         } else if !self.resources.allow(subject.resource) {
@@ -217,12 +216,8 @@ impl Clause {
 
     fn has_namespace(&self, subject: &ObjectAttributes<'_>) -> bool {
         let selectors = &self.namespace_selectors;
-        let matching = match subject.namespace_labels {
-            Some(labels) => selectors.matching(labels),
-            // An empty selector also matches objects without a namespace.
-            None => selectors.position(Selector::selects_all),
-        };
-        selectors.is_empty() || matching.is_some()
+        // An empty selector also matches objects without a namespace.
+        selectors.is_empty() || selectors.matching(subject.namespace_labels).is_some()
     }
 }
 

@@ -237,6 +237,6 @@ impl Rules {
     pub(crate) fn selects_cluster(&self, labels: &BTreeMap<String, String>) -> bool {
         #[cfg(test)]
         crate::testing::look();
-        self.clusters.matching(labels).is_some()
+        self.clusters.matching(Some(labels)).is_some()
     }
 }

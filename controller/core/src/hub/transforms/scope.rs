@@ -52,12 +52,12 @@ impl Scope {
 
     /// True if the transform applies for a cluster with these labels.
     pub(super) fn has_cluster(&self, labels: &Labels) -> bool {
-        self.clusters.is_empty() || self.clusters.matching(labels).is_some()
+        self.clusters.is_empty() || self.clusters.matching(Some(labels)).is_some()
     }
 
     /// True if the transform applies to an object with these labels.
     pub(super) fn has_object(&self, labels: &Labels) -> bool {
-        self.objects.is_empty() || self.objects.matching(labels).is_some()
+        self.objects.is_empty() || self.objects.matching(Some(labels)).is_some()
     }
 
     /// True if the labels of an object matter.
