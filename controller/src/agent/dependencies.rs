@@ -12,7 +12,7 @@ use std::{
     fmt::Debug,
 };
 
-use argosy_api::Workflow;
+use argosy_api::{Workflow, names};
 use argosy_core::{
     Failure,
     model::{
@@ -51,7 +51,8 @@ const NEW: SignedDuration = SignedDuration::from_secs(2);
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
 
 /// Fails if an object is missing, or if it was sent and is so new that Argo, which reads it from a
-/// watch, might not find it and end the run. An object that may not be read is left to Argo.
+/// watch, might not find it and end the run. An object that may not be read is missing if a policy
+/// sends its kind, because the agent cannot apply it either; else it is left to Argo.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
@@ -221,6 +222,14 @@ impl Check<'_> {
             Ok(None) => {
                 self.missing.insert(named.clone());
                 Ok(None)
+            }
+            Err(Failure::Refused(message)) if self.needs.asked.has(named.kind) => {
+                Err(Failure::Missing(format!(
+                    "a policy sends {named}, which the agent of {} is not allowed to read ({message}); allow it with \
+                objects.configuration=true of chart argosy-agent, or remove the kind from the policy's annotation {}",
+                    self.cluster,
+                    names::DEPENDENCIES_ANNOTATION
+                )))
             }
             Err(Failure::Refused(message)) => {
                 tracing::debug!(action = %named, error = message, "cannot check if an object exists");

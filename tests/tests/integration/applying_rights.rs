@@ -2,18 +2,22 @@
 //! They are reported with the API server's message.
 
 use anyhow::{Context, Result};
+use argosy_api::{BindingPolicy, conditions::reason, names};
 use argosy_tests::testenv::{
     Fixture, Member, definitions,
     mailbox::{condition, config_map, is_applied, says, send, theirs, value},
-    objects::{create, create_namespace},
+    objects::{self, create, create_namespace},
     server::Server,
     waiting::until,
 };
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Namespace},
+    core::v1::{ConfigMap, Namespace, Secret},
     rbac::v1::{ClusterRole, ClusterRoleBinding},
 };
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 
 /// Permits reading and writing single ConfigMaps, but no listing, and no access to Secrets.
@@ -189,5 +193,54 @@ async fn an_executor_has_no_namespace_made_that_they_may_not_make_themselves() -
     )
     .await?;
     assert!(namespaces.get_opt(&made).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_does_not_begin_while_the_agent_may_not_read_what_a_policy_sends_for_it() -> Result<()> {
+    let fixture = Fixture::new("applying-needs").await?;
+    let (_server, admin, member) = env(&fixture).await?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    let asking = json!({ "metadata": { "annotations": { names::DEPENDENCIES_ANNOTATION: "secrets" } } });
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(asking));
+    policies.patch(&member.cluster, &parameters, &patch).await?;
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "key", "labels": { names::TRAVELS_LABEL: "true" } }, "stringData": { "a": "1" },
+    }))?;
+    create(
+        &Api::namespaced(fixture.control.clone(), &fixture.namespace),
+        &secret,
+    )
+    .await?;
+    let mut workflow = objects::workflow("needs", &member.cluster);
+    workflow.spec["templates"][0]["container"]["envFrom"] = json!([{ "secretRef": { "name": "key" } }]);
+    create(&fixture.workflows(), &workflow).await?;
+    let waits = until(
+        &fixture.workflows(),
+        "needs",
+        "it says why it waits",
+        |workflow| objects::says(workflow, "Dispatched", "False", reason::DEPENDENCY_MISSING),
+    )
+    .await?;
+    let message = objects::condition(&waits, "Dispatched", "False").unwrap_or_default();
+    assert!(
+        message.contains("Secret key, which the agent") && message.contains("is not allowed to read"),
+        "{message}"
+    );
+    assert!(member.workflows().get_opt("needs").await?.is_none());
+
+    let every = ["get", "list", "watch", "create", "patch", "update", "delete"];
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": { "name": "secrets" },
+        "rules": [{ "apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": every }],
+    }))?;
+    create(&Api::all(admin.clone()), &role).await?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "secrets" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "secrets" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "restricted" }],
+    }))?;
+    create(&Api::all(admin), &binding).await?;
+    until(&member.workflows(), "needs", "it begins with the right", |_| true).await?;
     Ok(())
 }

@@ -204,7 +204,7 @@ pub struct ObjectIndex {
     /// Kinds whose objects have been listed since their watch began.
     listed: BTreeSet<KindName>,
     unreadable: BTreeMap<KindName, String>,
-    objects: HashMap<OriginUid, ObjectView>,
+    objects: HashMap<OriginUid, Box<ObjectView>>,
     selections: Interner<Selection>,
     by_kind: BTreeMap<KindName, BTreeSet<OriginUid>>,
     policies: BTreeMap<String, PolicyView>,
@@ -366,7 +366,7 @@ impl Index for ObjectIndex {
             && self.object_failures.remove(origin).is_some()
         {
             let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(ObjectView::policy_keys));
+            dirty.extend(object.into_iter().flat_map(|object| object.policy_keys()));
         }
         dirty
     }

@@ -83,6 +83,13 @@ impl PartialEq<BTreeMap<String, String>> for CompactMap {
     }
 }
 
+/// The texts of a list that is kept, without the room for more that reading it leaves.
+pub(crate) fn compact(list: Option<Vec<String>>) -> Vec<String> {
+    let mut list = list.unwrap_or_default();
+    list.shrink_to_fit();
+    list
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -45,10 +45,7 @@ impl Events {
             controller: names::CONTROLLER.to_owned(),
             instance: None,
         };
-        (
-            Self(sender),
-            write(Recorder::new(wds.clone(), reporter), receiver, activity),
-        )
+        (Self(sender), write(wds.clone(), reporter, receiver, activity))
     }
 
     /// Queues notices, and drops those that do not fit.
@@ -77,8 +74,15 @@ async fn rested(records: &mut mpsc::Receiver<Rested>, activity: &Activity) -> Op
     Some(record)
 }
 
-async fn write(recorder: Recorder, mut records: mpsc::Receiver<Rested>, activity: Activity) {
+async fn write(wds: Client, reporter: Reporter, mut records: mpsc::Receiver<Rested>, activity: Activity) {
+    // A recorder keeps each Event for minutes, to count repetitions. Only warnings are repeated.
+    let warnings = Recorder::new(wds.clone(), reporter.clone());
     while let Some(record) = rested(&mut records, &activity).await {
+        let recorder = if record.is_warning {
+            warnings.clone()
+        } else {
+            Recorder::new(wds.clone(), reporter.clone())
+        };
         let event = Event {
             type_: if record.is_warning {
                 EventType::Warning

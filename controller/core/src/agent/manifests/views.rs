@@ -22,7 +22,10 @@ use super::{
 };
 use crate::{
     agent::workflows::DIGEST_ANNOTATION,
-    index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint, store::versioned},
+    index::{
+        compact_json::CompactJson, compact_map::compact, decode_error, fingerprint::Fingerprint,
+        store::versioned,
+    },
 };
 
 versioned!(ManifestWorkView, AppliedRecord, ReportedStatus);
@@ -132,7 +135,7 @@ impl ManifestWorkView {
             generation: metadata.generation.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            finalizers: metadata.finalizers.unwrap_or_default(),
+            finalizers: compact(metadata.finalizers),
             items: manifests
                 .map(|(ordinal, manifest)| Item::new(i32::try_from(ordinal).unwrap_or(i32::MAX), manifest))
                 .collect(),
@@ -336,7 +339,7 @@ impl AppliedRecord {
         Self {
             uid: record.metadata.uid.unwrap_or_default(),
             resource_version: record.metadata.resource_version.unwrap_or_default(),
-            finalizers: record.metadata.finalizers.unwrap_or_default(),
+            finalizers: compact(record.metadata.finalizers),
             resources: record.status.unwrap_or_default().applied_resources,
         }
     }

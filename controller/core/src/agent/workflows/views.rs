@@ -11,7 +11,10 @@ use serde_json::Value;
 use crate::{
     OriginUid, WorkflowKey,
     index::{
-        compact_json::CompactJson, compact_map::CompactMap, decode_error, fingerprint::Fingerprint,
+        compact_json::CompactJson,
+        compact_map::{CompactMap, compact},
+        decode_error,
+        fingerprint::Fingerprint,
         rare::Rare,
     },
     model::{
@@ -187,7 +190,7 @@ impl ManifestWorkView {
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             uid: work.metadata.uid.unwrap_or_default(),
             resource_version: work.metadata.resource_version.unwrap_or_default(),
-            finalizers: work.metadata.finalizers.unwrap_or_default(),
+            finalizers: compact(work.metadata.finalizers),
             is_applied: is(types::APPLIED, "True"),
             is_obstructed: is(types::APPLIED, "False"),
             is_unanswered: is(types::ANSWERED, "False"),
@@ -250,7 +253,7 @@ impl ObjectView {
             resource_version: metadata.resource_version.unwrap_or_default(),
             created_at: metadata.creation_timestamp.map(|time| time.0),
             deleted_at: metadata.deletion_timestamp.map(|time| time.0),
-            finalizers: metadata.finalizers.unwrap_or_default(),
+            finalizers: compact(metadata.finalizers),
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
             is_final,

@@ -193,7 +193,7 @@ impl ObjectIndex {
             if self.content_errors.get(&address) == errors.as_ref() {
                 continue;
             }
-            concerned.extend(object.into_iter().flat_map(ObjectView::policy_keys));
+            concerned.extend(object.into_iter().flat_map(|object| object.policy_keys()));
             match errors {
                 Some(errors) => drop(self.content_errors.insert(address, errors)),
                 None => drop(self.content_errors.remove(&address)),

@@ -6,7 +6,7 @@ mod mailbox;
 mod objects;
 mod policies;
 
-use super::{Dirty, DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex, ObjectView};
+use super::{Dirty, DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex};
 use crate::{Failure, OriginUid, index::reconciler::is_newer};
 
 impl ObjectIndex {
@@ -60,7 +60,7 @@ impl ObjectIndex {
             }
             self.object_failures.insert(origin.clone(), message.clone());
             let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(ObjectView::policy_keys));
+            dirty.extend(object.into_iter().flat_map(|object| object.policy_keys()));
         }
         if let (
             DownsyncKey::Copy(origin, cluster),

@@ -47,7 +47,7 @@ impl ObjectIndex {
             object.wanted()
         };
         let mut manifests = vec![(identifier(object), manifest)];
-        if is_dependency {
+        if is_dependency || self.is_needed(object, cluster) {
             executor_binding::add(object, &mut manifests);
         }
         let (identifiers, manifests): (Vec<_>, Vec<_>) = manifests.into_iter().unzip();

@@ -145,10 +145,7 @@ impl ObjectIndex {
             return Dirty::new();
         }
         let reference = reference(object);
-        let is_named = |(of, group, resource): &(DependencyKind, &str, &str)| {
-            names_others(*of) && is(&kind, group, resource)
-        };
-        if !KINDS.iter().any(is_named) {
+        if !may_name_others(&kind) {
             self.needs.there.insert(reference, origin.clone());
             return Dirty::new();
         }
@@ -210,9 +207,13 @@ impl ObjectIndex {
             return true;
         }
         let runs = KindName::new(workflow::GROUP, workflow::PLURAL);
-        let is_known = |kind: &KindName| self.listed.contains(kind) || self.unreadable.contains_key(kind);
+        // A right that is missing now may be back in a moment, and what the objects of the kind name is
+        // unknown until then.
+        let is_known = |kind: &KindName| {
+            self.listed.contains(kind) || (!may_name_others(kind) && self.unreadable.contains_key(kind))
+        };
         let mut kinds = self.wanted_kinds.iter().map(|(kind, _)| kind);
-        is_known(&runs)
+        self.listed.contains(&runs)
             && kinds.all(|kind| is_known(kind) || self.needed_label(kind).is_none())
             && !self.needs.runs.values().any(|run| matches!(run, Run::Unread))
             && !self.needs.groups.values().any(|group| group.is_incomplete)
@@ -238,6 +239,12 @@ const KINDS: [(DependencyKind, &str, &str); 5] = [
 
 fn is(kind: &KindName, group: &str, resource: &str) -> bool {
     (&*kind.group, &*kind.resource) == (group, resource)
+}
+
+/// True if objects of the kind can name others that a run then needs.
+fn may_name_others(kind: &KindName) -> bool {
+    let mut kinds = KINDS.iter();
+    kinds.any(|(of, group, resource)| names_others(*of) && is(kind, group, resource))
 }
 
 /// True for the kind Namespace.

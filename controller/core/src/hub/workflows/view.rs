@@ -15,7 +15,7 @@ use crate::{
     hub::{admission::is_asked_to_suspend, properties::is_templated},
     index::{
         compact_json::CompactJson,
-        compact_map::CompactMap,
+        compact_map::{CompactMap, compact},
         decode_error,
         fingerprint::Fingerprint,
         rare::{Empty, Rare},
@@ -234,7 +234,7 @@ impl WorkflowView {
             is_templated: is_templated(metadata.annotations.as_ref()),
             labels: metadata.labels.into(),
             annotations: metadata.annotations.into(),
-            finalizers: metadata.finalizers.unwrap_or_default(),
+            finalizers: compact(metadata.finalizers),
             is_deleting,
             spec: Some(CompactJson::new(&object.spec)),
             decode_error: decode_error.map(Into::into),

@@ -75,6 +75,13 @@ impl Asked {
         self.0 & bit(kind) != 0
     }
 
+    /// The kinds that a run keeps although its policies no longer ask for them. A Secret is sent only as
+    /// long as a policy consents.
+    #[must_use]
+    pub(crate) fn kept(self) -> Self {
+        Self(self.0 & !bit(DependencyKind::Secret))
+    }
+
     /// The kinds of both sets.
     #[must_use]
     pub(crate) fn with(self, other: Self) -> Self {

@@ -69,7 +69,7 @@ impl ObjectIndex {
             };
             let (mut object, _) = ObjectView::new(&kind, object);
             object.presence = Presence::Leaving;
-            self.objects.insert(origin.clone(), object);
+            self.objects.insert(origin.clone(), Box::new(object));
             dirty.extend(self.keys_of(&origin));
         }
         dirty

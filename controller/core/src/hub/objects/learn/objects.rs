@@ -134,7 +134,7 @@ impl ObjectIndex {
                 self.objects
                     .get(origin)
                     .into_iter()
-                    .flat_map(ObjectView::policy_keys),
+                    .flat_map(|object| object.policy_keys()),
             );
             dirty.extend(object.policy_keys());
         }
@@ -143,7 +143,7 @@ impl ObjectIndex {
             .entry(object.kind.name())
             .or_default()
             .insert(origin.clone());
-        self.objects.insert(origin.clone(), object);
+        self.objects.insert(origin.clone(), Box::new(object));
         if !is_same {
             dirty.extend(self.keys_of(origin));
         }
@@ -203,7 +203,9 @@ impl ObjectIndex {
     /// Forgets an object that is being cleaned, once nothing of Argosy is left on it.
     pub(super) fn forget_if_clean(&mut self, origin: &OriginUid) -> Dirty {
         let is_clean = |object: &ObjectView| object.presence == Presence::Left && !is_marked(object);
-        if self.objects.get(origin).is_some_and(is_clean) && self.combined_known(origin).is_empty() {
+        if self.objects.get(origin).is_some_and(|object| is_clean(object))
+            && self.combined_known(origin).is_empty()
+        {
             self.delete_object(origin)
         } else {
             Dirty::new()
@@ -244,7 +246,7 @@ impl ObjectIndex {
             self.objects
                 .get(origin)
                 .into_iter()
-                .flat_map(ObjectView::policy_keys),
+                .flat_map(|object| object.policy_keys()),
         );
         self.deselect(origin);
         dirty.extend(self.lose_needed(origin));

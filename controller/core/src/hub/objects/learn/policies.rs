@@ -11,8 +11,7 @@ use super::Dirty;
 use crate::{
     Change, ClusterName, OriginUid,
     hub::objects::{
-        Awaited, Cluster, DownsyncKey, ObjectIndex, ObjectView, binding::Known, kind::KindName,
-        policy_view::PolicyView,
+        Awaited, Cluster, DownsyncKey, ObjectIndex, binding::Known, kind::KindName, policy_view::PolicyView,
     },
     index::store::Delta,
     policy::{Labels, unguarded},
@@ -108,7 +107,7 @@ impl ObjectIndex {
         self.policies.insert(name.to_owned(), policy);
         self.renew_asked();
         dirty.extend(self.select_anew(name, &rules));
-        if former_asked != asked {
+        if !former_asked.with(asked).is_empty() {
             dirty.extend(self.renew_runs(name));
         }
         if let Some(former) = former {
@@ -116,7 +115,7 @@ impl ObjectIndex {
             dirty.extend(self.rediscover_all());
         }
         let objects = origins.iter().filter_map(|origin| self.objects.get(origin));
-        dirty.extend(objects.flat_map(ObjectView::policy_keys));
+        dirty.extend(objects.flat_map(|object| object.policy_keys()));
         dirty.extend(origins.iter().flat_map(|origin| self.keys_of(origin)));
         dirty
     }
@@ -203,6 +202,7 @@ impl ObjectIndex {
             dirty.extend(self.works_on(name));
         }
         let mut touched = BTreeSet::new();
+        let mut asking = Vec::new();
         for (policy_name, policy) in &mut self.policies {
             let labels = after.and_then(Cluster::own_labels);
             let is_selected = labels.is_some_and(|labels| policy.rules().selects_cluster(labels));
@@ -215,6 +215,9 @@ impl ObjectIndex {
                 continue;
             }
             dirty.extend(DownsyncKey::of_policy(policy_name));
+            if !policy.rules().asked.is_empty() {
+                asking.push(policy_name.clone());
+            }
             for origin in &policy.selected {
                 touched.insert(origin.clone());
                 dirty.insert(DownsyncKey::Copy(origin.clone(), name.clone()));
@@ -222,9 +225,10 @@ impl ObjectIndex {
                 dirty.insert(DownsyncKey::Combined(origin.clone(), policy.uid().to_owned()));
             }
         }
+        dirty.extend(asking.iter().flat_map(|policy| self.renew_runs(policy)));
         // The error about singleton statuses depends on all policies that ask for one.
         let objects = touched.iter().filter_map(|origin| self.objects.get(origin));
-        dirty.extend(objects.flat_map(ObjectView::policy_keys));
+        dirty.extend(objects.flat_map(|object| object.policy_keys()));
         dirty
     }
 

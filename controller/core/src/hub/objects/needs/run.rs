@@ -62,17 +62,24 @@ impl ObjectIndex {
     /// Learns a Workflow that a policy selects or has selected.
     pub(in crate::hub::objects) fn learn_run(&mut self, origin: &OriginUid, facts: RunFacts) -> Dirty {
         let known = match self.needs.runs.get(origin) {
-            Some(Run::Known(need)) if Some(&need.cluster) == facts.cluster.as_ref() => need.asked,
-            _ => Asked::default(),
+            Some(Run::Known(need)) if Some(&need.cluster) == facts.cluster.as_ref() => {
+                Some(need.asked.kept())
+            }
+            _ => None,
         };
-        if known.is_empty() && self.asked_for(origin, None).is_empty() {
+        if known.is_none_or(Asked::is_empty) && self.asked_for(origin, None).is_empty() {
             return self.forget_run(origin);
         }
         // A policy draws nothing to a cluster that it does not match, whoever has written the claim.
-        // A run keeps what it has begun with.
-        let asked = |cluster: &ClusterName| known.with(self.asked_for(origin, Some(cluster)));
+        // A run keeps what it has begun with, but no Secret without the consent of a policy.
+        let asked = |cluster: &ClusterName| {
+            let kept = known.unwrap_or_default();
+            kept.with(self.asked_for(origin, Some(cluster)))
+        };
         let asking = facts.cluster.map(|cluster| (asked(&cluster), cluster));
-        let Some((asked, cluster)) = asking.filter(|(asked, _)| !asked.is_empty()) else {
+        // A policy may consent again, and a run that is known is not read again.
+        let is_asking = |(asked, _): &(Asked, ClusterName)| known.is_some() || !asked.is_empty();
+        let Some((asked, cluster)) = asking.filter(is_asking) else {
             return self.set_run(origin, Run::Idle);
         };
         let Some(object) = self.objects.get(origin) else {
@@ -109,9 +116,12 @@ impl ObjectIndex {
     /// Learns that the policies of a run may ask for other kinds.
     pub(in crate::hub::objects) fn renew_run(&mut self, origin: &OriginUid) -> Dirty {
         match self.needs.runs.get(origin) {
-            // A run keeps what it has begun with.
+            // A run keeps what it has begun with, but no Secret without the consent of a policy.
             Some(Run::Known(need)) => {
-                let asked = need.asked.with(self.asked_for(origin, Some(&need.cluster)));
+                let asked = need
+                    .asked
+                    .kept()
+                    .with(self.asked_for(origin, Some(&need.cluster)));
                 let need = Need {
                     asked,
                     ..Need::clone(need)
