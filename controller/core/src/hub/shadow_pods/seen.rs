@@ -24,7 +24,11 @@ use crate::{
         budget::{Intake, Ticket},
         store::{Incoming, Version},
     },
-    model::{claim::Claim, control::Nodes, pod_name::PodNames},
+    model::{
+        claim::Claim,
+        control::{Nodes, packed},
+        pod_name::PodNames,
+    },
     policy::Labels,
 };
 
@@ -173,11 +177,11 @@ impl ObservedWatched {
                 .map(|claim| names::virtual_node(claim.cluster.as_str()))
                 .unwrap_or_default(),
             watched_until: watched_until(metadata),
-            pods: Some(if is_shown {
+            pods: if is_shown {
                 SeenPods::of(&workflow, asked)
             } else {
-                SeenPods::default()
-            }),
+                Some(SeenPods::default())
+            },
             is_gone: crate::index::reconciler::is_gone(metadata),
             key,
             labels: Arc::new(workflow.metadata.labels.unwrap_or_default()),
@@ -201,9 +205,15 @@ impl ObservedWatched {
 
 impl SeenPods {
     /// Reads the status of a Workflow. With `asked`, the ends are those of the nodes with these IDs.
-    fn of(workflow: &Workflow, asked: Option<&BTreeSet<String>>) -> Self {
-        let nodes = workflow.status.as_ref().and_then(Nodes::of);
-        nodes.map_or_else(Self::default, |nodes| Self::in_nodes(workflow, &nodes, asked))
+    /// Without, packed nodes are not unpacked, because that may take as long as a thousand other
+    /// statuses, and all of them wait in the same watch.
+    fn of(workflow: &Workflow, asked: Option<&BTreeSet<String>>) -> Option<Self> {
+        let status = workflow.status.as_ref();
+        if asked.is_none() && status.and_then(packed).is_some() {
+            return None;
+        }
+        let nodes = status.and_then(Nodes::of);
+        Some(nodes.map_or_else(Self::default, |nodes| Self::in_nodes(workflow, &nodes, asked)))
     }
 
     /// Reads the nodes. There may be a hundred thousand, so everything that costs more than a look at

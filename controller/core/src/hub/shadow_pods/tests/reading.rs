@@ -1,5 +1,10 @@
 //! Workflows whose pods the watch has not told, and the bounds on those that it tells.
 
+use std::io::Write;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::GzEncoder};
+
 use super::*;
 use crate::Intake;
 
@@ -195,4 +200,29 @@ fn the_end_of_a_pod_that_is_not_among_the_last_is_read_and_then_kept() {
     world.nodes(nodes);
     assert_eq!(world.reading(), Decision::rest());
     assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
+}
+
+#[test]
+fn packed_nodes_are_unpacked_only_of_a_workflow_that_is_read() {
+    let text = json!({ "n": node("Running", 0) }).to_string();
+    let mut packing = GzEncoder::new(Vec::new(), Compression::default());
+    packing.write_all(text.as_bytes()).unwrap();
+    let packed = STANDARD.encode(packing.finish().unwrap());
+    for shown in [Shown::Asked, Shown::All] {
+        let mut world = World::new(shown);
+        world.workflow["status"] = json!({ "phase": "Running", "compressedNodes": packed });
+        let seen = world.seen();
+        assert!(seen.pods.is_none());
+        let change = ShadowPodInput::Workflow(Change::Apply(Box::new(seen)));
+        world.index.apply(change, world.now);
+        assert_eq!(world.action(), None);
+        if shown == Shown::Asked {
+            assert_eq!(world.reading(), Decision::rest());
+            continue;
+        }
+        let ids = asked(&world).into_iter().collect();
+        let last = ObservedWatched::read(read(world.workflow.clone()), &ids);
+        world.read(Some(last));
+        world.shown();
+    }
 }
