@@ -153,6 +153,18 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
         (None, "/healthz", 200, "ok"),
         (Some(agent.as_path()), &log, 403, "may not use nodes/proxy"),
         (None, &tunnel, 401, "a client certificate is required"),
+        (
+            Some(agent.as_path()),
+            "/containerLogs/kubelet-accounts/absent/main",
+            403,
+            "may not use nodes/proxy",
+        ),
+        (
+            Some(agent.as_path()),
+            "/events/kubelet-accounts/absent",
+            403,
+            "may not use nodes/proxy",
+        ),
         (Some(agent.as_path()), &tunnel, 403, "may not use nodes/proxy"),
         (api_server, "/tunnel/absent", 500, "absent is not in the fleet"),
         (api_server, "/tunnel/..%2Fx", 400, "not a request"),
