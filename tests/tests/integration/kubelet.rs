@@ -16,7 +16,7 @@ use axum::http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, LogParams, Patch, PatchParams},
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
 };
@@ -108,12 +108,12 @@ impl Lab {
         format!("/tunnel/{}", self.member.cluster)
     }
 
-    fn pods(&self) -> Api<Pod> {
+    pub(super) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.fixture.control.clone(), &self.fixture.namespace)
     }
 }
 
-fn pod(value: &Value) -> Result<Pod> {
+pub(super) fn pod(value: &Value) -> Result<Pod> {
     Ok(serde_json::from_value(value.clone())?)
 }
 
@@ -287,80 +287,4 @@ async fn a_cluster_whose_node_is_turned_off_is_not_shown_and_not_asked() -> Resu
     turn(None).await?;
     until(&nodes, &node, "it is turned on again", |_| true).await?;
     said(&pods, &name, ABSENT).await
-}
-
-#[tokio::test]
-async fn argosys_account_writes_only_virtual_nodes_and_shadow_pods_and_nobody_else_writes_these() -> Result<()>
-{
-    let lab = Lab::new("kubelet-policies").await?;
-    let nodes: Api<Node> = Api::all(lab.fixture.control.clone());
-    let node = names::virtual_node(&lab.member.cluster);
-    until(&nodes, &node, "the virtual Node is there", |_| true).await?;
-    let argosy = lab
-        .signing
-        .env
-        .control
-        .client_as("system:serviceaccount:argosy:argosy-controller")
-        .await?;
-    let (as_argosy, as_tenant) = (
-        Api::<Pod>::namespaced(argosy.clone(), &lab.fixture.namespace),
-        lab.pods(),
-    );
-    let label = json!({ names::SHADOW_OF_LABEL: "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b" });
-    let shadow = |labels: &Value, node: &str, image: &str| {
-        pod(&json!({
-            "metadata": { "name": "made", "labels": labels },
-            "spec": {
-                "nodeName": node, "automountServiceAccountToken": false,
-                "containers": [{ "name": "main", "image": image }],
-            },
-        }))
-    };
-    let image = "argosy.dev/shadow";
-    for (pods, pod, expected) in [
-        (
-            &as_argosy,
-            shadow(&json!({}), &node, image)?,
-            "may write only shadow pods",
-        ),
-        (
-            &as_argosy,
-            shadow(&label, "node1", image)?,
-            "may write only shadow pods",
-        ),
-        (
-            &as_argosy,
-            shadow(&label, &node, "busybox:1.36")?,
-            "a shadow pod runs nothing",
-        ),
-        (
-            &as_tenant,
-            shadow(&label, &node, image)?,
-            "only argosy-controller makes shadow pods",
-        ),
-    ] {
-        let params = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        let refused = pods.create(&params, &pod).await.err().context(expected)?;
-        assert!(refused.to_string().contains(expected), "{refused}");
-    }
-    let another = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0c";
-    let patch = Patch::Merge(json!({ "metadata": { "labels": { names::SHADOW_OF_LABEL: another } } }));
-    let changed = as_tenant
-        .patch(&lab.shadow.name_any(), &PatchParams::default(), &patch)
-        .await;
-    let refused = changed.err().context("the label stays")?;
-    assert!(refused.to_string().contains("stays"), "{refused}");
-    let ordinary: Node = serde_json::from_value(json!({ "metadata": { "name": "node1" } }))?;
-    create(&nodes, &ordinary).await?;
-    let as_argosy: Api<Node> = Api::all(argosy);
-    let refused = as_argosy.delete("node1", &DeleteParams::default()).await;
-    let refused = refused.err().context("it is no virtual Node")?;
-    assert!(
-        refused.to_string().contains("may write only virtual Nodes"),
-        "{refused}"
-    );
-    Ok(())
 }
