@@ -1,9 +1,12 @@
-//! The admission policies for virtual Nodes and shadow pods.
+//! The admission policies for virtual Nodes, their Leases and shadow pods.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use argosy_api::names;
 use argosy_tests::testenv::{objects::create, waiting::until};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Pod},
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -118,13 +121,22 @@ async fn argosys_account_makes_only_shadow_pods_which_run_nothing_and_nobody_els
 }
 
 #[tokio::test]
-async fn argosys_account_writes_only_virtual_nodes() -> Result<()> {
+async fn argosys_account_writes_only_virtual_nodes_and_their_leases() -> Result<()> {
     const NODES: &str = "may write only virtual Nodes";
+    const LEASES: &str = "may write only the Leases of virtual Nodes";
     let (lab, argosy) = lab("kubelet-nodes").await?;
     let control = &lab.fixture.control;
-    let (nodes, as_argosy) = (Api::<Node>::all(control.clone()), Api::<Node>::all(argosy));
+    let (nodes, leases) = (
+        Api::<Node>::all(control.clone()),
+        Api::<Lease>::namespaced(control.clone(), "kube-node-lease"),
+    );
+    let (as_argosy, leases_as_argosy) = (
+        Api::<Node>::all(argosy.clone()),
+        Api::<Lease>::namespaced(argosy, "kube-node-lease"),
+    );
     let virtual_node = names::virtual_node(&lab.member.cluster);
     until(&nodes, &virtual_node, "the virtual Node is there", |_| true).await?;
+    until(&leases, &virtual_node, "its Lease is there", |_| true).await?;
 
     let node = |name: &str, labels: Value| -> Result<Node> {
         let node = json!({ "metadata": { "name": name, "labels": labels } });
@@ -148,5 +160,19 @@ async fn argosys_account_writes_only_virtual_nodes() -> Result<()> {
         .patch(&virtual_node, &PatchParams::default(), &patch)
         .await;
     assert_refused(changed, NODES, &virtual_node);
+
+    let lease: Lease = serde_json::from_value(json!({ "metadata": { "name": "node1" } }))?;
+    let made = leases_as_argosy.create(&dry_run(), &lease).await;
+    assert_refused(made, LEASES, "a new Lease");
+    create(&leases, &lease).await?;
+    let patch = Patch::Merge(json!({ "spec": { "holderIdentity": "argosy" } }));
+    let renewed = leases_as_argosy
+        .patch("node1", &PatchParams::default(), &patch)
+        .await;
+    assert_refused(renewed, LEASES, "the Lease of a kubelet");
+    let renewed = leases_as_argosy
+        .patch(&virtual_node, &PatchParams::default(), &patch)
+        .await;
+    renewed.context("its own Lease")?;
     Ok(())
 }
