@@ -10,6 +10,7 @@
 //! read (`reading`), and the logs (the shell).
 
 mod action;
+mod counts;
 mod key;
 mod learn;
 mod pod;
@@ -19,6 +20,7 @@ mod shadow;
 mod templates;
 
 use std::{
+    cell::RefCell,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
@@ -30,6 +32,7 @@ use kube::core::PartialObjectMeta;
 
 pub use self::{
     action::{Named, ShadowPodAction},
+    counts::Counts,
     key::{PodKey, ShadowPodKey},
     seen::ObservedWatched,
     shadow::ObservedShadow,
@@ -163,8 +166,10 @@ pub struct ShadowPodIndex {
     refused: HashMap<PodKey, Timestamp>,
     nodes: BTreeSet<String>,
     policies: Arc<Admission>,
-    /// Running pods that are not shown because a Workflow has too many.
+    /// Running pods that are not known because a Workflow or a cluster has too many.
     left_out: HashMap<WorkflowKey, usize>,
+    /// Known pods that are to be shown and found no room at their last decision.
+    without_room: RefCell<BTreeSet<PodKey>>,
     synced: Synced<Awaited>,
     in_flight: InFlight<ShadowPodKey>,
 }
@@ -185,15 +190,10 @@ impl ShadowPodIndex {
             nodes: BTreeSet::new(),
             policies: Arc::default(),
             left_out: HashMap::new(),
+            without_room: RefCell::default(),
             synced: Synced::new(),
             in_flight: InFlight::default(),
         }
-    }
-
-    /// Number of shadow pods, and number of running pods that are left out because there are too
-    /// many.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.shadows.len(), self.left_out.values().sum())
     }
 
     /// The step for a pod that runs on its cluster and is not shown.
@@ -228,6 +228,7 @@ impl ShadowPodIndex {
             None => Decision::rest(),
             Some(due) if due > now => Decision::requeue_at(due),
             Some(_) if !self.has_room(&workflow.node) => {
+                self.without_room.borrow_mut().insert(key.clone());
                 Decision::requeue_at(now.saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX))
             }
             Some(_) => {
@@ -257,6 +258,7 @@ impl ShadowPodIndex {
 
     /// The step for a pod.
     fn next_step_of(&self, key: &PodKey, now: Timestamp) -> Decision<ShadowPodAction> {
+        self.without_room.borrow_mut().remove(key);
         let (wanted, shadow) = (self.wanted.get(key), self.shadows.get(key));
         let Some(shadow) = shadow else {
             return match wanted {

@@ -99,8 +99,7 @@ pub(super) async fn run(
     let executor = Executor::new(wds);
     let kubelet = metrics.kubelet();
     let observe = |index: &mut ShadowPodIndex| {
-        let (shown, left_out) = index.counts();
-        kubelet.shadow_pods(shown, left_out);
+        kubelet.shadow_pods(index.counts());
     };
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, watches).await;

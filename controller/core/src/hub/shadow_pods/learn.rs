@@ -148,6 +148,15 @@ impl ShadowPodIndex {
     /// clusters decide about the names, and one could answer for the pod of another.
     fn want(&mut self, workflow: &WorkflowKey, pod: &PodKey, running: &Running, now: Timestamp) -> bool {
         let known = self.wanted.get_mut(pod);
+        if known.as_ref().is_none_or(|known| known.workflow == *workflow)
+            && self
+                .refused
+                .get(pod)
+                .is_some_and(|start| *start != running.started_at)
+        {
+            // Its step has started again.
+            self.refused.remove(pod);
+        }
         match known {
             Some(known) if known.workflow == *workflow => {
                 (known.running, known.end) = (running.clone(), None);
@@ -215,6 +224,7 @@ impl ShadowPodIndex {
             let of_workflow = self.shadows_of.entry(shadow.workflow.clone()).or_default();
             of_workflow.insert(key.clone());
             dirty.insert(ShadowPodKey::Workflow(shadow.workflow.clone()));
+            self.refused.remove(&key);
             self.shadows.insert(key.clone(), shadow);
             dirty.insert(ShadowPodKey::Pod(key));
         }

@@ -96,6 +96,12 @@ impl World {
         self.index.decide(&pod_key(), self.now)
     }
 
+    /// Numbers of pods that are shown, left out and refused.
+    fn counts(&self) -> (usize, usize, usize) {
+        let counts = self.index.counts();
+        (counts.shown, counts.left_out, counts.refused)
+    }
+
     /// The step for the Workflow.
     fn reading(&self) -> Decision<ShadowPodAction> {
         let key = WorkflowKey::new("argo", "hello");
@@ -221,10 +227,12 @@ fn a_pod_that_is_refused_is_not_tried_again_before_its_step_starts_again() {
     let refusal = Failure::Refused("exceeded quota".to_owned());
     world.index.failed(&pod_key(), &action, &refusal, world.now);
     assert_eq!(world.decide(), Decision::rest());
+    assert_eq!(world.counts(), (0, 0, 1));
     world.running(0);
     assert_eq!(world.decide(), Decision::rest());
     world.running(5);
     assert!(world.action().is_some());
+    assert_eq!(world.counts(), (0, 0, 0));
 }
 
 #[test]
@@ -238,7 +246,7 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
         })
         .collect();
     world.nodes(json!(nodes));
-    assert_eq!(world.index.counts(), (0, 10));
+    assert_eq!(world.counts(), (0, 10, 0));
     assert_eq!(world.index.wanted.len(), 50);
     assert!(
         world
@@ -248,7 +256,7 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
             .all(|wanted| wanted.running.started_at >= at(10))
     );
     world.nodes(json!({}));
-    assert_eq!((world.index.counts(), world.index.wanted.len()), ((0, 0), 0));
+    assert_eq!((world.counts(), world.index.wanted.len()), ((0, 0, 0), 0));
 }
 
 /// A Workflow `hello-work` on another cluster, whose agent reports a pod with the name of [`key`].
@@ -354,9 +362,11 @@ fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
     let full = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster1")).collect());
     world.index.apply(ShadowPodInput::Pod(full), world.now);
     assert_eq!(world.decide(), Decision::requeue_at(at(10)));
+    assert_eq!(world.counts(), (MOST_OF_CLUSTER, 1, 0));
     let others = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster2")).collect());
     world.index.apply(ShadowPodInput::Pod(others), world.now);
     assert!(world.action().is_some());
+    assert_eq!(world.counts(), (MOST_OF_CLUSTER, 0, 0));
 }
 
 #[test]

@@ -88,14 +88,14 @@ fn of_a_cluster_4000_pods_are_kept_and_the_others_counted() {
             .apply(ShadowPodInput::Workflow(Change::Apply(Box::new(seen))), world.now);
     }
     assert_eq!(world.index.wanted.len(), MOST_KEPT_OF_CLUSTER);
-    assert_eq!(world.index.counts(), (0, 1000));
+    assert_eq!(world.counts(), (0, 1000, 0));
     let gone = ObservedWatched::from(many(0, 50, 0));
     let gone = ShadowPodInput::Workflow(Change::Delete(Box::new(gone)));
     world.index.apply(gone, world.now);
     let seen = ObservedWatched::from(many(99, 50, 0));
     let seen = ShadowPodInput::Workflow(Change::Apply(Box::new(seen)));
     world.index.apply(seen, world.now);
-    assert_eq!(world.index.counts(), (0, 950));
+    assert_eq!(world.counts(), (0, 950, 0));
     world
         .index
         .apply(ShadowPodInput::Workflow(Change::Reset(Vec::new())), world.now);
