@@ -1,7 +1,7 @@
 //! The kubelet endpoint of the controller: its answers to the API server, and to everybody else. The
 //! tests of the fleet read logs.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use argosy_api::names;
@@ -10,6 +10,7 @@ use argosy_tests::testenv::{
     admission::eventually,
     objects::create,
     signing::Signing,
+    toolchain,
     waiting::{until, until_gone},
 };
 use axum::http::Request;
@@ -21,6 +22,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
+use tokio::{process::Command, time::timeout};
 
 /// Name of the Node of the pod, which does not exist, so that the API server of the cluster says so.
 const ABSENT: &str = "absent-node";
@@ -180,7 +182,7 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
             400,
             "not a request",
         ),
-        (api_server, "/exec/kubelet-accounts/hello/main", 403, "nodes.exec"),
+        (api_server, "/exec/kubelet-accounts/hello/main", 405, ""),
     ] {
         let (status, text) = lab.ask(account, path).await?;
         assert_eq!(status, expected, "{account:?}, {path}: {text}");
@@ -287,4 +289,46 @@ async fn a_cluster_whose_node_is_turned_off_is_not_shown_and_not_asked() -> Resu
     turn(None).await?;
     until(&nodes, &node, "it is turned on again", |_| true).await?;
     said(&pods, &name, ABSENT).await
+}
+
+#[tokio::test]
+async fn the_api_server_asks_for_sessions_by_post_however_its_client_asks() -> Result<()> {
+    let lab = Lab::new("kubelet-sessions").await?;
+    let (namespace, pod) = (lab.fixture.namespace.as_str(), lab.shadow.name_any());
+    for websockets in ["true", "false"] {
+        for arguments in [
+            &["exec", &pod, "-c", "main", "--", "id"][..],
+            &["attach", &pod, "-c", "main"],
+            &["port-forward", &pod, ":80"],
+        ] {
+            let asked = Command::new(toolchain::binary("kubectl")?)
+                .arg("--kubeconfig")
+                .arg(lab.signing.env.control.kubeconfig())
+                .args(["--namespace", namespace])
+                .args(arguments)
+                .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
+                .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
+                .kill_on_drop(true)
+                .output();
+            let asked = timeout(Duration::from_mins(1), asked).await??;
+            let text = String::from_utf8_lossy(&asked.stderr);
+            // It was refused by the endpoint, so it has come there.
+            assert!(text.contains("nodes.exec"), "{arguments:?}, {websockets}: {text}");
+        }
+    }
+    // With the right to `get` `nodes/proxy`, and with that to `create` it.
+    let path = format!(
+        "/api/v1/nodes/{}/proxy/exec/{namespace}/{pod}/main?command=id&output=1",
+        names::virtual_node(&lab.member.cluster)
+    );
+    for (method, expected) in [("GET", 405), ("POST", 403)] {
+        let request = Request::builder().method(method).uri(&path);
+        let request = request
+            .header("connection", "Upgrade")
+            .header("upgrade", "SPDY/3.1")
+            .body(Body::empty())?;
+        let answer = lab.fixture.control.send(request).await?;
+        assert_eq!(answer.status().as_u16(), expected, "{method}");
+    }
+    Ok(())
 }

@@ -137,3 +137,20 @@ async fn an_account_without_the_right_learns_no_name_and_causes_no_read() {
     let (status, text) = Lab::new(&["*"]).get("/containerLogs/a/absent/main").await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
 }
+
+#[tokio::test]
+async fn a_session_is_asked_for_by_post() {
+    let lab = Lab::new(&["*"]);
+    for path in [
+        "/exec/a/shown/main?command=id",
+        "/attach/a/shown/main",
+        "/portForward/a/shown",
+    ] {
+        let got = lab.send(Method::GET, path).await.status();
+        assert_eq!(got, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert!(lab.asked.lock().unwrap().is_empty());
+        // It is no Upgrade.
+        let posted = lab.send(Method::POST, path).await.status();
+        assert_eq!(posted, StatusCode::BAD_REQUEST, "{path}");
+    }
+}
