@@ -154,3 +154,30 @@ async fn a_session_is_asked_for_by_post() {
         assert_eq!(posted, StatusCode::BAD_REQUEST, "{path}");
     }
 }
+
+#[tokio::test]
+async fn of_a_cluster_64_logs_are_open_at_a_time_and_the_65th_is_refused_until_one_ends() {
+    let lab = Lab::new(&["*"]);
+    let path = |number: usize| format!("/containerLogs/{}/shown/main", ["a", "b"][number % 2]);
+    let mut open = Vec::new();
+    for number in 0..64 {
+        let response = lab.send(Method::GET, &path(number)).await;
+        assert_eq!(response.status(), StatusCode::OK, "{number}");
+        open.push(response);
+    }
+    let (status, text) = lab.get(&path(64)).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(
+        text.starts_with("64 logs and sessions of cluster cluster1 are open"),
+        "{text}"
+    );
+    open.pop();
+    // The place is free when the task that reads the log has noticed it.
+    loop {
+        let response = lab.send(Method::GET, &path(64)).await;
+        if response.status() == StatusCode::OK {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
