@@ -1,7 +1,7 @@
 //! The kubelet endpoint of the controller: its answers to the API server, and to everybody else. The
 //! tests of the fleet read logs.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use argosy_api::names;
@@ -10,17 +10,19 @@ use argosy_tests::testenv::{
     admission::eventually,
     objects::create,
     signing::Signing,
+    toolchain,
     waiting::{until, until_gone},
 };
 use axum::http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, LogParams, Patch, PatchParams},
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
+use tokio::{process::Command, time::timeout};
 
 /// Name of the Node of the pod, which does not exist, so that the API server of the cluster says so.
 const ABSENT: &str = "absent-node";
@@ -108,12 +110,12 @@ impl Lab {
         format!("/tunnel/{}", self.member.cluster)
     }
 
-    fn pods(&self) -> Api<Pod> {
+    pub(super) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.fixture.control.clone(), &self.fixture.namespace)
     }
 }
 
-fn pod(value: &Value) -> Result<Pod> {
+pub(super) fn pod(value: &Value) -> Result<Pod> {
     Ok(serde_json::from_value(value.clone())?)
 }
 
@@ -153,6 +155,18 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
         (None, "/healthz", 200, "ok"),
         (Some(agent.as_path()), &log, 403, "may not use nodes/proxy"),
         (None, &tunnel, 401, "a client certificate is required"),
+        (
+            Some(agent.as_path()),
+            "/containerLogs/kubelet-accounts/absent/main",
+            403,
+            "may not use nodes/proxy",
+        ),
+        (
+            Some(agent.as_path()),
+            "/events/kubelet-accounts/absent",
+            403,
+            "may not use nodes/proxy",
+        ),
         (Some(agent.as_path()), &tunnel, 403, "may not use nodes/proxy"),
         (api_server, "/tunnel/absent", 500, "absent is not in the fleet"),
         (api_server, "/tunnel/..%2Fx", 400, "not a request"),
@@ -168,7 +182,7 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
             400,
             "not a request",
         ),
-        (api_server, "/exec/kubelet-accounts/hello/main", 403, "nodes.exec"),
+        (api_server, "/exec/kubelet-accounts/hello/main", 405, ""),
     ] {
         let (status, text) = lab.ask(account, path).await?;
         assert_eq!(status, expected, "{account:?}, {path}: {text}");
@@ -278,77 +292,43 @@ async fn a_cluster_whose_node_is_turned_off_is_not_shown_and_not_asked() -> Resu
 }
 
 #[tokio::test]
-async fn argosys_account_writes_only_virtual_nodes_and_shadow_pods_and_nobody_else_writes_these() -> Result<()>
-{
-    let lab = Lab::new("kubelet-policies").await?;
-    let nodes: Api<Node> = Api::all(lab.fixture.control.clone());
-    let node = names::virtual_node(&lab.member.cluster);
-    until(&nodes, &node, "the virtual Node is there", |_| true).await?;
-    let argosy = lab
-        .signing
-        .env
-        .control
-        .client_as("system:serviceaccount:argosy:argosy-controller")
-        .await?;
-    let (as_argosy, as_tenant) = (
-        Api::<Pod>::namespaced(argosy.clone(), &lab.fixture.namespace),
-        lab.pods(),
-    );
-    let label = json!({ names::SHADOW_OF_LABEL: "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b" });
-    let shadow = |labels: &Value, node: &str, image: &str| {
-        pod(&json!({
-            "metadata": { "name": "made", "labels": labels },
-            "spec": {
-                "nodeName": node, "automountServiceAccountToken": false,
-                "containers": [{ "name": "main", "image": image }],
-            },
-        }))
-    };
-    let image = "argosy.dev/shadow";
-    for (pods, pod, expected) in [
-        (
-            &as_argosy,
-            shadow(&json!({}), &node, image)?,
-            "may write only shadow pods",
-        ),
-        (
-            &as_argosy,
-            shadow(&label, "node1", image)?,
-            "may write only shadow pods",
-        ),
-        (
-            &as_argosy,
-            shadow(&label, &node, "busybox:1.36")?,
-            "a shadow pod runs nothing",
-        ),
-        (
-            &as_tenant,
-            shadow(&label, &node, image)?,
-            "only argosy-controller makes shadow pods",
-        ),
-    ] {
-        let params = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        let refused = pods.create(&params, &pod).await.err().context(expected)?;
-        assert!(refused.to_string().contains(expected), "{refused}");
+async fn the_api_server_asks_for_sessions_by_post_however_its_client_asks() -> Result<()> {
+    let lab = Lab::new("kubelet-sessions").await?;
+    let (namespace, pod) = (lab.fixture.namespace.as_str(), lab.shadow.name_any());
+    for websockets in ["true", "false"] {
+        for arguments in [
+            &["exec", &pod, "-c", "main", "--", "id"][..],
+            &["attach", &pod, "-c", "main"],
+            &["port-forward", &pod, ":80"],
+        ] {
+            let asked = Command::new(toolchain::binary("kubectl")?)
+                .arg("--kubeconfig")
+                .arg(lab.signing.env.control.kubeconfig())
+                .args(["--namespace", namespace])
+                .args(arguments)
+                .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
+                .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
+                .kill_on_drop(true)
+                .output();
+            let asked = timeout(Duration::from_mins(1), asked).await??;
+            let text = String::from_utf8_lossy(&asked.stderr);
+            // It was refused by the endpoint, so it has come there.
+            assert!(text.contains("nodes.exec"), "{arguments:?}, {websockets}: {text}");
+        }
     }
-    let another = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0c";
-    let patch = Patch::Merge(json!({ "metadata": { "labels": { names::SHADOW_OF_LABEL: another } } }));
-    let changed = as_tenant
-        .patch(&lab.shadow.name_any(), &PatchParams::default(), &patch)
-        .await;
-    let refused = changed.err().context("the label stays")?;
-    assert!(refused.to_string().contains("stays"), "{refused}");
-    let ordinary: Node = serde_json::from_value(json!({ "metadata": { "name": "node1" } }))?;
-    create(&nodes, &ordinary).await?;
-    let as_argosy: Api<Node> = Api::all(argosy);
-    let refused = as_argosy.delete("node1", &DeleteParams::default()).await;
-    let refused = refused.err().context("it is no virtual Node")?;
-    assert!(
-        refused.to_string().contains("may write only virtual Nodes"),
-        "{refused}"
+    // With the right to `get` `nodes/proxy`, and with that to `create` it.
+    let path = format!(
+        "/api/v1/nodes/{}/proxy/exec/{namespace}/{pod}/main?command=id&output=1",
+        names::virtual_node(&lab.member.cluster)
     );
+    for (method, expected) in [("GET", 405), ("POST", 403)] {
+        let request = Request::builder().method(method).uri(&path);
+        let request = request
+            .header("connection", "Upgrade")
+            .header("upgrade", "SPDY/3.1")
+            .body(Body::empty())?;
+        let answer = lab.fixture.control.send(request).await?;
+        assert_eq!(answer.status().as_u16(), expected, "{method}");
+    }
     Ok(())
 }

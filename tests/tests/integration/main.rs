@@ -37,6 +37,7 @@ mod identity;
 mod idle;
 mod inventory;
 mod kubelet;
+mod kubelet_policies;
 mod leaders;
 mod leaders_agents;
 mod live_logs;

@@ -6,18 +6,22 @@
 //! write. Nothing else depends on a shadow pod: one that is refused is not tried again before its
 //! step starts again. A policy that changes counts for pods that start after it.
 //!
-//! Not here: the objects (`pod`), the parts of a Workflow that are kept (`seen`), and the logs
-//! (the shell).
+//! Not here: the objects (`pod`), the parts of a Workflow that are kept (`seen`), the Workflows that are
+//! read (`reading`), and the logs (the shell).
 
 mod action;
+mod counts;
+mod key;
 mod learn;
 mod pod;
+mod reading;
 mod seen;
+mod shadow;
 mod templates;
 
 use std::{
+    cell::RefCell,
     collections::{BTreeSet, HashMap},
-    fmt,
     sync::Arc,
 };
 
@@ -28,7 +32,10 @@ use kube::core::PartialObjectMeta;
 
 pub use self::{
     action::{Named, ShadowPodAction},
-    seen::{ObservedShadow, ObservedWatched},
+    counts::Counts,
+    key::{PodKey, ShadowPodKey},
+    seen::ObservedWatched,
+    shadow::ObservedShadow,
 };
 pub use crate::model::shown::Shown;
 use crate::{
@@ -41,6 +48,7 @@ use crate::{
     },
     policy::Labels,
 };
+use key::of_pods;
 use seen::{End, Running};
 
 /// Labels of the Workflows that an index of shadow pods watches: those that have not ended and were
@@ -61,30 +69,18 @@ const MOST: usize = 2000;
 /// Maximum number of shadow pods of one cluster, so that none takes the room of all others.
 const MOST_OF_CLUSTER: usize = 500;
 
+/// Maximum number of pods of one cluster that are kept: those that run, and those that were shown.
+const MOST_KEPT_OF_CLUSTER: usize = 4000;
+
 /// Time after which a pod that found no room is tried again.
 const ROOM_AGAIN: SignedDuration = SignedDuration::from_secs(10);
-
-/// Namespace and name of a pod, the same on both clusters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodKey {
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-}
-
-impl fmt::Display for PodKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pod {}/{}", self.namespace, self.name)
-    }
-}
 
 /// Inputs of the index.
 #[derive(Debug)]
 pub enum ShadowPodInput {
     /// Workflows of the WDS with the labels [`WATCHED`].
     Workflow(Change<ObservedWatched>),
-    /// A Workflow that the watch does not contain any more, as it was read; `None` if it is gone.
+    /// A Workflow as it was read; `None` if it is gone.
     Read(WorkflowKey, Option<Box<ObservedWatched>>),
     /// Shadow pods of the WDS.
     Pod(Change<ObservedShadow>),
@@ -124,6 +120,10 @@ struct Dispatched {
     pods: BTreeSet<PodKey>,
     /// Pods of these names run, and belong to another Workflow.
     others: BTreeSet<PodKey>,
+    /// True if there are pods that the index does not know, or whose end it does not know.
+    is_unread: bool,
+    /// Time of the last read.
+    read_at: Option<Timestamp>,
 }
 
 impl Versioned for Dispatched {
@@ -156,16 +156,22 @@ pub struct ShadowPodIndex {
     /// The Workflows that claim a pod which another has.
     contested: HashMap<PodKey, BTreeSet<WorkflowKey>>,
     shadows: HashMap<PodKey, ObservedShadow>,
+    /// The shadow pods of each Workflow.
+    shadows_of: HashMap<WorkflowKey, BTreeSet<PodKey>>,
     /// Number of shadow pods on each virtual Node.
     shown_on: HashMap<String, usize>,
+    /// Number of pods of Workflows on each virtual Node, shown or not.
+    kept_on: HashMap<String, usize>,
     /// Start of the steps whose shadow pod was refused.
     refused: HashMap<PodKey, Timestamp>,
     nodes: BTreeSet<String>,
     policies: Arc<Admission>,
-    /// Running pods that are not shown because a Workflow has too many.
+    /// Running pods that are not known because a Workflow or a cluster has too many.
     left_out: HashMap<WorkflowKey, usize>,
+    /// Known pods that are to be shown and found no room at their last decision.
+    without_room: RefCell<BTreeSet<PodKey>>,
     synced: Synced<Awaited>,
-    in_flight: InFlight<PodKey>,
+    in_flight: InFlight<ShadowPodKey>,
 }
 
 impl ShadowPodIndex {
@@ -177,20 +183,17 @@ impl ShadowPodIndex {
             wanted: HashMap::new(),
             contested: HashMap::new(),
             shadows: HashMap::new(),
+            shadows_of: HashMap::new(),
             shown_on: HashMap::new(),
+            kept_on: HashMap::new(),
             refused: HashMap::new(),
             nodes: BTreeSet::new(),
             policies: Arc::default(),
             left_out: HashMap::new(),
+            without_room: RefCell::default(),
             synced: Synced::new(),
             in_flight: InFlight::default(),
         }
-    }
-
-    /// Number of shadow pods, and number of running pods that are left out because there are too
-    /// many.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.shadows.len(), self.left_out.values().sum())
     }
 
     /// The step for a pod that runs on its cluster and is not shown.
@@ -201,12 +204,12 @@ impl ShadowPodIndex {
         let is_refused = self.refused.get(key) == Some(&wanted.running.started_at);
         // A reader of the log would not know the cluster that answers.
         let is_contested = self.contested.contains_key(key);
-        if is_refused || is_contested || !self.nodes.contains(&workflow.node) {
+        // Its Workflow is read first if the pod may have ended long ago.
+        let is_old = workflow.is_unread && workflow.reads_at().is_none_or(|due| due <= now);
+        if is_refused || is_contested || is_old || !self.nodes.contains(&workflow.node) {
             return Decision::rest();
         }
-        let placement = self.policies.table().place(&wanted.workflow, &workflow.labels);
-        let shown = placement.shown().unwrap_or(self.default);
-        let is_watched = workflow.watched_until.is_some_and(|until| until > now);
+        let (shown, is_watched) = self.asked_of(&wanted.workflow, workflow, now);
         let due = match shown {
             Shown::All => Some(now),
             Shown::Asked | Shown::Long if is_watched => Some(now),
@@ -225,6 +228,7 @@ impl ShadowPodIndex {
             None => Decision::rest(),
             Some(due) if due > now => Decision::requeue_at(due),
             Some(_) if !self.has_room(&workflow.node) => {
+                self.without_room.borrow_mut().insert(key.clone());
                 Decision::requeue_at(now.saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX))
             }
             Some(_) => {
@@ -240,66 +244,21 @@ impl ShadowPodIndex {
         }
     }
 
+    /// The pods of a Workflow that are to be shown, and true if somebody watches it.
+    fn asked_of(&self, key: &WorkflowKey, known: &Dispatched, now: Timestamp) -> (Shown, bool) {
+        let placement = self.policies.table().place(key, &known.labels);
+        let is_watched = known.watched_until.is_some_and(|until| until > now);
+        (placement.shown().unwrap_or(self.default), is_watched)
+    }
+
     fn has_room(&self, node: &str) -> bool {
         let on_node = self.shown_on.get(node).copied().unwrap_or_default();
         self.shadows.len() < MOST && on_node < MOST_OF_CLUSTER
     }
-}
 
-impl Index for ShadowPodIndex {
-    type Input = ShadowPodInput;
-    type Key = PodKey;
-    type Action = ShadowPodAction;
-
-    fn in_flight(&mut self) -> &mut InFlight<PodKey> {
-        &mut self.in_flight
-    }
-
-    fn may_decide(&self) -> bool {
-        self.synced.is_complete()
-    }
-
-    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<PodKey> {
-        self.wanted.keys().chain(self.shadows.keys()).cloned().collect()
-    }
-
-    fn store(&mut self, input: ShadowPodInput, _: Option<&PodKey>, now: Timestamp) -> BTreeSet<PodKey> {
-        match input {
-            ShadowPodInput::Workflow(change) => self.on_workflows(change, now),
-            ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.as_deref(), now),
-            ShadowPodInput::Pod(change) => self.on_pods(change),
-            ShadowPodInput::Gone(key) => {
-                self.lose(&key);
-                [key].into()
-            }
-            ShadowPodInput::Node(change) => self.on_nodes(change),
-            ShadowPodInput::Policies(policies) => {
-                self.synced.mark(Awaited::Policies, true);
-                self.policies = policies;
-                BTreeSet::new()
-            }
-        }
-    }
-
-    /// A refusal is remembered, because a quota or a policy would refuse the next attempt, too.
-    fn store_failure(
-        &mut self,
-        key: &PodKey,
-        action: &ShadowPodAction,
-        failure: &Failure,
-        _: Timestamp,
-    ) -> BTreeSet<PodKey> {
-        let is_refusal = matches!(
-            failure,
-            Failure::Refused(_) | Failure::Foreign(_) | Failure::NotFound { .. }
-        );
-        if let (ShadowPodAction::Create(_), true, Some(wanted)) = (action, is_refusal, self.wanted.get(key)) {
-            self.refused.insert(key.clone(), wanted.running.started_at);
-        }
-        BTreeSet::new()
-    }
-
-    fn next_step(&self, key: &PodKey, now: Timestamp) -> Decision<ShadowPodAction> {
+    /// The step for a pod.
+    fn next_step_of(&self, key: &PodKey, now: Timestamp) -> Decision<ShadowPodAction> {
+        self.without_room.borrow_mut().remove(key);
         let (wanted, shadow) = (self.wanted.get(key), self.shadows.get(key));
         let Some(shadow) = shadow else {
             return match wanted {
@@ -316,10 +275,11 @@ impl Index for ShadowPodIndex {
             // Of a former Workflow of the name, or on a former cluster.
             (_, Some(workflow)) if !shadow.is_of(&workflow.uid, &workflow.node) => Some(End::GONE),
             (Some(wanted), Some(_)) => wanted.end,
+            (None, Some(workflow)) if workflow.is_unread => return Decision::rest(),
             (None, Some(_)) => Some(End::GONE),
             (_, None) => match shadow.end {
                 Some(end) => Some(end),
-                None => return ShadowPodAction::Read(shadow.workflow.clone()).into(),
+                None => return Decision::rest(),
             },
         };
         match end {
@@ -333,12 +293,88 @@ impl Index for ShadowPodIndex {
             Some(end) => shadow.leave(end, now),
         }
     }
+}
 
-    fn log_fields(&self, key: &PodKey) -> LogFields {
+impl Index for ShadowPodIndex {
+    type Input = ShadowPodInput;
+    type Key = ShadowPodKey;
+    type Action = ShadowPodAction;
+
+    fn in_flight(&mut self) -> &mut InFlight<ShadowPodKey> {
+        &mut self.in_flight
+    }
+
+    fn may_decide(&self) -> bool {
+        self.synced.is_complete()
+    }
+
+    fn on_synced(&mut self, _: Timestamp) -> BTreeSet<ShadowPodKey> {
+        let pods = of_pods(self.wanted.keys().chain(self.shadows.keys()).cloned());
+        let workflows = self.workflows.keys().chain(self.shadows_of.keys()).cloned();
+        pods.into_iter()
+            .chain(workflows.map(ShadowPodKey::Workflow))
+            .collect()
+    }
+
+    fn store(
+        &mut self,
+        input: ShadowPodInput,
+        _: Option<&ShadowPodKey>,
+        now: Timestamp,
+    ) -> BTreeSet<ShadowPodKey> {
+        match input {
+            ShadowPodInput::Workflow(change) => self.on_workflows(change, now),
+            ShadowPodInput::Read(key, seen) => self.on_read(&key, seen.map(|seen| *seen), now),
+            ShadowPodInput::Pod(change) => self.on_pods(change),
+            ShadowPodInput::Gone(key) => {
+                self.lose(&key);
+                of_pods([key])
+            }
+            ShadowPodInput::Node(change) => self.on_nodes(change),
+            ShadowPodInput::Policies(policies) => {
+                self.synced.mark(Awaited::Policies, true);
+                self.policies = policies;
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// A refusal is remembered, because a quota or a policy would refuse the next attempt, too.
+    fn store_failure(
+        &mut self,
+        key: &ShadowPodKey,
+        action: &ShadowPodAction,
+        failure: &Failure,
+        _: Timestamp,
+    ) -> BTreeSet<ShadowPodKey> {
+        let is_refusal = matches!(
+            failure,
+            Failure::Refused(_) | Failure::Foreign(_) | Failure::NotFound { .. }
+        );
+        if let (ShadowPodAction::Create(_), ShadowPodKey::Pod(key), true) = (action, key, is_refusal)
+            && let Some(wanted) = self.wanted.get(key)
+        {
+            self.refused.insert(key.clone(), wanted.running.started_at);
+        }
+        BTreeSet::new()
+    }
+
+    fn next_step(&self, key: &ShadowPodKey, now: Timestamp) -> Decision<ShadowPodAction> {
+        match key {
+            ShadowPodKey::Workflow(key) => self.next_read(key, now),
+            ShadowPodKey::Pod(key) => self.next_step_of(key, now),
+        }
+    }
+
+    fn log_fields(&self, key: &ShadowPodKey) -> LogFields {
+        let (namespace, name, kind) = match key {
+            ShadowPodKey::Workflow(key) => (&key.namespace, &key.name, "Workflow"),
+            ShadowPodKey::Pod(key) => (&key.namespace, &key.name, "Pod"),
+        };
         LogFields {
-            namespace: Some(Arc::clone(&key.namespace)),
-            name: Some(Arc::clone(&key.name)),
-            ..LogFields::of("Pod")
+            namespace: Some(Arc::clone(namespace)),
+            name: Some(Arc::clone(name)),
+            ..LogFields::of(kind)
         }
     }
 }

@@ -187,7 +187,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
 
 /// The order of two versions. Resource versions of one resource are comparable numbers (KEP-5504);
 /// `None` if they are anything else.
-fn compared(one: Version<'_>, other: Version<'_>) -> Option<Ordering> {
+pub(crate) fn compared(one: Version<'_>, other: Version<'_>) -> Option<Ordering> {
     let number = |version: Version<'_>| version.resource_version.parse::<u64>().ok();
     Some(number(one)?.cmp(&number(other)?))
 }

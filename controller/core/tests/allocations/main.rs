@@ -18,7 +18,7 @@ mod world;
 use allocation_counter::{AllocationInfo, measure};
 use argosy_api::Workflow;
 use argosy_core::{
-    Change, OriginUid, Reconcile, WorkflowKey,
+    Change, Intake, OriginUid, Reconcile, WorkflowKey,
     agent::{
         pod_tally::{ObservedPod, PodTally, Runs},
         workflows::{AgentAction, AgentInput},
@@ -150,6 +150,40 @@ fn of_ten_thousand_running_pods_only_those_that_can_be_shown_are_named() {
     let text = format!("{seen:?}");
     assert!(text.contains("left_out: 9950"), "{}", &text[..200]);
     assert!(spent.count_total <= 2_000, "{spent:?}");
+}
+
+#[test]
+fn the_pods_of_a_cluster_take_no_more_memory_on_their_way_than_it_has_room_for() {
+    let nodes = |phase: &'static str, count: usize| {
+        (0..count).map(move |number| {
+            let id = format!("{phase}-{number:0>240}");
+            let node = json!({
+                "id": id, "name": format!("{number:0>1024}"), "type": "Pod", "phase": phase,
+                "templateName": "work", "startedAt": "2026-01-01T00:00:00Z",
+            });
+            (id, node)
+        })
+    };
+    let nodes: serde_json::Map<String, Value> = nodes("Running", 50).chain(nodes("Succeeded", 500)).collect();
+    let sidecars: Vec<Value> = (0..16)
+        .map(|number| json!({ "name": format!("{number:0>63}") }))
+        .collect();
+    let claim = r#"{"cluster":"cluster1","attempt":1,"uid":"u1"}"#;
+    let workflow: Workflow = read(json!({
+        "metadata": {
+            "namespace": "argo", "name": "hello", "uid": "u1", "annotations": { "argosy.dev/claim": claim },
+        },
+        "spec": { "templates": [{ "name": "work", "sidecars": sidecars }] },
+        "status": { "phase": "Running", "nodes": nodes },
+    }));
+    let intake = Intake::new(1 << 20);
+    let mut listed = Vec::new();
+    let spent = measure(|| {
+        let seen = (0..200).map(|_| ObservedWatched::from(workflow.clone()).by(&intake));
+        listed.extend(seen);
+    });
+    // The sizes are estimates, and a table has room for more.
+    assert!(spent.bytes_current <= 2 << 20, "{spent:?}");
 }
 
 /// Bytes that stay allocated per object of `index`.

@@ -12,7 +12,7 @@ use argosy_api::{Workflow, names, workflow};
 use argosy_core::{
     Change, Failure,
     hub::shadow_pods::{
-        ObservedShadow, ObservedWatched, PodKey, ShadowPodAction, ShadowPodIndex, ShadowPodInput, Shown,
+        ObservedShadow, ObservedWatched, ShadowPodAction, ShadowPodIndex, ShadowPodInput, ShadowPodKey, Shown,
     },
 };
 use jiff::SignedDuration;
@@ -82,13 +82,25 @@ impl Process for ShadowPodIndex {
     }
 
     fn execute(
-        key: &PodKey,
+        key: &ShadowPodKey,
         action: &ShadowPodAction,
         _: usize,
         servers: &mut Servers,
     ) -> Result<ShadowPodInput, Failure> {
         let Servers { wds, ledger, now, .. } = servers;
         let written = |pod: Value| ShadowPodInput::Pod(apply::<Pod>(pod).map(ObservedShadow::from));
+        let key = match (key, action) {
+            (_, ShadowPodAction::Read { workflow, ids, .. }) => {
+                let there = found(wds.get(Kind::Workflow, &workflow.namespace, &workflow.name))?;
+                let seen = there.map(|there| {
+                    let there = serde_json::from_value::<Workflow>(there).expect("a Workflow decodes");
+                    Box::new(ObservedWatched::read(there, ids))
+                });
+                return Ok(ShadowPodInput::Read(workflow.clone(), seen));
+            }
+            (ShadowPodKey::Pod(key), _) => key,
+            (ShadowPodKey::Workflow(key), _) => panic!("{action} is no action for Workflow {key}"),
+        };
         let gone = || ShadowPodInput::Gone(key.clone());
         match action {
             ShadowPodAction::Create(pod) => {
@@ -104,14 +116,7 @@ impl Process for ShadowPodIndex {
                 found(wds.delete(Kind::Pod, &key.namespace, &key.name, Some(&named.uid)))?;
                 Ok(gone())
             }
-            ShadowPodAction::Read(of) => {
-                let there = found(wds.get(Kind::Workflow, &of.namespace, &of.name))?;
-                let seen = there.map(|there| {
-                    let there = serde_json::from_value::<Workflow>(there).expect("a Workflow decodes");
-                    Box::new(ObservedWatched::from(there))
-                });
-                Ok(ShadowPodInput::Read(of.clone(), seen))
-            }
+            ShadowPodAction::Read { .. } => unreachable!("it was read above"),
         }
     }
 }

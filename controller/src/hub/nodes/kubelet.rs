@@ -26,7 +26,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
-    routing::{any, get},
+    routing::{get, post},
 };
 use axum_server::{
     Handle,
@@ -205,8 +205,10 @@ impl Identity {
 fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
     // Metrics servers ask every Node, and report a Node that does not answer.
     let empty = || async { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], "") };
+    // API servers ask by POST, whatever their clients ask by (`apiserver/pkg/util/proxy`). A client that
+    // may only `get` the proxy of a Node, which the API server passes on as GET, opens no session.
     let session = |kind| {
-        any(
+        post(
             move |State(endpoint): State<Endpoint<R>>,
                   Extension(account): Extension<Account>,
                   Path(path): Path<(String, String, String)>,
@@ -222,7 +224,7 @@ fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
         )
         .route("/exec/{namespace}/{pod}/{container}", session(Kind::Exec))
         .route("/attach/{namespace}/{pod}/{container}", session(Kind::Attach))
-        .route("/portForward/{namespace}/{pod}", any(sessions::forward::<R>))
+        .route("/portForward/{namespace}/{pod}", post(sessions::forward::<R>))
         .route("/events/{namespace}/{workflow}", get(events::answer::<R>))
         .route("/tunnel/{cluster}", get(tunnel::answer::<R>))
         .with_state(endpoint)

@@ -1,16 +1,16 @@
 //! Carries out the decisions on shadow pods (`argosy_core::hub::shadow_pods`): its watches of the
 //! WDS, and its loop.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{Workflow, names};
 use argosy_core::{
-    Failure,
+    Failure, Intake, WorkflowKey,
     hub::{
         admission::Admission,
         shadow_pods::{
             ObservedShadow, ObservedWatched, PodKey, SHADOWS, ShadowPodAction, ShadowPodIndex,
-            ShadowPodInput, Shown, WATCHED,
+            ShadowPodInput, ShadowPodKey, Shown, WATCHED,
         },
     },
 };
@@ -21,8 +21,8 @@ use kube::{
     core::PartialObjectMeta,
 };
 use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
+    sync::{Semaphore, mpsc, watch},
+    task::{JoinSet, spawn_blocking},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -57,11 +57,12 @@ pub(super) async fn run(
 ) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut watches = JoinSet::new();
+    let intake = Intake::default();
     watches.spawn(follow_projected(
         Api::<Projected<Workflow, ObservedWatched>>::all(wds.clone()),
         selecting(WATCHED),
         sender.clone(),
-        Projected::into_view,
+        move |seen| Projected::into_view(seen).by(&intake),
         ShadowPodInput::Workflow,
     ));
     watches.spawn(follow_projected(
@@ -95,26 +96,76 @@ pub(super) async fn run(
     });
     let index = ShadowPodIndex::new(settings.shown);
     let reactions = metrics.reactions(ENGINE);
+    let executor = Executor::new(wds);
     let kubelet = metrics.kubelet();
     let observe = |index: &mut ShadowPodIndex| {
-        let (shown, left_out) = index.counts();
-        kubelet.shadow_pods(shown, left_out);
+        kubelet.shadow_pods(index.counts());
     };
-    let driving = engine::drive(index, Executor { wds }, receiver, stop, reactions, observe);
+    let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, watches).await;
 }
 
 #[derive(Clone)]
 struct Executor {
     wds: Client,
+    /// Limits the Workflows that are read and parsed at a time to one: with packed nodes, it takes up to
+    /// 100 MiB.
+    reading: Arc<Semaphore>,
 }
 
 impl Executor {
+    fn new(wds: Client) -> Self {
+        Self {
+            wds,
+            reading: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    async fn read(&self, key: &WorkflowKey, ids: &BTreeSet<String>) -> Result<ShadowPodInput, Failure> {
+        let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
+        // It is never closed. At most one Workflow of each cluster waits here.
+        let _turn = self.reading.acquire().await;
+        let there = found(read(api.get(&key.name)).await)?;
+        let (key, ids) = (key.clone(), ids.clone());
+        // Unpacking nodes may take a second.
+        let learning = spawn_blocking(move || {
+            let seen = there.map(|there| Box::new(ObservedWatched::read(there, &ids)));
+            ShadowPodInput::Read(key, seen)
+        });
+        learning
+            .await
+            .map_err(|error| Failure::Unreachable(format!("cannot read the Workflow: {error}")))
+    }
+
+    async fn create(&self, pod: &Pod) -> Result<ShadowPodInput, Failure> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), namespace);
+        let params = PostParams {
+            field_manager: Some(names::CONTROLLER.to_owned()),
+            ..PostParams::default()
+        };
+        let pod = Lenient::from(pod.clone());
+        Ok(ShadowPodInput::written(read(pods.create(&params, &pod)).await?))
+    }
+
     async fn patch_status(&self, key: &PodKey, patch: &serde_json::Value) -> Result<ShadowPodInput, Failure> {
         let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), &key.namespace);
         let (params, patch) = (patching(names::CONTROLLER), Patch::Merge(patch));
         let written = found(read(pods.patch_status(&key.name, &params, &patch)).await)?;
         Ok(written.map_or_else(|| ShadowPodInput::Gone(key.clone()), ShadowPodInput::written))
+    }
+
+    async fn delete(&self, key: &PodKey, uid: &str) -> Result<ShadowPodInput, Failure> {
+        let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), &key.namespace);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default().grace_period(0)
+        };
+        left(pods.delete(&key.name, &params)).await?;
+        Ok(ShadowPodInput::Gone(key.clone()))
     }
 }
 
@@ -123,36 +174,20 @@ impl Execute<ShadowPodIndex> for Executor {
         8
     }
 
-    async fn execute(&self, key: &PodKey, action: &ShadowPodAction) -> Result<ShadowPodInput, Failure> {
-        let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), &key.namespace);
+    async fn execute(&self, key: &ShadowPodKey, action: &ShadowPodAction) -> Result<ShadowPodInput, Failure> {
+        let ShadowPodKey::Pod(key) = key else {
+            return match action {
+                ShadowPodAction::Read { workflow, ids, .. } => self.read(workflow, ids).await,
+                action => Err(Failure::Refused(format!("{key}: cannot {action}"))),
+            };
+        };
         match action {
-            ShadowPodAction::Create(pod) => {
-                let params = PostParams {
-                    field_manager: Some(names::CONTROLLER.to_owned()),
-                    ..PostParams::default()
-                };
-                let pod = Lenient::from(Pod::clone(pod));
-                Ok(ShadowPodInput::written(read(pods.create(&params, &pod)).await?))
-            }
+            ShadowPodAction::Create(pod) => self.create(pod).await,
             ShadowPodAction::Run(_, patch) | ShadowPodAction::End(_, patch) => {
                 self.patch_status(key, patch).await
             }
-            ShadowPodAction::Delete(named) => {
-                let params = DeleteParams {
-                    preconditions: Some(Preconditions {
-                        uid: Some(named.uid.clone()),
-                        resource_version: None,
-                    }),
-                    ..DeleteParams::default().grace_period(0)
-                };
-                left(pods.delete(&key.name, &params)).await?;
-                Ok(ShadowPodInput::Gone(key.clone()))
-            }
-            ShadowPodAction::Read(workflow) => {
-                let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &workflow.namespace);
-                let seen = found(read(api.get(&workflow.name)).await)?.map(ObservedWatched::from);
-                Ok(ShadowPodInput::Read(workflow.clone(), seen.map(Box::new)))
-            }
+            ShadowPodAction::Delete(named) => self.delete(key, &named.uid).await,
+            ShadowPodAction::Read { workflow, ids, .. } => self.read(workflow, ids).await,
         }
     }
 }

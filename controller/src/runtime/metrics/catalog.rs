@@ -123,8 +123,8 @@ metrics! {
     CLUSTER_TUNNEL: Gauge of Controller, "argosy_cluster_tunnel", ["cluster"],
         "1 if the agent of a cluster of the inventory has an open tunnel, else 0; absent if it offers none";
     SHADOW_PODS: Gauge of Controller, "argosy_shadow_pods", ["state"],
-        "Pods of other clusters by state: shown on the control cluster, or left_out because their Workflow has \
-        too many";
+        "Pods of other clusters by state: shown on the control cluster, left_out because their Workflow, their \
+        cluster or all clusters have too many, or refused by the API server, for example by a quota";
     KUBELET_REQUESTS: Counter of Controller, "argosy_kubelet_requests_total", ["outcome"],
         "Requests for logs of shadow pods by outcome: opened, malformed, unknown, forbidden, busy, \
         unavailable or refused_by_agent";

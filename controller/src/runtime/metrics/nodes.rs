@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use argosy_core::ClusterName;
+use argosy_core::{ClusterName, hub::shadow_pods::Counts};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -98,9 +98,13 @@ impl KubeletMetrics {
         *known = clusters;
     }
 
-    /// Records the number of shadow pods, and of pods that are left out because there are too many.
-    pub(crate) fn shadow_pods(&self, shown: usize, left_out: usize) {
-        for (state, count) in [("shown", shown), ("left_out", left_out)] {
+    /// Records the numbers of pods on other clusters.
+    pub(crate) fn shadow_pods(&self, counts: Counts) {
+        for (state, count) in [
+            ("shown", counts.shown),
+            ("left_out", counts.left_out),
+            ("refused", counts.refused),
+        ] {
             let gauge = self.shadow_pods.get_or_create(&State { state });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }

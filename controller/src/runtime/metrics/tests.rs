@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argosy_core::hub::workflows::{CensusChange, ClusterState, EventRecord, Ignored};
+use argosy_core::hub::{
+    shadow_pods::Counts,
+    workflows::{CensusChange, ClusterState, EventRecord, Ignored},
+};
 use jiff::Timestamp;
 
 use super::{catalog::ALL, *};
@@ -53,7 +56,7 @@ fn busy() -> (Metrics, Vec<Box<dyn std::any::Any>>) {
     metrics.reviews().reviewed("answered", Duration::ZERO);
     metrics.reviews().certificate_ends(Timestamp::now());
     metrics.kubelet().answered("opened");
-    metrics.kubelet().shadow_pods(1, 0);
+    metrics.kubelet().shadow_pods(Counts::default());
     metrics.kubelet().tunnels_of([("one".into(), true)].into());
     let identity = metrics.identity();
     identity.holds_until(Timestamp::now());

@@ -1,6 +1,6 @@
 //! The requests of the index of shadow pods, each one request to the WDS.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
@@ -25,8 +25,15 @@ pub enum ShadowPodAction {
     End(Named, Value),
     /// Delete it.
     Delete(Named),
-    /// Read a Workflow that the watch does not contain any more.
-    Read(WorkflowKey),
+    /// Read the pods of a Workflow that the watch has not told.
+    Read {
+        /// The Workflow.
+        workflow: WorkflowKey,
+        /// Name of the virtual Node of its cluster.
+        node: String,
+        /// IDs of the nodes whose ends are needed.
+        ids: BTreeSet<String>,
+    },
 }
 
 impl Action for ShadowPodAction {
@@ -36,7 +43,16 @@ impl Action for ShadowPodAction {
             Self::Run(..) => "run_shadow_pod",
             Self::End(..) => "end_shadow_pod",
             Self::Delete(_) => "delete_shadow_pod",
-            Self::Read(_) => "read_workflow",
+            Self::Read { .. } => "read_workflow",
+        }
+    }
+
+    /// The virtual Node. The Workflows of its cluster are read one at a time, because the cluster can
+    /// make them arbitrarily slow to read.
+    fn lane(&self) -> Option<&str> {
+        match self {
+            Self::Read { node, .. } => Some(node),
+            _ => None,
         }
     }
 }
@@ -48,7 +64,7 @@ impl fmt::Display for ShadowPodAction {
             Self::Run(..) => f.write_str("show that the pod runs"),
             Self::End(..) => f.write_str("show that the pod has ended"),
             Self::Delete(_) => f.write_str("delete the shadow pod"),
-            Self::Read(key) => write!(f, "read Workflow {key}"),
+            Self::Read { workflow, .. } => write!(f, "read Workflow {workflow}"),
         }
     }
 }

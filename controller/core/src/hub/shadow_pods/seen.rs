@@ -1,37 +1,49 @@
-//! The parts of Workflows and shadow pods that are kept. Users and clusters decide how large a status
-//! is, so everything is bounded here, as soon as an object arrives.
+//! The parts of Workflows that are kept. Users and clusters decide how large a status is, so everything
+//! is bounded here, as soon as an object arrives.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap},
+    mem::size_of,
     sync::Arc,
 };
 
 use argosy_api::{Workflow, names};
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::Value;
 
 use super::{
     PodKey,
-    action::Named,
-    templates::{CONTAINERS, Containers, Templates, is_name, text},
+    templates::{Containers, Templates, is_name, text},
 };
 use crate::{
-    WorkflowKey,
-    index::store::{Incoming, Version, Versioned},
-    model::{claim::Claim, control::Nodes, pod_name::PodNames},
+    ClusterName, WorkflowKey,
+    index::{
+        budget::{Intake, Ticket},
+        store::{Incoming, Version},
+    },
+    model::{
+        claim::Claim,
+        control::{Nodes, packed},
+        pod_name::PodNames,
+    },
     policy::Labels,
 };
 
 /// Maximum number of pods of one Workflow that are shown.
 const MOST_OF_ONE: usize = 50;
 
-/// Maximum number of ended nodes that are kept of one Workflow: those that ended last.
-const MOST_ENDED: usize = 5000;
+/// Maximum number of ended nodes that are kept of one Workflow: those that ended last. The end of
+/// another one is read when it is needed.
+const MOST_ENDED: usize = 100;
 
-/// Maximum length of the ID and of the name of a node that is shown, in bytes.
+/// Maximum length of the ID of a node, in bytes. Argo uses it as the name of a pod, or makes it of the
+/// name of the Workflow.
+const LONGEST_ID: usize = 253;
+
+/// Maximum length of the name of a node that is shown, in bytes.
 const LONGEST: usize = 1024;
 
 /// Maximum length of a name of a Workflow whose pods have it as a label.
@@ -47,15 +59,24 @@ pub struct ObservedWatched {
     /// Name of the virtual Node of its cluster.
     pub(super) node: String,
     pub(super) watched_until: Option<Timestamp>,
-    /// The pods that run, the newest first, at most [`MOST_OF_ONE`].
+    /// `None` if they have to be read.
+    pub(super) pods: Option<SeenPods>,
+    is_gone: bool,
+    /// Its place on the way from the watch to the index.
+    ticket: Option<Arc<Ticket>>,
+}
+
+/// The pods of a Workflow, as its status names them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenPods {
+    /// Those that run, the newest first, at most [`MOST_OF_ONE`].
     pub(super) running: Vec<Running>,
-    /// IDs of their nodes.
-    pub(super) ids: BTreeSet<String>,
     /// Number of running pods that are not among these.
     pub(super) left_out: usize,
     /// The ends of nodes that have ended, by ID.
     pub(super) ended: HashMap<String, End>,
-    is_gone: bool,
+    /// True if there are further ended nodes.
+    pub(super) is_cut: bool,
 }
 
 impl Incoming for ObservedWatched {
@@ -85,6 +106,15 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Its memory in bytes.
+    fn size(&self) -> usize {
+        let texts = [&self.id, &self.node, &self.pod, &self.containers.default];
+        let containers = self.containers.init.iter().chain(&self.containers.all);
+        let containers = containers.map(|name| size_of::<String>() + name.len());
+        let texts = texts.into_iter().map(String::len);
+        size_of::<Self>() + texts.chain(containers).sum::<usize>()
+    }
+
     /// The key of the pod, in the namespace of its Workflow.
     pub(super) fn key(&self, workflow: &WorkflowKey) -> PodKey {
         PodKey {
@@ -121,65 +151,119 @@ impl End {
     }
 }
 
+/// For the watch of all Workflows.
 impl From<Workflow> for ObservedWatched {
     fn from(workflow: Workflow) -> Self {
+        Self::new(workflow, None)
+    }
+}
+
+impl ObservedWatched {
+    /// For a Workflow that was read separately: with the ends of the nodes with the IDs `asked`.
+    pub fn read(workflow: Workflow, asked: &BTreeSet<String>) -> Self {
+        Self::new(workflow, Some(asked))
+    }
+
+    fn new(workflow: Workflow, asked: Option<&BTreeSet<String>>) -> Self {
         let metadata = &workflow.metadata;
         let claim = Claim::of(metadata).filter(|claim| !claim.is_for_every_cluster());
         let key = WorkflowKey::new(&workflow.namespace().unwrap_or_default(), &workflow.name_any());
-        let mut seen = Self {
+        let is_shown = claim.is_some() && key.name.len() <= LONGEST_LABEL;
+        Self {
             uid: workflow.uid().unwrap_or_default(),
             resource_version: workflow.resource_version().unwrap_or_default(),
-            labels: Arc::default(),
             node: claim
                 .as_ref()
                 .map(|claim| names::virtual_node(claim.cluster.as_str()))
                 .unwrap_or_default(),
             watched_until: watched_until(metadata),
-            running: Vec::new(),
-            ids: BTreeSet::new(),
-            left_out: 0,
-            ended: HashMap::new(),
+            pods: if is_shown {
+                SeenPods::of(&workflow, asked)
+            } else {
+                Some(SeenPods::default())
+            },
             is_gone: crate::index::reconciler::is_gone(metadata),
             key,
-        };
-        let nodes = workflow.status.as_ref().and_then(Nodes::of);
-        if let Some(nodes) = nodes.filter(|_| claim.is_some() && seen.key.name.len() <= LONGEST_LABEL) {
-            seen.read(&workflow, &nodes);
+            labels: Arc::new(workflow.metadata.labels.unwrap_or_default()),
+            ticket: None,
         }
-        seen.labels = Arc::new(workflow.metadata.labels.unwrap_or_default());
-        seen
+    }
+
+    /// Admits the Workflow to the way to the index. If the Workflows of its cluster take too much room
+    /// there, its pods are dropped, and are read when they are needed.
+    #[must_use]
+    pub fn by(mut self, intake: &Intake) -> Self {
+        let size = self.pods.as_ref().map_or(0, SeenPods::size);
+        let ticket = intake.admit(&ClusterName::from(self.node.as_str()), size);
+        self.ticket = ticket.filter(|ticket| ticket.has_room);
+        if self.ticket.is_none() && size > 0 {
+            self.pods = None;
+        }
+        self
     }
 }
 
-impl ObservedWatched {
+impl SeenPods {
+    /// Reads the status of a Workflow. With `asked`, the ends are those of the nodes with these IDs.
+    /// Without, packed nodes are not unpacked, because that may take as long as a thousand other
+    /// statuses, and all of them wait in the same watch.
+    fn of(workflow: &Workflow, asked: Option<&BTreeSet<String>>) -> Option<Self> {
+        let status = workflow.status.as_ref();
+        if asked.is_none() && status.and_then(packed).is_some() {
+            return None;
+        }
+        let nodes = status.and_then(Nodes::of);
+        Some(nodes.map_or_else(Self::default, |nodes| Self::in_nodes(workflow, &nodes, asked)))
+    }
+
     /// Reads the nodes. There may be a hundred thousand, so everything that costs more than a look at
     /// one is done only for those that are shown.
-    fn read(&mut self, workflow: &Workflow, nodes: &Nodes<'_>) {
+    fn in_nodes(workflow: &Workflow, nodes: &Nodes<'_>, asked: Option<&BTreeSet<String>>) -> Self {
         let (mut running, mut ended) = (Vec::new(), Vec::new());
         let named = Naming::of(workflow);
-        for id in nodes.ids().filter(|id| id.len() <= LONGEST) {
+        for id in nodes.ids().filter(|id| id.len() <= LONGEST_ID) {
             let Some(node) = nodes.get(id) else { continue };
             if text(&node, "type") != Some("Pod") {
                 continue;
             }
             if text(&node, "phase") == Some("Running") {
                 running.push((started_at(&node), id));
-            } else if let Some(end) = named.end(&node) {
+            } else if asked.is_none_or(|asked| asked.contains(id))
+                && let Some(end) = named.end(&node)
+            {
                 ended.push((end, id));
             }
         }
         running.sort_by_key(|(started_at, _)| Reverse(*started_at));
-        self.left_out = running.len().saturating_sub(MOST_OF_ONE);
+        let left_out = running.len().saturating_sub(MOST_OF_ONE);
         running.truncate(MOST_OF_ONE);
         let shown = running.into_iter().filter_map(|(_, id)| {
             let node = nodes.get(id)?;
             named.running(id, &node, nodes)
         });
-        self.running = shown.collect();
-        self.ids = self.running.iter().map(|running| running.id.clone()).collect();
-        ended.sort_by_key(|(end, _)| Reverse(end.at));
-        ended.truncate(MOST_ENDED);
-        self.ended = ended.into_iter().map(|(end, id)| (id.to_owned(), end)).collect();
+        let running = shown.collect();
+        let is_cut = asked.is_none() && ended.len() > MOST_ENDED;
+        if is_cut {
+            ended.sort_by_key(|(end, _)| Reverse(end.at));
+            ended.truncate(MOST_ENDED);
+        }
+        Self {
+            running,
+            left_out,
+            ended: ended.into_iter().map(|(end, id)| (id.to_owned(), end)).collect(),
+            is_cut,
+        }
+    }
+
+    /// True if the node with this ID runs.
+    pub(super) fn is_running(&self, id: &str) -> bool {
+        self.running.iter().any(|running| running.id == id)
+    }
+
+    /// Memory in bytes, as far as the cluster determines it.
+    fn size(&self) -> usize {
+        let ended = self.ended.keys().map(|id| id.len() + size_of::<(String, End)>());
+        self.running.iter().map(Running::size).chain(ended).sum()
     }
 }
 
@@ -234,95 +318,5 @@ impl<'a> Naming<'a> {
             has_succeeded: phase == "Succeeded",
             has_log: self.templates.has_log(node),
         })
-    }
-}
-
-/// A shadow pod of the WDS.
-#[derive(Clone, Debug)]
-pub struct ObservedShadow {
-    pub(super) key: PodKey,
-    pub(super) uid: String,
-    resource_version: String,
-    /// The Workflow that it names.
-    pub(super) workflow: WorkflowKey,
-    /// UID of that Workflow.
-    pub(super) origin: String,
-    /// ID of the node that it shows.
-    pub(super) id: String,
-    /// Name of the virtual Node that it is on.
-    pub(super) node: String,
-    pub(super) containers: Vec<String>,
-    /// Its status says that the shown pod runs, or has run.
-    pub(super) has_begun: bool,
-    /// Its status says that the shown pod has ended.
-    pub(super) has_ended: bool,
-    /// The end of the shown pod, if the Workflow is not watched any more.
-    pub(super) end: Option<End>,
-    is_gone: bool,
-}
-
-impl ObservedShadow {
-    /// True if it belongs to the Workflow with this UID, and is on this Node.
-    pub(super) fn is_of(&self, uid: &str, node: &str) -> bool {
-        self.origin == uid && self.node == node
-    }
-
-    pub(super) fn named(&self) -> Named {
-        Named {
-            uid: self.uid.clone(),
-        }
-    }
-}
-
-impl Incoming for ObservedShadow {
-    fn version(&self) -> Version<'_> {
-        Versioned::version(self)
-    }
-
-    fn is_gone(&self) -> bool {
-        self.is_gone
-    }
-}
-
-impl Versioned for ObservedShadow {
-    fn version(&self) -> Version<'_> {
-        Version {
-            uid: &self.uid,
-            resource_version: &self.resource_version,
-        }
-    }
-}
-
-impl From<Pod> for ObservedShadow {
-    fn from(pod: Pod) -> Self {
-        let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
-        let namespace = pod.namespace().unwrap_or_default();
-        let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-        let has_ended = phase
-            .as_deref()
-            .is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
-        let id = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION).cloned();
-        let spec = pod.spec.as_ref();
-        let containers = spec.into_iter().flat_map(|spec| &spec.containers);
-        Self {
-            key: PodKey {
-                namespace: namespace.as_str().into(),
-                name: pod.name_any().as_str().into(),
-            },
-            uid: pod.uid().unwrap_or_default(),
-            resource_version: pod.resource_version().unwrap_or_default(),
-            workflow: WorkflowKey::new(&namespace, &label(names::ARGO_WORKFLOW_LABEL)),
-            origin: label(names::SHADOW_OF_LABEL),
-            id: id.unwrap_or_default(),
-            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
-            containers: containers
-                .map(|container| container.name.clone())
-                .take(2 * CONTAINERS + 1)
-                .collect(),
-            has_begun: has_ended || phase.as_deref() == Some("Running"),
-            has_ended,
-            end: None,
-            is_gone: crate::index::reconciler::is_gone(&pod.metadata),
-        }
     }
 }

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Reconcile, testing::read};
 
+mod reading;
+
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
@@ -27,6 +29,10 @@ fn key() -> PodKey {
         namespace: "argo".into(),
         name: "hello-work-2039115930".into(),
     }
+}
+
+fn pod_key() -> ShadowPodKey {
+    ShadowPodKey::Pod(key())
 }
 
 impl World {
@@ -74,6 +80,12 @@ impl World {
         self.nodes(json!({ "n": node("Running", started) }));
     }
 
+    fn read(&mut self, seen: Option<ObservedWatched>) -> BTreeSet<ShadowPodKey> {
+        let key = WorkflowKey::new("argo", "hello");
+        let read = ShadowPodInput::Read(key, seen.map(Box::new));
+        self.index.apply(read, self.now)
+    }
+
     fn leaves_the_watch(&mut self) {
         let seen = self.seen();
         let change = Change::Delete(Box::new(seen));
@@ -81,7 +93,19 @@ impl World {
     }
 
     fn decide(&self) -> Decision<ShadowPodAction> {
-        self.index.decide(&key(), self.now)
+        self.index.decide(&pod_key(), self.now)
+    }
+
+    /// Numbers of pods that are shown, left out and refused.
+    fn counts(&self) -> (usize, usize, usize) {
+        let counts = self.index.counts();
+        (counts.shown, counts.left_out, counts.refused)
+    }
+
+    /// The step for the Workflow.
+    fn reading(&self) -> Decision<ShadowPodAction> {
+        let key = WorkflowKey::new("argo", "hello");
+        self.index.decide(&ShadowPodKey::Workflow(key), self.now)
     }
 
     fn action(&self) -> Option<ShadowPodAction> {
@@ -166,7 +190,7 @@ fn a_pod_without_a_virtual_node_is_not_shown_before_there_is_one() {
     let dirty = world
         .index
         .apply(ShadowPodInput::Node(Change::Apply(Box::new(node))), world.now);
-    assert!(dirty.contains(&key()));
+    assert!(dirty.contains(&pod_key()));
     assert!(world.action().is_some());
 }
 
@@ -195,37 +219,20 @@ fn a_shadow_pod_goes_when_its_log_is_archived_and_else_an_hour_after_the_end() {
 }
 
 #[test]
-fn the_pods_of_a_workflow_that_leaves_the_watch_go_as_its_last_status_says() {
-    let mut world = World::new(Shown::All);
-    world.running(0);
-    world.shown();
-    world.leaves_the_watch();
-    let Some(ShadowPodAction::Read(workflow)) = world.action() else {
-        panic!("{:?}", world.decide());
-    };
-    world.workflow["status"] = json!({ "phase": "Succeeded", "nodes": { "n": node("Succeeded", 0) } });
-    world.workflow["status"]["nodes"]["n"]["finishedAt"] = json!(at(0).to_string());
-    let last = world.seen();
-    let read = ShadowPodInput::Read(workflow.clone(), Some(Box::new(last)));
-    world.index.apply(read, world.now);
-    assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
-    world.index.apply(ShadowPodInput::Read(workflow, None), world.now);
-    assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
-}
-
-#[test]
 fn a_pod_that_is_refused_is_not_tried_again_before_its_step_starts_again() {
     let mut world = World::new(Shown::All);
     world.running(0);
     let action = world.action().unwrap();
-    world.index.started(&key());
+    world.index.started(&pod_key());
     let refusal = Failure::Refused("exceeded quota".to_owned());
-    world.index.failed(&key(), &action, &refusal, world.now);
+    world.index.failed(&pod_key(), &action, &refusal, world.now);
     assert_eq!(world.decide(), Decision::rest());
+    assert_eq!(world.counts(), (0, 0, 1));
     world.running(0);
     assert_eq!(world.decide(), Decision::rest());
     world.running(5);
     assert!(world.action().is_some());
+    assert_eq!(world.counts(), (0, 0, 0));
 }
 
 #[test]
@@ -239,7 +246,7 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
         })
         .collect();
     world.nodes(json!(nodes));
-    assert_eq!(world.index.counts(), (0, 10));
+    assert_eq!(world.counts(), (0, 10, 0));
     assert_eq!(world.index.wanted.len(), 50);
     assert!(
         world
@@ -249,7 +256,7 @@ fn of_a_workflow_with_many_pods_the_newest_are_shown_and_the_others_counted() {
             .all(|wanted| wanted.running.started_at >= at(10))
     );
     world.nodes(json!({}));
-    assert_eq!((world.index.counts(), world.index.wanted.len()), ((0, 0), 0));
+    assert_eq!((world.counts(), world.index.wanted.len()), ((0, 0, 0), 0));
 }
 
 /// A Workflow `hello-work` on another cluster, whose agent reports a pod with the name of [`key`].
@@ -278,7 +285,7 @@ fn no_cluster_takes_over_the_shadow_pod_of_another_workflow() {
     world.running(0);
     world.shown();
     let other = imitation(&mut world);
-    assert_eq!(other.running.len(), 1);
+    assert_eq!(other.pods.as_ref().unwrap().running.len(), 1);
     let change = ShadowPodInput::Workflow(Change::Apply(Box::new(other.clone())));
     world.index.apply(change, world.now);
     assert_eq!(world.action(), None);
@@ -287,8 +294,7 @@ fn no_cluster_takes_over_the_shadow_pod_of_another_workflow() {
     assert_eq!(world.action(), None);
     // The end of the other changes nothing either.
     let mut ended = imitation(&mut world);
-    ended.running.clear();
-    ended.ids.clear();
+    ended.pods.as_mut().unwrap().running.clear();
     let change = ShadowPodInput::Workflow(Change::Apply(Box::new(ended)));
     world.index.apply(change, world.now);
     assert_eq!(world.action(), None);
@@ -305,7 +311,7 @@ fn a_pod_that_two_workflows_claim_is_not_shown_until_one_of_them_gives_way() {
     assert_eq!(world.decide(), Decision::rest());
     let gone = ShadowPodInput::Workflow(Change::Delete(Box::new(other)));
     let dirty = world.index.apply(gone, world.now);
-    assert!(dirty.contains(&key()));
+    assert!(dirty.contains(&pod_key()));
     world.shown();
 }
 
@@ -329,9 +335,8 @@ fn an_end_in_the_future_keeps_no_shadow_pod_for_longer_than_an_hour() {
     world.shown();
     world.leaves_the_watch();
     world.workflow["status"]["nodes"] = json!({ "n": ended });
-    let (workflow, last) = (WorkflowKey::new("argo", "hello"), world.seen());
-    let read = ShadowPodInput::Read(workflow, Some(Box::new(last)));
-    world.index.apply(read, world.now);
+    let last = world.seen();
+    world.read(Some(last));
     assert!(matches!(world.action(), Some(ShadowPodAction::End(..))));
     world.now = at(3600);
     assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
@@ -357,9 +362,11 @@ fn a_cluster_has_room_for_500_shadow_pods_and_leaves_the_rest_to_others() {
     let full = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster1")).collect());
     world.index.apply(ShadowPodInput::Pod(full), world.now);
     assert_eq!(world.decide(), Decision::requeue_at(at(10)));
+    assert_eq!(world.counts(), (MOST_OF_CLUSTER, 1, 0));
     let others = Change::Reset((0..MOST_OF_CLUSTER).map(shadows("argosy-cluster2")).collect());
     world.index.apply(ShadowPodInput::Pod(others), world.now);
     assert!(world.action().is_some());
+    assert_eq!(world.counts(), (MOST_OF_CLUSTER, 0, 0));
 }
 
 #[test]
@@ -383,7 +390,7 @@ fn the_shadow_pods_of_a_cluster_go_with_its_node() {
         world.running(0);
         world.shown();
         let dirty = world.index.apply(ShadowPodInput::Node(change), world.now);
-        assert!(dirty.contains(&key()));
+        assert!(dirty.contains(&pod_key()));
         assert!(matches!(world.action(), Some(ShadowPodAction::Delete(_))));
         world.index.apply(ShadowPodInput::Gone(key()), world.now);
         assert_eq!(world.action(), None);
@@ -392,7 +399,7 @@ fn the_shadow_pods_of_a_cluster_go_with_its_node() {
             world
                 .index
                 .apply(ShadowPodInput::Node(again), world.now)
-                .contains(&key())
+                .contains(&pod_key())
         );
         assert!(matches!(world.action(), Some(ShadowPodAction::Create(_))));
     }

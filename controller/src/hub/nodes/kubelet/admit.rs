@@ -140,8 +140,11 @@ impl<R: Reach> Endpoint<R> {
         namespace: &str,
         pod: &str,
     ) -> Result<Admitted, Refusal> {
-        self.admitted(account, verb, (namespace, pod), self.shown(namespace, pod))
-            .await
+        let shown = async {
+            self.authorized(account, verb, None).await?;
+            self.shown(namespace, pod).await
+        };
+        self.admitted(account, verb, (namespace, pod), shown).await
     }
 
     /// Checks that `account` may use the kubelet, and that the Workflow was sent to a cluster.
@@ -151,13 +154,11 @@ impl<R: Reach> Endpoint<R> {
         namespace: &str,
         workflow: &str,
     ) -> Result<Admitted, Refusal> {
-        self.admitted(
-            account,
-            "get",
-            (namespace, workflow),
-            self.sent(namespace, workflow),
-        )
-        .await
+        let sent = async {
+            self.authorized(account, "get", None).await?;
+            self.sent(namespace, workflow).await
+        };
+        self.admitted(account, "get", (namespace, workflow), sent).await
     }
 
     /// Checks that `account` may use the kubelet of the virtual Node of a cluster.
@@ -183,19 +184,32 @@ impl<R: Reach> Endpoint<R> {
         }
         let check = self.places.check(account)?;
         let shown = looked_up.await?;
-        let may = self.reviews.may(account, verb, &shown.node).await;
-        if !may.map_err(|failure| Refusal::Unavailable(failure.to_string()))? {
-            return Err(Refusal::Forbidden {
-                user: account.user.clone(),
-                node: shown.node,
-            });
-        }
+        self.authorized(account, verb, Some(&shown.node)).await?;
         drop(check);
         let agent = self.reach.agent(&shown.cluster);
         Ok(Admitted {
             agent: agent.map_err(|away| Refusal::Unavailable(away.to_string()))?,
             place: self.places.take(&shown.cluster, namespace)?,
             shown,
+        })
+    }
+
+    /// Checks that `account` may use the kubelet of `node`. Before its name is read from a pod or a
+    /// Workflow, the account must have the right for every Node: the answer to another one would tell
+    /// which of these exist.
+    async fn authorized(
+        &self,
+        account: &Account,
+        verb: &'static str,
+        node: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let may = self.reviews.may(account, verb, node).await;
+        if may.map_err(|failure| Refusal::Unavailable(failure.to_string()))? {
+            return Ok(());
+        }
+        Err(Refusal::Forbidden {
+            user: account.user.clone(),
+            node: node.unwrap_or("virtual Nodes").to_owned(),
         })
     }
 

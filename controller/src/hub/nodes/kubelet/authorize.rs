@@ -44,7 +44,8 @@ pub(super) struct Reviews {
 struct Asked {
     account: Account,
     verb: &'static str,
-    node: String,
+    /// `None` for all Nodes.
+    node: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +63,18 @@ impl Reviews {
         }
     }
 
-    /// True if `account` may use the kubelet of `node`: with the verb `get` for logs, and `create` for
-    /// sessions.
+    /// True if `account` may use the kubelet of `node`, or of every Node: with the verb `get` for logs,
+    /// and `create` for sessions.
     pub(super) async fn may(
         &self,
         account: &Account,
         verb: &'static str,
-        node: &str,
+        node: Option<&str>,
     ) -> Result<bool, Failure> {
         let asked = Asked {
             account: account.clone(),
             verb,
-            node: node.to_owned(),
+            node: node.map(str::to_owned),
         };
         if let Some(known) = self.known(&asked) {
             return Ok(known);
@@ -125,7 +126,7 @@ impl Asked {
                     resource: Some("nodes".to_owned()),
                     subresource: Some("proxy".to_owned()),
                     version: Some("v1".to_owned()),
-                    name: Some(self.node.clone()),
+                    name: self.node.clone(),
                     ..ResourceAttributes::default()
                 }),
                 ..SubjectAccessReviewSpec::default()

@@ -11,6 +11,8 @@ use super::{
     sessions::{Kind, query},
 };
 
+mod endpoint;
+
 #[test]
 fn only_the_options_of_a_log_are_passed_on_and_only_in_their_form() {
     for (query, expected) in [
