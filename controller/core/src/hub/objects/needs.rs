@@ -107,11 +107,8 @@ impl ObjectIndex {
         if is_namespaces(kind) {
             return Some("");
         }
-        let known = KINDS
-            .iter()
-            .find(|(_, group, resource)| is(kind, group, resource));
-        let (of, ..) = known.filter(|(of, ..)| asked.has(*of))?;
-        Some(if *of == DependencyKind::Secret {
+        let of = dependency_kind(kind).filter(|of| asked.has(*of))?;
+        Some(if of == DependencyKind::Secret {
             names::TRAVELS_LABEL
         } else {
             ""
@@ -241,10 +238,21 @@ fn is(kind: &KindName, group: &str, resource: &str) -> bool {
     (&*kind.group, &*kind.resource) == (group, resource)
 }
 
+/// True if a policy that asks for these kinds of dependencies sends objects of the kind.
+pub(super) fn sends(asked: Asked, kind: &KindName) -> bool {
+    let is_asked = |of| asked.has(of);
+    !asked.is_empty() && (is_namespaces(kind) || dependency_kind(kind).is_some_and(is_asked))
+}
+
+fn dependency_kind(kind: &KindName) -> Option<DependencyKind> {
+    let mut kinds = KINDS.iter();
+    let known = kinds.find(|(_, group, resource)| is(kind, group, resource));
+    known.map(|(of, ..)| *of)
+}
+
 /// True if objects of the kind can name others that a run then needs.
 fn may_name_others(kind: &KindName) -> bool {
-    let mut kinds = KINDS.iter();
-    kinds.any(|(of, group, resource)| names_others(*of) && is(kind, group, resource))
+    dependency_kind(kind).is_some_and(names_others)
 }
 
 /// True for the kind Namespace.

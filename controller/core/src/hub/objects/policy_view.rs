@@ -10,7 +10,7 @@ use argosy_api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::{DownsyncAction, ObjectIndex, sync_summary::SyncSummary};
+use super::{DownsyncAction, ObjectIndex, kind::KindName, needs, sync_summary::SyncSummary};
 use crate::{
     ClusterName, Decision, OriginUid,
     hub::inventory::Policy,
@@ -89,6 +89,12 @@ impl PolicyView {
     /// selects CronWorkflows only if it sends them.
     pub(super) fn select(&self, subject: &ObjectAttributes<'_>) -> Option<Modulation> {
         self.policy.rules.select_to_send(subject)
+    }
+
+    /// True if the policy may select objects of the kind, or asks for them as dependencies.
+    pub(super) fn concerns(&self, kind: &KindName) -> bool {
+        let rules = &self.policy.rules;
+        rules.may_select(&kind.group, &kind.resource) || needs::sends(rules.asked, kind)
     }
 
     /// True if `other` is a version of the same policy with the same selection.

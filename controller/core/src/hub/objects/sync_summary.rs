@@ -11,6 +11,7 @@ use argosy_api::conditions::reason;
 use super::{
     ObjectIndex, ObjectView, PolicyView,
     kind::{KindName, stays},
+    needs,
 };
 use crate::{
     ClusterName, OriginUid,
@@ -187,13 +188,15 @@ impl ObjectIndex {
         policy.rules().names_kinds_only() && !named.any(|(group, resource)| catalog.serves(group, resource))
     }
 
-    /// Reports the kinds that may not be read. This is an error if the policy names the kind, and
-    /// otherwise only a warning, because a policy for all kinds selects many that nobody means.
+    /// Reports the kinds that may not be read. This is an error if the policy names the kind or asks
+    /// for it as a dependency, and otherwise only a warning, because a policy for all kinds selects
+    /// many that nobody means.
     fn say_unreadable(&self, policy: &PolicyView, summary: &mut SyncSummary) {
         let selectable = self.unreadable.iter();
+        let rules = policy.rules();
         let (named, others): (Vec<_>, Vec<_>) = selectable
-            .filter(|(kind, _)| policy.rules().may_select(&kind.group, &kind.resource))
-            .partition(|(kind, _)| policy.rules().names_resource(&kind.resource));
+            .filter(|(kind, _)| policy.concerns(kind))
+            .partition(|(kind, _)| needs::sends(rules.asked, kind) || rules.names_resource(&kind.resource));
         let sentences = named.iter().take(MOST);
         summary
             .errors

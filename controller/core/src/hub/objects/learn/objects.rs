@@ -320,10 +320,10 @@ impl ObjectIndex {
         dirty
     }
 
-    /// The keys of the policies that can select the kind.
+    /// The keys of the policies that can select the kind, or ask for it as a dependency.
     fn policies_for(&self, kind: &KindName) -> Dirty {
         let policies = self.policies.iter();
-        let concerned = policies.filter(|(_, policy)| policy.rules().may_select(&kind.group, &kind.resource));
+        let concerned = policies.filter(|(_, policy)| policy.concerns(kind));
         concerned
             .flat_map(|(name, _)| DownsyncKey::of_policy(name))
             .collect()

@@ -331,6 +331,23 @@ fn a_policy_that_takes_back_its_consent_takes_secrets_from_runs_but_no_templates
 }
 
 #[test]
+fn a_policy_says_which_of_the_kinds_that_it_asks_for_cannot_be_read() {
+    let mut spaces = Spaces::asked_for("configmaps");
+    for (kind, errors) in [
+        (secrets(), Value::Null),
+        (
+            config_maps(),
+            json!(["configmaps cannot be watched: it is forbidden"]),
+        ),
+    ] {
+        let message = "it is forbidden".to_owned();
+        spaces.learn(DownsyncInput::Unreadable(kind.name(), message));
+        spaces.pass(2);
+        assert_eq!(spaces.status("p")["errors"], errors);
+    }
+}
+
+#[test]
 fn an_account_that_a_run_needs_has_the_right_of_the_executor_although_a_policy_selects_it() {
     let mut spaces = Spaces::asked_for("serviceaccounts");
     let clause = json!({ "apiGroup": "", "resources": ["serviceaccounts"] });
