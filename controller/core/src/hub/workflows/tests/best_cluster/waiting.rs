@@ -148,6 +148,19 @@ fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
 }
 
 #[test]
+fn a_workflow_that_only_suspends_does_not_wait_for_a_cluster_without_runs() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    fleet.cluster_is("cluster1", json!({ "status": { "allocatable": { "cpu": "4" } } }));
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(run(1, "Running", &json!({})));
+    let pause = json!({ "name": "pause", "suspend": {} });
+    let spec = json!({ "spec": { "entrypoint": "pause", "templates": [pause] } });
+    fleet.workflow(with(held("both"), spec));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+}
+
+#[test]
 fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
     let mut fleet = Fleet::full();
     for number in 0..30 {
