@@ -161,6 +161,30 @@ fn a_workflow_that_only_suspends_does_not_wait_for_a_cluster_without_runs() {
 }
 
 #[test]
+fn a_message_names_few_of_many_clusters_and_policies_and_stays_when_one_more_cluster_joins() {
+    let mut fleet = Fleet::full();
+    for number in 0..30 {
+        let named =
+            json!({ "metadata": { "name": format!("both{number:02}"), "uid": format!("p{number}") } });
+        fleet.policy(with(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })), named));
+    }
+    for number in 0..150 {
+        fleet.cluster_is(&format!("c{number:03}"), room(0));
+    }
+    fleet.workflow(held("both"));
+    let status = fleet.patch(Purpose::Explain).value_at("/status").unwrap().clone();
+    assert_eq!(
+        status["conditions"][0]["message"],
+        "NoRoom: selected by both, both00, both01, both02, both03, both04 and at least 20 more \
+         for c000, c001, c002, c003, c004, c005 and at least 100 more, none of which has room now; \
+         it is suspended and is sent when one has"
+    );
+    fleet.workflow(with(held("both"), json!({ "status": status })));
+    fleet.cluster_is("c999", room(0));
+    fleet.rests();
+}
+
+#[test]
 fn room_for_many_is_filled_although_one_event_wakes_only_a_few() {
     let mut fleet = Fleet::full();
     for number in 0..30 {
