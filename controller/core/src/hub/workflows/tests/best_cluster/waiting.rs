@@ -31,8 +31,14 @@ impl Fleet {
     fn claimed_after(&mut self, change: Value) -> Vec<String> {
         let change = self.change(with(cluster("cluster1"), change));
         self.hub.apply(HubInput::Cluster(change), now());
+        let due = self.hub.due();
+        self.claimed_of(due)
+    }
+
+    /// Those that are claimed of these, and of those whose turn comes with each claim.
+    fn claimed_of(&mut self, due: Vec<HubKey>) -> Vec<String> {
         let mut claimed = Vec::new();
-        let mut open = VecDeque::from(self.hub.due());
+        let mut open = VecDeque::from(due);
         while let Some(subject) = open.pop_front() {
             let action = self.hub.decide(&subject, now()).action;
             let Some(
@@ -50,6 +56,11 @@ impl Fleet {
             };
             claimed.push(key.to_string());
             let mut object = waits(&key.namespace, &key.name, 0, 0);
+            let requests = self.hub.workflows[key]
+                .annotations
+                .get(names::REQUESTS_ANNOTATION);
+            let requests = requests.map(|requests| json!({ names::REQUESTS_ANNOTATION: requests }));
+            object["metadata"]["annotations"] = json!(requests);
             object["metadata"]["resourceVersion"] = json!("");
             json_patch::patch(&mut object, &read::<json_patch::Patch>(patch.to_value())).unwrap();
             let change = self.change(object);
@@ -103,6 +114,27 @@ fn room_for_many_that_comes_at_once_is_given_in_the_same_order() {
     // The youngest is the first by name.
     let expected = ["aaa/w09", "zzz/w11", "aaa/w08", "zzz/w10", "aaa/w07"];
     assert_eq!(fleet.claimed_after(room(5)), expected);
+}
+
+#[test]
+fn a_small_workflow_behind_many_large_ones_has_its_turn_without_a_further_event() {
+    let mut fleet = Fleet::full();
+    let asking = |number: usize, cpu: &str| {
+        let requests =
+            json!({ "metadata": { "annotations": { "argosy.dev/requests": format!("cpu={cpu}") } } });
+        with(waits("argo", &format!("w{number:02}"), 0, number), requests)
+    };
+    for number in 0..40 {
+        fleet.workflow(asking(number, if number == 30 { "1" } else { "7" }));
+    }
+    let room = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "cpu=10" } } });
+    // The first one takes most of it.
+    let mut claimed = fleet.claimed_after(room);
+    while fleet.hub.has_due() {
+        let due = fleet.hub.due();
+        claimed.extend(fleet.claimed_of(due));
+    }
+    assert_eq!(claimed, ["argo/w00", "argo/w30"]);
 }
 
 #[test]
