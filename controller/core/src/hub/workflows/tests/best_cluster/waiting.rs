@@ -35,6 +35,16 @@ impl Fleet {
         self.claimed_of(due)
     }
 
+    /// The first Workflow that is claimed after an input. The keys that it concerns come before those
+    /// whose turn it is, as in the engine.
+    fn claimed_first(&mut self, input: HubInput) -> String {
+        let dirty = self.hub.apply(input, now());
+        let workflows = dirty.into_iter().filter(|key| matches!(key, HubKey::Workflow(_)));
+        let mut open: Vec<HubKey> = workflows.collect();
+        open.extend(self.hub.due());
+        self.claimed_of(open).remove(0)
+    }
+
     /// Those that are claimed of these, and of those whose turn comes with each claim.
     fn claimed_of(&mut self, due: Vec<HubKey>) -> Vec<String> {
         let mut claimed = Vec::new();
@@ -114,6 +124,44 @@ fn room_for_many_that_comes_at_once_is_given_in_the_same_order() {
     // The youngest is the first by name.
     let expected = ["aaa/w09", "zzz/w11", "aaa/w08", "zzz/w10", "aaa/w07"];
     assert_eq!(fleet.claimed_after(room(5)), expected);
+}
+
+#[test]
+fn room_that_labels_or_policies_open_goes_to_the_highest_priority_and_not_to_the_first_by_name() {
+    let waiting = best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" }));
+    let fleet = |policy: Value| {
+        let mut fleet = Fleet::full();
+        fleet.policy(policy);
+        fleet.cluster_is("cluster3", room(1));
+        for (name, priority) in [("a", 0), ("b", 9), ("c", 1)] {
+            fleet.workflow(waits("aaa", name, priority, 0));
+        }
+        fleet
+    };
+    // It matches no cluster with room.
+    let closed = |labels: Value| {
+        let narrowed = json!({
+            "metadata": { "generation": 2 }, "spec": { "clusterSelectors": [{ "matchLabels": labels }] },
+        });
+        with(waiting.clone(), narrowed)
+    };
+    let mut labels = fleet(closed(json!({ "open": "yes" })));
+    let opened = with(room(1), json!({ "metadata": { "labels": { "open": "yes" } } }));
+    let change = labels.change(with(cluster("cluster3"), opened));
+    assert_eq!(labels.claimed_first(HubInput::Cluster(change)), "aaa/b");
+
+    let mut policies = fleet(closed(json!({ "name": "cluster1" })));
+    let change = policies.change(with(waiting.clone(), json!({ "metadata": { "generation": 3 } })));
+    assert_eq!(policies.claimed_first(HubInput::Policy(change)), "aaa/b");
+}
+
+#[test]
+fn a_workflow_in_the_queue_that_no_longer_waits_for_room_is_decided_at_once() {
+    let mut fleet = Fleet::full();
+    fleet.workflow(waits("argo", "w", 0, 0));
+    let change = fleet.change(best(&json!({})));
+    let dirty = fleet.hub.apply(HubInput::Policy(change), now());
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
 }
 
 #[test]
