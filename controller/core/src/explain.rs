@@ -40,7 +40,7 @@ use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::will_be_claimed,
     model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
-    policy::{Candidate, Fleet, Load, Loads, Placement, Table, best_cluster::order},
+    policy::{Candidate, Fleet, Load, Loads, Placement, Reservation, Table, best_cluster::order},
 };
 pub use crate::{
     model::demand::{Reduced, Referred},
@@ -143,14 +143,10 @@ pub fn explain(
     });
     let run = run.filter(|_| subject.is_workflow());
     let (placement, fleet) = place(subject, &policies, &present, &clusters);
-    let outlook: Option<Outlook> = run.map(|run| {
-        let demand = Demand::of_workflow(run, referred);
-        let loads = loads(&present, unfinished);
-        if placement.is_by_load() {
-            let loads = (&loads, unfinished.is_some());
-            compare(&mut clusters, &placement, &fleet, loads, &demand);
-        }
-        will_be_claimed(run, &placement, &fleet, &loads, &demand)
+    exclude(&mut clusters, &placement, subject);
+    let outlook = run.map(|run| {
+        let placed = (&placement, &fleet);
+        outlook(run, referred, &mut clusters, placed, &present, unfinished)
     });
     let object = subject.to_name();
     let verdict = verdict::Evidence {
@@ -173,6 +169,30 @@ pub fn explain(
     }
 }
 
+/// The cluster that a Workflow will be claimed for, or the reason why it is not. If the best of several
+/// is chosen, `answers` are compared.
+fn outlook(
+    run: &Workflow,
+    referred: &Referred,
+    answers: &mut [ClusterAnswer],
+    (placement, fleet): (&Placement, &Fleet),
+    clusters: &[&ManagedCluster],
+    unfinished: Option<&Unfinished>,
+) -> Outlook {
+    let demand = Demand::of_workflow(run, referred);
+    let loads = loads(clusters, unfinished);
+    let own = own_reservation(run, &loads).filter(|_| unfinished.is_some());
+    let candidate = Candidate {
+        demand: &demand,
+        own: own.as_deref(),
+    };
+    if placement.is_by_load() {
+        let loads = (&loads, unfinished.is_some());
+        compare(answers, placement, fleet, loads, candidate);
+    }
+    will_be_claimed(run, placement, fleet, &loads, candidate)
+}
+
 /// Adds the loads of the clusters, if they are known, and the order in which they would be chosen, and
 /// sorts the clusters by it.
 fn compare(
@@ -180,15 +200,14 @@ fn compare(
     placement: &Placement,
     fleet: &Fleet,
     (loads, are_runs_known): (&Loads, bool),
-    demand: &Demand,
+    candidate: Candidate<'_>,
 ) {
     for answer in clusters.iter_mut().filter(|answer| answer.is_matched()) {
         let load = loads.get(&answer.name.as_str().into());
         answer.load = load.filter(|_| are_runs_known).map(Load::to_string);
-        let unfit = load.and_then(|load| load.unfit(demand));
+        let unfit = load.and_then(|load| load.unfit(candidate.demand));
         answer.unfit = unfit.map(|unfit| unfit.to_string());
     }
-    let candidate = Candidate { demand, own: None };
     let order = order(placement.reachable(fleet), loads, candidate);
     let places: BTreeMap<&str, (usize, Option<u64>)> = order
         .iter()
@@ -202,6 +221,41 @@ fn compare(
         }
     }
     clusters.sort_by_key(|answer| (!answer.is_matched(), answer.place.unwrap_or(usize::MAX)));
+}
+
+/// Marks the clusters that policies match, and that a label of the Workflow excludes.
+fn exclude(clusters: &mut [ClusterAnswer], placement: &Placement, subject: ObjectAttributes<'_>) {
+    let Some(only) = placement.only().filter(|_| subject.is_workflow()) else {
+        return;
+    };
+    let labels = [names::RUN_ON_LABEL, names::KUBESTELLAR_CLUSTER_LABEL];
+    let label = labels
+        .into_iter()
+        .find(|label| subject.labels.contains_key(*label));
+    for answer in clusters.iter_mut() {
+        if answer.is_matched() && answer.name != only.as_str() {
+            answer.excluded_by = label.map(|label| format!("{label}={only}"));
+        }
+    }
+}
+
+/// The part of the loads that is the reservation of the Workflow itself.
+fn own_reservation(run: &Workflow, loads: &Loads) -> Option<Arc<Reservation>> {
+    let (cluster, asked) = reserved(&run.metadata)?;
+    let room = loads.get(&cluster)?.room.clone();
+    Some(Load::of(room).reserved_for(cluster, asked))
+}
+
+/// The cluster for which a Workflow is claimed and the amounts that it asks for there, if it has not
+/// ended, as far as its labels tell.
+fn reserved(metadata: &ObjectMeta) -> Option<(ClusterName, Arc<Amounts>)> {
+    let labels = metadata.labels.as_ref();
+    let phase = labels.and_then(|labels| labels.get(names::ARGO_PHASE_LABEL));
+    if phase.is_some_and(|phase| workflow::is_final(phase)) {
+        return None;
+    }
+    let claim = Claim::of(metadata).filter(|claim| !claim.is_given_up && !claim.is_for_every_cluster())?;
+    Some((claim.cluster.clone(), claim.asked()))
 }
 
 /// The clusters that can be chosen for the object.
@@ -241,16 +295,7 @@ pub struct Unfinished(Vec<(ClusterName, Arc<Amounts>)>);
 impl Unfinished {
     /// Counts a Workflow if it is claimed for a cluster and has not ended, as far as its labels tell.
     pub fn count(&mut self, metadata: &ObjectMeta) {
-        let phase = metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(names::ARGO_PHASE_LABEL));
-        let is_final = phase.is_some_and(|phase| workflow::is_final(phase));
-        if let Some(claim) = Claim::of(metadata)
-            .filter(|claim| !is_final && !claim.is_given_up && !claim.is_for_every_cluster())
-        {
-            self.0.push((claim.cluster.clone(), claim.asked()));
-        }
+        self.0.extend(reserved(metadata));
     }
 
     /// The load of a cluster.

@@ -258,6 +258,11 @@ impl Placement {
         self.runs == Runs::Best
     }
 
+    /// Returns true if the Workflow waits while no cluster has room.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.is_by_load() && self.waits
+    }
+
     /// Returns true if any of the policies matches `cluster`.
     pub(crate) fn matches(&self, cluster: &ClusterName) -> bool {
         self.is_meant(cluster) && self.matched().any(|policy| policy.clusters.contains(cluster))

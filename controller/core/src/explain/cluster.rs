@@ -35,6 +35,10 @@ pub struct ClusterAnswer {
     /// percent, if the best of several is chosen and the size of the cluster is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent_with_it: Option<u64>,
+    /// The label of the Workflow that allows another cluster only, with its value, although a policy
+    /// matches this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excluded_by: Option<String>,
     /// The reason why it cannot run the Workflow at all, if the best of several is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfit: Option<String>,
@@ -121,6 +125,7 @@ impl ClusterAnswer {
             load: None,
             place: None,
             percent_with_it: None,
+            excluded_by: None,
             unfit: None,
             policies,
         }

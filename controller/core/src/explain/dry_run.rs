@@ -70,8 +70,12 @@ pub fn distribute(
         asks: asked.to_string(),
         ..Distribution::default()
     };
+    let candidate = Candidate {
+        demand: &demand,
+        own: None,
+    };
     for number in 0..count {
-        let Ok(chosen) = will_be_claimed(run, &placement, &fleet, &loads, &demand) else {
+        let Ok(chosen) = will_be_claimed(run, &placement, &fleet, &loads, candidate) else {
             distribution.not_sent = count - number;
             break;
         };

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::core::Expression;
 
-use crate::policy::{Requirements, Selectors};
+use crate::{
+    index::text,
+    policy::{Requirements, Selectors},
+};
 
 /// Maximum number of names in a sentence; further names are only counted.
 const LISTED: usize = 6;
@@ -49,14 +52,7 @@ pub(super) fn none_matches(
 
 /// `names` as text, limited to [`LISTED`] names.
 pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(LISTED).map(AsRef::as_ref).collect();
-    let rest = names.len().saturating_sub(LISTED);
-    let more = if rest == 0 {
-        String::new()
-    } else {
-        format!(" and {rest} more")
-    };
-    shown.join(", ") + &more
+    text::list(names, LISTED)
 }
 
 /// The label key of a requirement, and the requirement in words.

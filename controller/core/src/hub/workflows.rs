@@ -438,6 +438,10 @@ impl Index for WorkflowIndex {
         due.into_iter().map(HubKey::Workflow).collect()
     }
 
+    fn has_turns(&self) -> bool {
+        self.queue.has_turns()
+    }
+
     fn store_failure(
         &mut self,
         key: &HubKey,

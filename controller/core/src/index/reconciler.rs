@@ -35,6 +35,11 @@ pub trait Reconcile {
         Vec::new()
     }
 
+    /// True if [`Self::due`] has further keys, without any input or result.
+    fn has_due(&self) -> bool {
+        false
+    }
+
     /// Applies the response to the request in flight for `key`, which ends the request. The
     /// response may be older than events that a watch has delivered in the meantime.
     fn succeeded(&mut self, key: &Self::Key, input: Self::Input, now: Timestamp) -> BTreeSet<Self::Key>;

@@ -1,4 +1,5 @@
-//! Text from untrusted sources: its maximum length and safe form for display.
+//! Text from untrusted sources: its maximum length and safe form for display. Lists of names of which
+//! there may be thousands.
 
 /// Maximum length of a foreign message for display, in characters. An Event holds 1,024 bytes.
 pub(crate) const LONGEST_MESSAGE: usize = 600;
@@ -25,9 +26,55 @@ pub fn printable(text: &str) -> String {
     shown.collect()
 }
 
+/// The first `most` names, and the number of the others.
+pub(crate) fn list(names: impl IntoIterator<Item = impl AsRef<str>>, most: usize) -> String {
+    limited(names, most, |rest| format!("{rest} more"))
+}
+
+/// The same for text that is stored on many objects. The number of the others is rounded down, so that
+/// one name more or less seldom changes the text.
+pub(crate) fn list_roughly(names: impl IntoIterator<Item = impl AsRef<str>>, most: usize) -> String {
+    limited(names, most, |rest| match 10_usize.pow(rest.ilog10()) {
+        1 => format!("{rest} more"),
+        unit => format!("at least {} more", rest / unit * unit),
+    })
+}
+
+/// `others` describes the names after the first `most`, by their number, which is not 0.
+fn limited(
+    names: impl IntoIterator<Item = impl AsRef<str>>,
+    most: usize,
+    others: impl Fn(usize) -> String,
+) -> String {
+    let mut names = names.into_iter();
+    let shown: Vec<_> = names.by_ref().take(most).collect();
+    let shown: Vec<&str> = shown.iter().map(AsRef::as_ref).collect();
+    match names.count() {
+        0 => shown.join(", "),
+        rest => format!("{} and {}", shown.join(", "), others(rest)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_names_the_first_and_counts_the_others_roughly_where_it_is_stored() {
+        for (number, exact, rough) in [
+            (0, "", ""),
+            (2, "0, 1", "0, 1"),
+            (3, "0, 1 and 1 more", "0, 1 and 1 more"),
+            (11, "0, 1 and 9 more", "0, 1 and 9 more"),
+            (12, "0, 1 and 10 more", "0, 1 and at least 10 more"),
+            (21, "0, 1 and 19 more", "0, 1 and at least 10 more"),
+            (1000, "0, 1 and 998 more", "0, 1 and at least 900 more"),
+        ] {
+            let names = || (0..number).map(|number| number.to_string());
+            let lists = (list(names(), 2), list_roughly(names(), 2));
+            assert_eq!((&*lists.0, &*lists.1), (exact, rough), "{number}");
+        }
+    }
 
     #[test]
     fn nothing_that_a_terminal_carries_out_is_printed() {

@@ -50,6 +50,11 @@ pub trait Index {
         Vec::new()
     }
 
+    /// True if further keys wait for their turn (see [`Reconcile::has_due`]).
+    fn has_turns(&self) -> bool {
+        false
+    }
+
     /// Stores the failure of the action that was in flight for a key, and returns the keys whose
     /// decision may have changed. The engine retries the key in any case.
     fn store_failure(
@@ -84,6 +89,10 @@ impl<I: Index> Reconcile for I {
         } else {
             Vec::new()
         }
+    }
+
+    fn has_due(&self) -> bool {
+        self.may_decide() && self.has_turns()
     }
 
     fn succeeded(&mut self, key: &I::Key, input: I::Input, now: Timestamp) -> BTreeSet<I::Key> {

@@ -264,8 +264,9 @@ struct Rank {
     /// 0 for a cluster that can take the run, 1 for one without any node, 2 for one that has as many
     /// runs as its administrator allows.
     last: u8,
-    /// Of all resources that the Workflow asks for, the largest part that is reserved then.
-    share: (u64, u64),
+    /// Of all resources that the Workflow asks for, the largest part that is reserved then; `None` if
+    /// the cluster says the size of none of them.
+    share: Option<(u64, u64)>,
     /// The runs, for clusters of which the same part is reserved.
     runs: u64,
 }
@@ -282,30 +283,33 @@ impl Rank {
             Some((taken, room.amount_for_runs(name)?))
         });
         let share = shares.max_by(|one, other| compare_shares(*one, *other));
-        // Without any known size, the runs decide.
-        let share = share.unwrap_or((runs + 1, 1));
         let is_full = load.room.runs.is_some_and(|most| runs >= most);
+        let has_no_node = share.is_some_and(|(_, size)| size == 0);
         Self {
-            last: if is_full { 2 } else { u8::from(share.1 == 0) },
+            last: if is_full { 2 } else { u8::from(has_no_node) },
             share,
             runs,
         }
     }
 
     fn percent(self) -> Option<u64> {
-        let (taken, size) = self.share;
+        let (taken, size) = self.share?;
         let percent = (u128::from(taken) * 100).checked_div(u128::from(size))?;
         u64::try_from(percent).ok()
     }
 
-    fn has_room(self, is_size_known: bool) -> bool {
-        self.last == 0 && (self.share.0 <= self.share.1 || !is_size_known)
+    /// Only a size that is known can be too small.
+    fn has_room(self) -> bool {
+        self.last == 0 && self.share.is_none_or(|(taken, size)| taken <= size)
     }
 
     fn compare(self, other: Self) -> Ordering {
+        // A cluster of which no size is known comes after those that are known to have room, and before
+        // those that are known to have none. Among such clusters, the runs decide.
+        let share = |rank: Self| rank.share.unwrap_or((1, 1));
         let by_last = self.last.cmp(&other.last);
         by_last
-            .then_with(|| compare_shares(self.share, other.share))
+            .then_with(|| compare_shares(share(self), share(other)))
             .then_with(|| self.runs.cmp(&other.runs))
     }
 }
@@ -386,12 +390,12 @@ pub(crate) fn best<'a>(
 ) -> Option<Best<'a>> {
     let mut leaders = Leaders::default();
     let take = |ranked, load: &Load| leaders.take(ranked, || load.unfit(candidate.demand).is_none());
-    let is_size_known = rank_all(clusters, loads, candidate, take);
+    rank_all(clusters, loads, candidate, take);
     let best = leaders.best?;
     Some(Best {
         cluster: best.cluster,
         next: leaders.next.map(|next| next.cluster),
-        has_room: best.rank.has_room(is_size_known),
+        has_room: best.rank.has_room(),
     })
 }
 
@@ -403,24 +407,22 @@ pub(crate) fn order<'a>(
     candidate: Candidate<'_>,
 ) -> Vec<(&'a ClusterName, Option<u64>)> {
     let mut all: Vec<Ranked<'a>> = Vec::new();
-    let is_size_known = rank_all(clusters, loads, candidate, |ranked, load| {
+    rank_all(clusters, loads, candidate, |ranked, load| {
         all.extend(load.unfit(candidate.demand).is_none().then_some(ranked));
     });
     all.sort_by(|one, other| one.rank.compare(other.rank).then(one.place.cmp(&other.place)));
-    let percent = |rank: Rank| rank.percent().filter(|_| is_size_known);
     all.iter()
-        .map(|ranked| (ranked.cluster, percent(ranked.rank)))
+        .map(|ranked| (ranked.cluster, ranked.rank.percent()))
         .collect()
 }
 
-/// Gives the rank of each cluster to `take`. Returns true if the size of any cluster that can run the
-/// Workflow is known.
+/// Gives the rank of each cluster to `take`.
 fn rank_all<'a>(
     clusters: impl Iterator<Item = &'a ClusterName>,
     loads: &Loads,
     candidate: Candidate<'_>,
     mut take: impl FnMut(Ranked<'a>, &Load),
-) -> bool {
+) {
     let nothing = Load::default();
     let mut lookup = Lookup::new(loads);
     // The smallest cluster that has nodes.
@@ -446,7 +448,6 @@ fn rank_all<'a>(
         let rank = Rank::of(load, cluster, candidate, smallest);
         take(Ranked { cluster, rank, place }, load);
     }
-    smallest.is_some()
 }
 
 /// The reason why the best cluster was chosen, for users.

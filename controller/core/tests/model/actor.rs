@@ -239,7 +239,11 @@ impl<R: Process> Actor<R> {
         let is_free = |key: &&R::Key| self.in_flight.iter().all(|request| request.key != **key);
         let free: Vec<&R::Key> = self.dirty.iter().filter(is_free).collect();
         let Some(key) = free.get(choice % free.len().max(1)).copied().cloned() else {
-            return false;
+            let has_due = self.index.has_due();
+            if has_due {
+                self.dirty.extend(self.index.due());
+            }
+            return has_due;
         };
         self.dirty.remove(&key);
         let decision = self.index.decide(&key, now);

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use argosy_api::workflow;
 use argosy_core::{
     explain::{
         ClauseAnswer, ClusterAnswer, DispatchedCopy, Explanation, PolicyAnswer, Reachability, ReportState,
@@ -185,10 +186,12 @@ fn clusters(page: &mut Page, explanation: &Explanation) {
         matched.len(),
         clusters.len()
     ));
+    let object = &explanation.object;
+    let is_workflow = (&*object.group, &*object.resource) == (workflow::GROUP, workflow::PLURAL);
     let mut rows = Vec::new();
     for cluster in matched.into_iter().chain(others.iter().copied().take(SHOWN)) {
         rows.extend(
-            cluster_lines(cluster)
+            cluster_lines(cluster, is_workflow)
                 .into_iter()
                 .map(|line| (cluster.name.clone(), line)),
         );
@@ -197,7 +200,8 @@ fn clusters(page: &mut Page, explanation: &Explanation) {
     page.rest(others.len(), "do not match either");
 }
 
-fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
+/// A cordon keeps only Workflows away.
+fn cluster_lines(cluster: &ClusterAnswer, is_workflow: bool) -> Vec<String> {
     let policies = cluster.policies.iter();
     let mut lines: Vec<String> = policies
         .filter(|one| !cluster.is_matched() || one.selector.is_some())
@@ -216,6 +220,10 @@ fn cluster_lines(cluster: &ClusterAnswer) -> Vec<String> {
             } => format!("CANNOT be reached, since {since}: {reason}: {message}"),
             Reachability::NotKnown => "not known yet if it can be reached".to_owned(),
         });
+        let is_cordoned = is_workflow && cluster.is_cordoned;
+        lines.extend(is_cordoned.then(|| "takes NO new Workflows: it is cordoned".to_owned()));
+        let excluded = cluster.excluded_by.as_ref();
+        lines.extend(excluded.map(|label| format!("is NOT chosen: the Workflow has the label {label}")));
         lines.extend(load_line(cluster));
         lines.extend(
             cluster

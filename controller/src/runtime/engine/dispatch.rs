@@ -38,7 +38,7 @@ where
         }
     }
 
-    fn has_capacity(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         self.actions.len() < self.executor.at_once() && self.room.is_left()
     }
 

@@ -238,3 +238,69 @@ async fn what_is_under_way_takes_so_much_memory_and_no_more() {
 async fn in_one_lane_one_action_goes_after_the_other() {
     assert_eq!(side_by_side(0, Some("cluster1")).await, 1);
 }
+
+/// Has this number of turns, none of which leads to an action.
+struct Queue(u32);
+
+impl Reconcile for Queue {
+    type Input = ();
+    type Key = u32;
+    type Action = Turn;
+
+    fn apply(&mut self, (): (), _: Timestamp) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn due(&mut self) -> Vec<u32> {
+        self.0 = self.0.saturating_sub(1);
+        vec![self.0]
+    }
+
+    fn has_due(&self) -> bool {
+        self.0 > 0
+    }
+
+    fn succeeded(&mut self, _: &u32, (): (), _: Timestamp) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn failed(&mut self, _: &u32, _: &Turn, _: &Failure, _: Timestamp) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn started(&mut self, _: &u32) {}
+
+    fn decide(&self, _: &u32, _: Timestamp) -> Decision<Turn> {
+        None.into()
+    }
+
+    fn subject(&self, _: &u32) -> LogFields {
+        LogFields::of("queue")
+    }
+}
+
+impl Execute<Queue> for Succeeding {
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    async fn execute(&self, _: &u32, _: &Turn) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn all_have_their_turn_although_nothing_happens_after_the_first() {
+    let (sender, receiver) = mpsc::channel(1);
+    let stop = CancellationToken::new();
+    let reactions = Metrics::default().reactions("queue");
+    sender.send(()).await.unwrap();
+    let at_rest = |queue: &mut Queue| {
+        if queue.0 == 0 {
+            stop.cancel();
+        }
+    };
+    let driving = drive(Queue(50), Succeeding, receiver, stop.clone(), reactions, at_rest);
+    let driven = tokio::time::timeout(Duration::from_secs(20), driving).await;
+    assert!(driven.is_ok(), "some never had their turn");
+}

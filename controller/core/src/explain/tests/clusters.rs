@@ -91,3 +91,67 @@ fn the_schema_of_whether_a_cluster_can_be_reached_has_what_is_printed() {
     let told: BTreeSet<String> = properties.as_object().unwrap().keys().cloned().collect();
     assert_eq!(told, fields);
 }
+
+/// The clusters of a Workflow with these labels and this claim, of which a policy chooses the best.
+fn chosen_for(own: &Labels, claim: Option<&Value>) -> Vec<ClusterAnswer> {
+    let mut policy = for_clusters("best", &["c1", "c2"]);
+    policy.metadata.annotations = Some(labels(&[("argosy.dev/runs", "best-cluster")]));
+    let clusters = ["c1", "c2"].map(|name| {
+        let mut cluster = cluster(name, "True");
+        let annotations = [("argosy.dev/room".to_owned(), "cpu=8,memory=16Gi".to_owned())];
+        cluster.metadata.annotations = Some(annotations.into());
+        cluster
+    });
+    let container = json!({ "resources": { "requests": { "cpu": "2", "memory": "1Gi" } } });
+    let run: Workflow = read(json!({
+        "metadata": {
+            "namespace": "argo", "name": "w", "uid": "u1", "labels": own,
+            "annotations": claim.map(|claim| json!({ "argosy.dev/claim": claim.to_string() })),
+        },
+        "spec": { "suspend": true, "entrypoint": "main", "templates": [{ "name": "main", "container": container }] },
+    }));
+    let mut unfinished = Unfinished::default();
+    unfinished.count(&run.metadata);
+    let explanation = explain(
+        run_subject(own, None),
+        Some(&run),
+        &Referred::default(),
+        &[policy],
+        &clusters,
+        Some(&unfinished),
+        History::of_workflow(&run, &[], &[]),
+    );
+    explanation.clusters
+}
+
+#[test]
+fn the_reservation_of_a_claimed_workflow_counts_once() {
+    let percents = |claim: Option<&Value>| {
+        let clusters = chosen_for(&Labels::new(), claim).into_iter();
+        let percents: BTreeMap<String, Option<u64>> = clusters
+            .map(|cluster| (cluster.name, cluster.percent_with_it))
+            .collect();
+        [percents["c1"], percents["c2"]]
+    };
+    let claim = json!({ "cluster": "c1", "attempt": 1, "uid": "u1", "needs": "cpu=2,memory=1Gi" });
+    for claim in [None, Some(&claim)] {
+        assert_eq!(percents(claim), [Some(25), Some(25)], "{claim:?}");
+    }
+}
+
+#[test]
+fn a_cluster_that_a_label_of_the_workflow_excludes_names_the_label() {
+    for (label, expected) in [
+        ("argosy.dev/run-on", "argosy.dev/run-on=c2"),
+        ("kubestellar.io/cluster", "kubestellar.io/cluster=c2"),
+    ] {
+        let clusters = chosen_for(&labels(&[(label, "c2")]), None).into_iter();
+        let excluded: BTreeMap<String, Option<String>> = clusters
+            .map(|cluster| (cluster.name, cluster.excluded_by))
+            .collect();
+        assert_eq!(excluded["c1"].as_deref(), Some(expected));
+        assert_eq!(excluded["c2"], None);
+    }
+    let clusters = chosen_for(&Labels::new(), None);
+    assert!(clusters.iter().all(|cluster| cluster.excluded_by.is_none()));
+}

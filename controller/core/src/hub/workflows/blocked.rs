@@ -17,7 +17,10 @@ use argosy_api::{
 pub(super) use self::unclaimed::blocked;
 pub(crate) use self::unclaimed::will_be_claimed;
 use super::view::WorkflowView;
-use crate::{ClusterName, model::hold, policy::Unplaced};
+use crate::{ClusterName, index::text::list_roughly, model::hold, policy::Unplaced};
+
+/// Maximum number of clusters and of policies in a message.
+const NAMED: usize = 6;
 
 /// The reason why a Workflow does not run on a cluster yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,10 +106,8 @@ pub(super) fn condition(view: &WorkflowView, blocked: &Blocked) -> Option<Workfl
 
 fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
     let hold = view.hold().unwrap_or_default();
-    let policies = view.placement.policies().map(AsRef::as_ref);
-    let policies = policies.collect::<Vec<&str>>().join(", ");
-    let clusters = view.placement.clusters().map(ClusterName::as_str);
-    let clusters = clusters.collect::<Vec<_>>().join(", ");
+    let policies = list_roughly(view.placement.policies(), NAMED);
+    let clusters = list_roughly(view.placement.clusters().map(ClusterName::as_str), NAMED);
     match (unplaced, view.labels.get(names::RUN_ON_LABEL)) {
         (Unplaced::NoCluster, Some(only)) => format!(
             "selected by {policies}, which do not match {only}, the only cluster that the label {} allows; it is {hold} and waits",

@@ -81,7 +81,8 @@ impl WorkflowIndex {
         }
     }
 
-    /// Stores changed policies, and returns the Workflows whose placement differs.
+    /// Stores changed policies, and returns the Workflows whose placement differs. Those that wait for
+    /// room are in the queue, as after each change here.
     pub(super) fn on_rules(&mut self, changes: &PolicyChanges) -> Dirty {
         self.table_mut().set_policies(changes);
         let rules = changes.iter();
@@ -134,7 +135,22 @@ impl WorkflowIndex {
             }
             self.workflows.insert(key, view);
         }
+        self.leave_to_queue(&mut dirty);
         dirty
+    }
+
+    /// Takes out the Workflows that still wait for room. They take turns, so that room goes to the one
+    /// of the highest priority and not to the first by name.
+    fn leave_to_queue(&mut self, dirty: &mut Dirty) {
+        let takes_turns = |view: &WorkflowView| view.queued.is_some() && view.placement.waits_for_room();
+        let before = dirty.len();
+        dirty.retain(|key| match key {
+            HubKey::Workflow(key) => !self.workflows.get(key).is_some_and(|view| takes_turns(view)),
+            _ => true,
+        });
+        if dirty.len() < before {
+            self.queue.wake();
+        }
     }
 
     /// Stores the labels of the clusters of the fleet, and returns the Workflows of the policies
@@ -161,7 +177,9 @@ impl WorkflowIndex {
                 view.placement = placement;
             }
         }
-        keys.into_iter().map(HubKey::Workflow).collect()
+        let mut dirty = keys.into_iter().map(HubKey::Workflow).collect();
+        self.leave_to_queue(&mut dirty);
+        dirty
     }
 
     /// Stores the reachability and the cordon of a cluster, and returns the Workflows whose choice

@@ -3,8 +3,8 @@
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
 //! turns: after a Workflow of one was sent, those after it come first. When room is freed, a few of
-//! them are decided again, in this order, with each event until all had their turn, so the work for
-//! one event does not grow with their number. A smaller one may pass a larger one that does not fit.
+//! them are decided again at a time, in this order, until all had their turn, so they do not delay
+//! events however many they are. A smaller one may pass a larger one that does not fit.
 //! Not here: the room (`load`), and the condition that says that a Workflow waits (`blocked`).
 
 use std::{
@@ -95,6 +95,11 @@ impl Queue {
     /// There may be more room, so all that wait are decided again.
     pub(super) fn wake(&mut self) {
         self.left = self.len;
+    }
+
+    /// True if some have yet to be decided again.
+    pub(super) fn has_turns(&self) -> bool {
+        self.left > 0
     }
 
     /// A Workflow of this namespace is sent, so it is the turn of the others.

@@ -24,7 +24,12 @@ use super::{
 };
 use crate::{
     WorkflowKey,
-    model::{amounts::Amounts, claim::Claim, demand::Demand, json_patch::annotation_path},
+    model::{
+        amounts::Amounts,
+        claim::{Claim, Needs},
+        demand::Demand,
+        json_patch::annotation_path,
+    },
     policy::{Candidate, Chosen},
 };
 
@@ -96,10 +101,12 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
 }
 
 impl WorkflowIndex {
-    /// The cluster for the rerun. It reserves what the claim says there, too.
+    /// The cluster for the rerun. The requests of the pods do not count, because the lost cluster has
+    /// reported them: it could name a resource that no other cluster has.
     fn successor(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<Chosen> {
+        let needs = Needs::elsewhere(claim.needs.as_ref());
         let demand = Demand {
-            typical: Amounts::clone(&claim.asked()),
+            typical: Amounts::clone(&Needs::reserved(needs.as_ref())),
             ..self.demand(key, view)
         };
         let candidate = Candidate {
@@ -141,7 +148,7 @@ impl WorkflowIndex {
             lost_after: view.placement.lost_after,
             lost: Some(claim.cluster.clone()),
             chosen: chosen.reason,
-            needs: claim.needs.clone(),
+            needs: Needs::elsewhere(claim.needs.as_ref()),
             ..Claim::new(&chosen.cluster, view.last_attempt + 1)
         };
         let mut patch = claiming(view, &next);

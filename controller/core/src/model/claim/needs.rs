@@ -5,7 +5,8 @@
 //! rest of the run, because the pods of one moment belong to one level, which is wider or narrower. But
 //! only pods show items that are computed during the run, and templates that only the cluster has. So
 //! the specification counts unless the pods request more than it explains. Then the requests of the
-//! pods count, but never less than the specification, because a member writes the report.
+//! pods count, but never less than the specification, because a member writes the report. For the same
+//! reason they count only on the cluster that has reported them.
 //! Not here: the estimate (`model::demand`), and the sum of reservations (`policy::best_cluster`).
 
 use std::sync::{Arc, LazyLock};
@@ -84,6 +85,19 @@ impl Needs {
             pods,
         };
         (needs.pods.is_some() || is_stored(typical)).then(|| Arc::new(needs))
+    }
+
+    /// The resources to store for a rerun on another cluster: those of the specification.
+    pub(crate) fn elsewhere(known: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+        let known = known?;
+        if known.pods.is_none() {
+            return Some(Arc::clone(known));
+        }
+        let needs = Self {
+            pods: None,
+            ..Self::clone(known)
+        };
+        is_stored(&needs.typical).then(|| Arc::new(needs))
     }
 
     /// The amounts that a run reserves.

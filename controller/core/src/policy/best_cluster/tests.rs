@@ -172,6 +172,38 @@ fn there_is_room_until_the_cluster_is_reserved_or_its_limit_is_reached() {
 }
 
 #[test]
+fn a_cluster_that_says_no_size_of_what_is_asked_for_has_room_up_to_its_number_of_runs() {
+    let nothing = Demand::default();
+    let cpu = Demand::unknown();
+    for (demand, load, expected) in [
+        (&nothing, load(90, "cpu=4", None), true),
+        (&nothing, load(90, "cpu=4", 90), false),
+        (&nothing, load(90, "", None), true),
+        (&cpu, load(90, "nvidia.com/gpu=8", None), true),
+        (&cpu, load(90, "nvidia.com/gpu=8", 90), false),
+    ] {
+        let loads = std::slice::from_ref(&load);
+        assert_eq!(chosen_for(demand, loads), Some((0, expected)), "{load:?}");
+        let loads: Loads = [(name(0), load)].into();
+        let ordered = order(loads.keys(), &loads, Candidate { demand, own: None });
+        assert_eq!(
+            ordered,
+            [(&name(0), None)],
+            "a part of an unknown size is not shown"
+        );
+    }
+    let without_size = |runs| load(runs, "nvidia.com/gpu=8", None);
+    for (loads, expected) in [
+        ([without_size(3), without_size(2)], 1),
+        // Room that is known is better than room that is not, and that is better than none.
+        ([without_size(0), load(8, "cpu=1", None)], 1),
+        ([load(10, "cpu=1", None), without_size(90)], 1),
+    ] {
+        assert_eq!(chosen_for(&cpu, &loads), Some((expected, true)), "{loads:?}");
+    }
+}
+
+#[test]
 fn what_is_given_back_is_exactly_what_was_reserved() {
     let odd: Vec<String> = (0..16)
         .map(|number| format!("a.example/r{number:02}=1"))
@@ -370,7 +402,8 @@ proptest! {
         let runs = |loads: &[Load]| {
             let (best, has_room) = chosen_for(&demand, loads).unwrap();
             let rank = Rank::of(&loads[best], &name(best), Candidate { demand: &demand, own: None }, None);
-            (rank.last, rank.share.0 * 1_000_000 / rank.share.1.max(1), rank.runs, has_room)
+            let share = rank.share.map(|(taken, size)| taken * 1_000_000 / size.max(1));
+            (rank.last, share, rank.runs, has_room)
         };
         let mut turned = fitting.clone();
         turned.rotate_left(turn % fitting.len());
@@ -411,7 +444,7 @@ proptest! {
         let expected = ordered.first().map(|best| Best {
             cluster: best,
             next: ordered.get(1).copied(),
-            has_room: rank(best).has_room(unknown.is_some()),
+            has_room: rank(best).has_room(),
         });
         prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
         let order = order(names.iter(), &loads, candidate);

@@ -1,7 +1,7 @@
 //! Tests of whole pages.
 
 use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow};
-use argosy_core::explain::{History, ObjectAttributes, explain};
+use argosy_core::explain::{ClusterMatch, History, ObjectAttributes, explain};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -225,4 +225,33 @@ fn no_line_is_longer_than_a_terminal_unless_a_word_is() {
     let mut wide = Page::default();
     wide.paragraph(2, "- ", &format!("a {} b", "y".repeat(200)));
     assert_eq!(wide.text, format!("  - a\n    {}\n    b\n", "y".repeat(200)));
+}
+
+#[test]
+fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_by_a_label() {
+    let mut answer = ClusterAnswer {
+        name: "cluster1".to_owned(),
+        reachability: Reachability::Reachable {
+            since: "2026-11-21T09:00:00Z".parse().unwrap(),
+        },
+        is_cordoned: true,
+        load: None,
+        place: None,
+        percent_with_it: None,
+        excluded_by: None,
+        unfit: None,
+        policies: vec![ClusterMatch {
+            policy: "first".to_owned(),
+            selector: Some(0),
+            failing: Vec::new(),
+        }],
+    };
+    let reached = "can be reached, since 2026-11-21T09:00:00Z";
+    let cordoned = "takes NO new Workflows: it is cordoned";
+    assert_eq!(cluster_lines(&answer, true)[1..], [reached, cordoned]);
+    assert_eq!(cluster_lines(&answer, false)[1..], [reached]);
+    answer.is_cordoned = false;
+    answer.excluded_by = Some("argosy.dev/run-on=cluster2".to_owned());
+    let excluded = "is NOT chosen: the Workflow has the label argosy.dev/run-on=cluster2";
+    assert_eq!(cluster_lines(&answer, true)[1..], [reached, excluded]);
 }

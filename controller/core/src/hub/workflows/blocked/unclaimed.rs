@@ -6,7 +6,6 @@ use argosy_api::{Workflow, conditions::reason};
 use super::Blocked;
 use crate::{
     hub::workflows::view::WorkflowView,
-    model::demand::Demand,
     policy::{Candidate, Chosen, Fleet, Loads, Placement, Unplaced},
 };
 
@@ -37,9 +36,8 @@ pub(crate) fn will_be_claimed(
     placement: &Placement,
     fleet: &Fleet,
     loads: &Loads,
-    demand: &Demand,
+    candidate: Candidate<'_>,
 ) -> Result<Chosen, Blocked> {
-    let candidate = Candidate { demand, own: None };
     let choose = || placement.choose_by_load(fleet, loads, candidate);
     blocked(&WorkflowView::new(run.clone()), placement, choose, false)
 }

@@ -23,6 +23,7 @@ use crate::{
         verb_outcomes::suspended,
         view::WorkflowView,
     },
+    index::text::list,
     model::{
         claim::Claim,
         control::Verbs,
@@ -170,7 +171,7 @@ impl WorkflowIndex {
         if left_out.is_empty() {
             return None;
         }
-        let left_out = first(left_out.into_iter());
+        let left_out = list(left_out, NAMED);
         let message = format!("a Workflow has at most {MOST_RUNS} runs; this one has none on {left_out}");
         run_missing(reason::TOO_MANY_CLUSTERS, message)
     }
@@ -248,7 +249,7 @@ fn failures(runs: &[Counted<'_>]) -> String {
             .filter(|run| run.phase == phase)
             .map(|run| run.cluster.as_str())
             .collect();
-        (!clusters.is_empty()).then(|| format!("{phase} on {}", first(clusters.into_iter())))
+        (!clusters.is_empty()).then(|| format!("{phase} on {}", list(clusters, NAMED)))
     };
     let told: Vec<String> = ["Failed", ERROR].into_iter().filter_map(of).collect();
     told.join("; ")
@@ -266,15 +267,5 @@ fn refused(key: &WorkflowKey, view: &WorkflowView, record: &FanOutRecord) -> Opt
 }
 
 fn run_names<'a>(key: &WorkflowKey, clusters: impl Iterator<Item = &'a ClusterName>) -> String {
-    first(clusters.map(|cluster| run_name(&key.name, cluster)))
-}
-
-/// The first texts, and the number of the others.
-fn first(texts: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let texts: Vec<_> = texts.collect();
-    let named: Vec<&str> = texts.iter().take(NAMED).map(AsRef::as_ref).collect();
-    match texts.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    list(clusters.map(|cluster| run_name(&key.name, cluster)), NAMED)
 }

@@ -1,6 +1,8 @@
 //! If a policy asks for a rerun, a Workflow whose cluster is lost starts again on another cluster,
 //! and the lost attempt does not start any more.
 
+mod successor;
+
 use super::*;
 
 const MINUTE: i64 = 60;
@@ -152,37 +154,6 @@ fn the_attempt_is_asked_back_and_the_lease_read_before_the_next_is_claimed() {
             .contains("on cluster1, which is lost"),
         "{status:#}"
     );
-}
-
-#[test]
-fn an_attempt_that_no_other_cluster_can_run_is_not_asked_back_until_one_can() {
-    let mut fleet = fleet();
-    fleet.workflow(claimed_with(
-        json!({ "started": true, "needs": "cpu=1,nvidia.com/gpu=1" }),
-    ));
-    let has = |fleet: &mut Fleet, allocatable: Value| {
-        let cluster = with(
-            cluster("cluster2"),
-            json!({ "status": { "allocatable": allocatable } }),
-        );
-        let change = fleet.change(cluster);
-        fleet.learn(HubInput::Cluster(change));
-    };
-    has(&mut fleet, json!({ "cpu": "8" }));
-    loses(&mut fleet, "cluster1");
-    // The message that its cluster is unreachable is written before.
-    let told = |fleet: &Fleet| match decide_at(fleet, 11 * MINUTE).action {
-        Some(HubAction::WithdrawWork { .. }) => "asked back",
-        Some(HubAction::PatchWorkflow {
-            purpose: Purpose::Explain | Purpose::Mirror,
-            ..
-        })
-        | None => "stays",
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(told(&fleet), "stays");
-    has(&mut fleet, json!({ "cpu": "8", "nvidia.com/gpu": "1" }));
-    assert_eq!(told(&fleet), "asked back");
 }
 
 #[test]

@@ -31,8 +31,24 @@ impl Fleet {
     fn claimed_after(&mut self, change: Value) -> Vec<String> {
         let change = self.change(with(cluster("cluster1"), change));
         self.hub.apply(HubInput::Cluster(change), now());
+        let due = self.hub.due();
+        self.claimed_of(due)
+    }
+
+    /// The first Workflow that is claimed after an input. The keys that it concerns come before those
+    /// whose turn it is, as in the engine.
+    fn claimed_first(&mut self, input: HubInput) -> String {
+        let dirty = self.hub.apply(input, now());
+        let workflows = dirty.into_iter().filter(|key| matches!(key, HubKey::Workflow(_)));
+        let mut open: Vec<HubKey> = workflows.collect();
+        open.extend(self.hub.due());
+        self.claimed_of(open).remove(0)
+    }
+
+    /// Those that are claimed of these, and of those whose turn comes with each claim.
+    fn claimed_of(&mut self, due: Vec<HubKey>) -> Vec<String> {
         let mut claimed = Vec::new();
-        let mut open = VecDeque::from(self.hub.due());
+        let mut open = VecDeque::from(due);
         while let Some(subject) = open.pop_front() {
             let action = self.hub.decide(&subject, now()).action;
             let Some(
@@ -50,6 +66,11 @@ impl Fleet {
             };
             claimed.push(key.to_string());
             let mut object = waits(&key.namespace, &key.name, 0, 0);
+            let requests = self.hub.workflows[key]
+                .annotations
+                .get(names::REQUESTS_ANNOTATION);
+            let requests = requests.map(|requests| json!({ names::REQUESTS_ANNOTATION: requests }));
+            object["metadata"]["annotations"] = json!(requests);
             object["metadata"]["resourceVersion"] = json!("");
             json_patch::patch(&mut object, &read::<json_patch::Patch>(patch.to_value())).unwrap();
             let change = self.change(object);
@@ -106,6 +127,65 @@ fn room_for_many_that_comes_at_once_is_given_in_the_same_order() {
 }
 
 #[test]
+fn room_that_labels_or_policies_open_goes_to_the_highest_priority_and_not_to_the_first_by_name() {
+    let waiting = best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" }));
+    let fleet = |policy: Value| {
+        let mut fleet = Fleet::full();
+        fleet.policy(policy);
+        fleet.cluster_is("cluster3", room(1));
+        for (name, priority) in [("a", 0), ("b", 9), ("c", 1)] {
+            fleet.workflow(waits("aaa", name, priority, 0));
+        }
+        fleet
+    };
+    // It matches no cluster with room.
+    let closed = |labels: Value| {
+        let narrowed = json!({
+            "metadata": { "generation": 2 }, "spec": { "clusterSelectors": [{ "matchLabels": labels }] },
+        });
+        with(waiting.clone(), narrowed)
+    };
+    let mut labels = fleet(closed(json!({ "open": "yes" })));
+    let opened = with(room(1), json!({ "metadata": { "labels": { "open": "yes" } } }));
+    let change = labels.change(with(cluster("cluster3"), opened));
+    assert_eq!(labels.claimed_first(HubInput::Cluster(change)), "aaa/b");
+
+    let mut policies = fleet(closed(json!({ "name": "cluster1" })));
+    let change = policies.change(with(waiting.clone(), json!({ "metadata": { "generation": 3 } })));
+    assert_eq!(policies.claimed_first(HubInput::Policy(change)), "aaa/b");
+}
+
+#[test]
+fn a_workflow_in_the_queue_that_no_longer_waits_for_room_is_decided_at_once() {
+    let mut fleet = Fleet::full();
+    fleet.workflow(waits("argo", "w", 0, 0));
+    let change = fleet.change(best(&json!({})));
+    let dirty = fleet.hub.apply(HubInput::Policy(change), now());
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+}
+
+#[test]
+fn a_small_workflow_behind_many_large_ones_has_its_turn_without_a_further_event() {
+    let mut fleet = Fleet::full();
+    let asking = |number: usize, cpu: &str| {
+        let requests =
+            json!({ "metadata": { "annotations": { "argosy.dev/requests": format!("cpu={cpu}") } } });
+        with(waits("argo", &format!("w{number:02}"), 0, number), requests)
+    };
+    for number in 0..40 {
+        fleet.workflow(asking(number, if number == 30 { "1" } else { "7" }));
+    }
+    let room = json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "cpu=10" } } });
+    // The first one takes most of it.
+    let mut claimed = fleet.claimed_after(room);
+    while fleet.hub.has_due() {
+        let due = fleet.hub.due();
+        claimed.extend(fleet.claimed_of(due));
+    }
+    assert_eq!(claimed, ["argo/w00", "argo/w30"]);
+}
+
+#[test]
 fn a_cluster_that_returns_wakes_those_that_wait_in_their_order() {
     let mut fleet = Fleet::full();
     fleet.cluster_is("cluster1", with(room(1), unreachable()));
@@ -145,6 +225,43 @@ fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
     let change = fleet.change(with(cluster("cluster1"), room));
     let dirty = fleet.learn(HubInput::Cluster(change));
     assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+}
+
+#[test]
+fn a_workflow_that_only_suspends_does_not_wait_for_a_cluster_without_runs() {
+    let mut fleet = Fleet::new();
+    fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
+    fleet.cluster_is("cluster1", json!({ "status": { "allocatable": { "cpu": "4" } } }));
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(run(1, "Running", &json!({})));
+    let pause = json!({ "name": "pause", "suspend": {} });
+    let spec = json!({ "spec": { "entrypoint": "pause", "templates": [pause] } });
+    fleet.workflow(with(held("both"), spec));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+}
+
+#[test]
+fn a_message_names_few_of_many_clusters_and_policies_and_stays_when_one_more_cluster_joins() {
+    let mut fleet = Fleet::full();
+    for number in 0..30 {
+        let named =
+            json!({ "metadata": { "name": format!("both{number:02}"), "uid": format!("p{number}") } });
+        fleet.policy(with(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })), named));
+    }
+    for number in 0..150 {
+        fleet.cluster_is(&format!("c{number:03}"), room(0));
+    }
+    fleet.workflow(held("both"));
+    let status = fleet.patch(Purpose::Explain).value_at("/status").unwrap().clone();
+    assert_eq!(
+        status["conditions"][0]["message"],
+        "NoRoom: selected by both, both00, both01, both02, both03, both04 and at least 20 more \
+         for c000, c001, c002, c003, c004, c005 and at least 100 more, none of which has room now; \
+         it is suspended and is sent when one has"
+    );
+    fleet.workflow(with(held("both"), json!({ "status": status })));
+    fleet.cluster_is("c999", room(0));
+    fleet.rests();
 }
 
 #[test]
