@@ -73,6 +73,7 @@ mod tests {
                 let text = json!({
                     "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": status.as_u16(),
                     "reason": reason, "message": format!("{reason}: {path}"),
+                    "details": { "kind": "kind", "name": "name" },
                 });
                 (status, text.to_string()).into_response()
             };

@@ -108,7 +108,9 @@ fn chosen_for(own: &Labels, claim: Option<&Value>) -> Vec<ClusterAnswer> {
             "namespace": "argo", "name": "w", "uid": "u1", "labels": own,
             "annotations": claim.map(|claim| json!({ "argosy.dev/claim": claim.to_string() })),
         },
-        "spec": { "suspend": true, "entrypoint": "main", "templates": [{ "name": "main", "container": container }] },
+        "spec": {
+            "suspend": true, "entrypoint": "main", "templates": [{ "name": "main", "container": container }],
+        },
     }));
     let mut unfinished = Unfinished::default();
     unfinished.count(&run.metadata);

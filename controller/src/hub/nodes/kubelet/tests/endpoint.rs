@@ -60,7 +60,7 @@ impl Lab {
             }
             let status = json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
-                "message": "it is not found",
+                "message": "it is not found", "details": { "kind": "kind", "name": "name" },
             });
             (StatusCode::NOT_FOUND, status.to_string()).into_response()
         };
