@@ -110,6 +110,14 @@ impl Lab {
         format!("/tunnel/{}", self.member.cluster)
     }
 
+    /// Number of requests that the endpoint has refused with 403.
+    async fn refused(&self) -> Result<u64> {
+        let text = self.signing.env.controller.metrics().await?;
+        let series = r#"argosy_kubelet_requests_total{outcome="forbidden"} "#;
+        let count = text.lines().find_map(|line| line.strip_prefix(series));
+        Ok(count.map_or(Ok(0), str::parse)?)
+    }
+
     pub(super) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.fixture.control.clone(), &self.fixture.namespace)
     }
@@ -295,6 +303,7 @@ async fn a_cluster_whose_node_is_turned_off_is_not_shown_and_not_asked() -> Resu
 async fn the_api_server_asks_for_sessions_by_post_however_its_client_asks() -> Result<()> {
     let lab = Lab::new("kubelet-sessions").await?;
     let (namespace, pod) = (lab.fixture.namespace.as_str(), lab.shadow.name_any());
+    let mut refused = lab.refused().await?;
     for websockets in ["true", "false"] {
         for arguments in [
             &["exec", &pod, "-c", "main", "--", "id"][..],
@@ -311,9 +320,13 @@ async fn the_api_server_asks_for_sessions_by_post_however_its_client_asks() -> R
                 .kill_on_drop(true)
                 .output();
             let asked = timeout(Duration::from_mins(1), asked).await??;
+            // The endpoint counts the sessions that it refuses, and no request by another method. An API
+            // server does not pass on the reason to a WebSocket.
             let text = String::from_utf8_lossy(&asked.stderr);
-            // It was refused by the endpoint, so it has come there.
-            assert!(text.contains("nodes.exec"), "{arguments:?}, {websockets}: {text}");
+            assert!(!asked.status.success(), "{arguments:?}, {websockets}: {text}");
+            let (before, now) = (refused, lab.refused().await?);
+            assert!(now > before, "{arguments:?}, {websockets}: {text}");
+            refused = now;
         }
     }
     // With the right to `get` `nodes/proxy`, and with that to `create` it.
