@@ -121,7 +121,11 @@ impl Executor {
         }
     }
 
-    async fn read(&self, key: &WorkflowKey, ids: &BTreeSet<String>) -> Result<ShadowPodInput, Failure> {
+    async fn read_workflow(
+        &self,
+        key: &WorkflowKey,
+        ids: &BTreeSet<String>,
+    ) -> Result<ShadowPodInput, Failure> {
         let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
         // It is never closed. At most one Workflow of each cluster waits here.
         let _turn = self.reading.acquire().await;
@@ -137,7 +141,7 @@ impl Executor {
             .map_err(|error| Failure::Unreachable(format!("cannot read the Workflow: {error}")))
     }
 
-    async fn create(&self, pod: &Pod) -> Result<ShadowPodInput, Failure> {
+    async fn create_pod(&self, pod: &Pod) -> Result<ShadowPodInput, Failure> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), namespace);
         let params = PostParams {
@@ -155,7 +159,7 @@ impl Executor {
         Ok(written.map_or_else(|| ShadowPodInput::Gone(key.clone()), ShadowPodInput::written))
     }
 
-    async fn delete(&self, key: &PodKey, uid: &str) -> Result<ShadowPodInput, Failure> {
+    async fn delete_pod(&self, key: &PodKey, uid: &str) -> Result<ShadowPodInput, Failure> {
         let pods: Api<Lenient<Pod>> = Api::namespaced(self.wds.clone(), &key.namespace);
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -177,17 +181,17 @@ impl Execute<ShadowPodIndex> for Executor {
     async fn execute(&self, key: &ShadowPodKey, action: &ShadowPodAction) -> Result<ShadowPodInput, Failure> {
         let ShadowPodKey::Pod(key) = key else {
             return match action {
-                ShadowPodAction::Read { workflow, ids, .. } => self.read(workflow, ids).await,
+                ShadowPodAction::Read { workflow, ids, .. } => self.read_workflow(workflow, ids).await,
                 action => Err(Failure::Refused(format!("{key}: cannot {action}"))),
             };
         };
         match action {
-            ShadowPodAction::Create(pod) => self.create(pod).await,
+            ShadowPodAction::Create(pod) => self.create_pod(pod).await,
             ShadowPodAction::Run(_, patch) | ShadowPodAction::End(_, patch) => {
                 self.patch_status(key, patch).await
             }
-            ShadowPodAction::Delete(named) => self.delete(key, &named.uid).await,
-            ShadowPodAction::Read { workflow, ids, .. } => self.read(workflow, ids).await,
+            ShadowPodAction::Delete(named) => self.delete_pod(key, &named.uid).await,
+            ShadowPodAction::Read { workflow, ids, .. } => self.read_workflow(workflow, ids).await,
         }
     }
 }

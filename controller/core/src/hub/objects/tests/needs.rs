@@ -4,6 +4,8 @@ use argosy_api::names;
 
 use super::*;
 
+mod policies;
+
 /// The kinds that runs can need, and Workflows.
 fn kinds() -> Vec<Kind> {
     let argo = |resource, name, is_namespaced| kind("argoproj.io", resource, name, is_namespaced, false);
@@ -288,91 +290,6 @@ fn a_secret_travels_with_two_consents_and_a_token_never() {
         ));
         assert_eq!(spaces.sent(), ["cluster1/team"], "a consent was withdrawn");
     }
-}
-
-#[test]
-fn a_policy_that_takes_back_its_consent_takes_secrets_from_runs_but_no_templates() {
-    let asks = |spaces: &mut Spaces, value: &str| spaces.policy(asking(value));
-    let matches = |spaces: &mut Spaces, fleet: &str| {
-        spaces.policy(with(
-            asking("templates,secrets"),
-            json!({
-                "metadata": { "generation": 2 },
-                "spec": { "clusterSelectors": [{ "matchLabels": { "fleet": fleet } }] },
-            }),
-        ));
-    };
-    let belongs = |spaces: &mut Spaces, fleet: &str| spaces.cluster("cluster1", json!({ "fleet": fleet }));
-    let changes: [(fn(&mut Spaces, &str), &str, Option<&str>); 3] = [
-        (asks, "templates", Some("templates,secrets")),
-        (matches, "none", None),
-        (belongs, "none", Some("a")),
-    ];
-    for (change, later, again) in changes {
-        let mut spaces = Spaces::asked_for("templates,secrets");
-        let travels = json!({ "metadata": { "labels": { names::TRAVELS_LABEL: "true" } } });
-        spaces.put(object("Secret", "key", travels));
-        let sources = json!([{ "secretRef": { "name": "key" } }]);
-        let named = json!({ "templates": [{ "name": "main", "container": { "envFrom": sources } }] });
-        spaces.put(object("WorkflowTemplate", "t", json!({ "spec": named })));
-        let spec = json!({ "workflowTemplateRef": { "name": "t" } });
-        spaces.run(workflow("w", "cluster1", spec));
-        let all = ["cluster1/key", "cluster1/t", "cluster1/team"];
-        assert_eq!(spaces.sent(), all);
-
-        change(&mut spaces, later);
-        spaces.pass(600);
-        assert_eq!(spaces.sent(), ["cluster1/t", "cluster1/team"]);
-        if let Some(again) = again {
-            change(&mut spaces, again);
-            assert_eq!(spaces.sent(), all);
-        }
-    }
-}
-
-#[test]
-fn a_policy_says_which_of_the_kinds_that_it_asks_for_cannot_be_read() {
-    let mut spaces = Spaces::asked_for("configmaps");
-    for (kind, errors) in [
-        (secrets(), Value::Null),
-        (
-            config_maps(),
-            json!(["configmaps cannot be watched: it is forbidden"]),
-        ),
-    ] {
-        let message = "it is forbidden".to_owned();
-        spaces.learn(DownsyncInput::Unreadable(kind.name(), message));
-        spaces.pass(2);
-        assert_eq!(spaces.status("p")["errors"], errors);
-    }
-}
-
-#[test]
-fn an_account_that_a_run_needs_has_the_right_of_the_executor_although_a_policy_selects_it() {
-    let mut spaces = Spaces::asked_for("serviceaccounts");
-    let clause = json!({ "apiGroup": "", "resources": ["serviceaccounts"] });
-    spaces.policy(wanting(policy("q", &json!({ "fleet": "a" })), clause));
-    let labels = json!({ "metadata": { "labels": { "app": "web" } } });
-    spaces.put(object("ServiceAccount", "runner", labels));
-    let manifests = |spaces: &Spaces| {
-        let work = spaces.works.values().find(|work| {
-            let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
-            work["metadata"]["namespace"] == "cluster1"
-                && manifests.iter().any(|one| one["metadata"]["name"] == "runner")
-        });
-        let manifests = work.unwrap()["spec"]["workload"]["manifests"].clone();
-        let kinds = manifests.as_array().unwrap().iter();
-        kinds
-            .map(|one| one["kind"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(manifests(&spaces), ["ServiceAccount"]);
-    spaces.run(workflow(
-        "w",
-        "cluster1",
-        json!({ "serviceAccountName": "runner" }),
-    ));
-    assert_eq!(manifests(&spaces), ["RoleBinding", "ServiceAccount"]);
 }
 
 #[test]
