@@ -18,26 +18,31 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// The verbs of a controller.
+const EVERY: [&str; 7] = ["get", "list", "watch", "create", "patch", "update", "delete"];
 
 /// Permits reading and writing single ConfigMaps, but no listing, and no access to Secrets.
 async fn restrict(admin: &Client, user: &str) -> Result<()> {
-    let every = ["get", "list", "watch", "create", "patch", "update", "delete"];
-    let role: ClusterRole = serde_json::from_value(json!({
-        "metadata": { "name": user },
-        "rules": [
-            { "apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": every },
-            { "apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": every },
-            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": every },
-            { "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"] },
-            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"] },
-            { "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"], "verbs": ["get"] },
-        ],
-    }))?;
+    let rules = json!([
+        { "apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": EVERY },
+        { "apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": EVERY },
+        { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": EVERY },
+        { "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"] },
+        { "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"], "verbs": ["get"] },
+    ]);
+    grant(admin, user, user, &rules).await
+}
+
+/// Gives a user these rights, by a ClusterRole and a binding of this name.
+async fn grant(admin: &Client, name: &str, user: &str, rules: &Value) -> Result<()> {
+    let role: ClusterRole = serde_json::from_value(json!({ "metadata": { "name": name }, "rules": rules }))?;
     create(&Api::all(admin.clone()), &role).await?;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": { "name": user },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user },
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
     }))?;
     create(&Api::all(admin.clone()), &binding).await?;
@@ -229,18 +234,8 @@ async fn a_run_does_not_begin_while_the_agent_may_not_read_what_a_policy_sends_f
     );
     assert!(member.workflows().get_opt("needs").await?.is_none());
 
-    let every = ["get", "list", "watch", "create", "patch", "update", "delete"];
-    let role: ClusterRole = serde_json::from_value(json!({
-        "metadata": { "name": "secrets" },
-        "rules": [{ "apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": every }],
-    }))?;
-    create(&Api::all(admin.clone()), &role).await?;
-    let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": { "name": "secrets" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "secrets" },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "restricted" }],
-    }))?;
-    create(&Api::all(admin), &binding).await?;
+    let rules = json!([{ "apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": EVERY }]);
+    grant(&admin, "secrets", "restricted", &rules).await?;
     until(&member.workflows(), "needs", "it begins with the right", |_| true).await?;
     Ok(())
 }

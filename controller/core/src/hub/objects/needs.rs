@@ -100,19 +100,9 @@ impl ObjectIndex {
     /// The key of the label that objects of this kind must have to be needed, which is empty for
     /// most kinds. `None` if no policy asks for the kind.
     pub(super) fn needed_label(&self, kind: &KindName) -> Option<&'static str> {
-        let asked = self.needs.asked;
-        if asked.is_empty() {
-            return None;
-        }
-        if is_namespaces(kind) {
-            return Some("");
-        }
-        let of = dependency_kind(kind).filter(|of| asked.has(*of))?;
-        Some(if of == DependencyKind::Secret {
-            names::TRAVELS_LABEL
-        } else {
-            ""
-        })
+        let is_secrets = dependency_kind(kind) == Some(DependencyKind::Secret);
+        let label = if is_secrets { names::TRAVELS_LABEL } else { "" };
+        sends(self.needs.asked, kind).then_some(label)
     }
 
     /// Determines anew the kinds that the policies ask for.
