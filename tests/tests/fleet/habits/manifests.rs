@@ -89,7 +89,7 @@ async fn assert_kept(fleet: &Fleet, cluster: &str, is_suspended: bool) -> Result
         .await?;
     assert_unchanged(control, &name, &file).await?;
     // On the execution cluster, because here it would remove a field of the file.
-    wec.argo(&["resume", &name]).await?;
+    wec.resume(&name).await?;
     let history = History::follow(control, &name, LIMIT).await?;
     assert_eq!(history.end(), "Succeeded");
     assert_unchanged(control, &name, &file).await?;

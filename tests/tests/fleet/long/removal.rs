@@ -87,7 +87,7 @@ async fn removed(fleet: &Fleet, cluster: &str) -> Result<String> {
         assert!(clusters.get_opt(cluster).await?.is_none());
         assert!(mailboxes.get_opt(cluster).await?.is_none());
         // The run continues there for people with access to the cluster.
-        wec.argo(&["resume", &name]).await?;
+        wec.resume(&name).await?;
         wec.workflow_when(&name, LIMIT, "has ended there", is_over).await
     };
     let (ended, objects, _) = watching(wec, &name, removal).await?;

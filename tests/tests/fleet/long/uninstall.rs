@@ -76,7 +76,7 @@ async fn while_uninstalled(fleet: &Fleet, runs: &[(&str, &str)]) -> Result<()> {
             "{name} is not held any more"
         );
         let wec = fleet.cluster(cluster)?;
-        wec.argo(&["resume", name]).await?;
+        wec.resume(name).await?;
         wec.workflow_when(name, LIMIT, "has ended there", is_over).await?;
     }
     Ok(())
