@@ -81,8 +81,7 @@ impl Cluster {
         self.argo(&["resume", name]).await?;
         let last_seen = |run: &Workflow| run.annotations().get(LAST_SEEN_VERSION).cloned();
         let resumed = self.workflow(name).await?.as_ref().and_then(last_seen);
-        let is_looked_at =
-            |run: &Workflow| last_seen(run) != resumed || is_final(phase(run.status.as_ref()));
+        let is_looked_at = |run: &Workflow| last_seen(run) != resumed || is_final(phase(run.status.as_ref()));
         for touch in 0..12 {
             let looked = self.workflow_when(name, TOUCH, "Argo looks at it", is_looked_at);
             if looked.await.is_ok() {
@@ -92,7 +91,10 @@ impl Cluster {
             self.kubectl(&["annotate", "--overwrite", "workflow", name, &touch])
                 .await?;
         }
-        bail!("{name} on {}: Argo has not looked at it since it was resumed", self.name)
+        bail!(
+            "{name} on {}: Argo has not looked at it since it was resumed",
+            self.name
+        )
     }
 }
 
