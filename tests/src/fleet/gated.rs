@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use argosy_api::{
-    Workflow,
+    Workflow, names,
     workflow::{is_final, phase},
 };
 use kube::ResourceExt;
@@ -17,9 +17,6 @@ use super::{
 
 /// Timeout for a run to reach its gate and be seen there, on a busy machine.
 const LIMIT: Duration = Duration::from_mins(3);
-
-/// Argo's annotation with the version that its last write began with.
-const LAST_SEEN_VERSION: &str = "workflows.argoproj.io/last-seen-version";
 
 /// Time after which a resumed run is annotated, so that Argo looks at it again.
 const TOUCH: Duration = Duration::from_secs(10);
@@ -74,12 +71,12 @@ impl Cluster {
     /// Runs `argo resume` on this cluster, whose own Argo has the run, and returns once that Argo has
     /// looked at it.
     ///
-    /// Argo puts what it has written into its cache and may replace a newer version there. A resume
-    /// in that moment waits for the next event (Argo 3.7.15: 1 of 60 with a slow controller), as a
-    /// user would notice; so the object is annotated until Argo has written again.
+    /// Argo puts each object that it has written into its cache, and may replace a newer version there.
+    /// A resume in that moment waits for the next event (Argo 3.7.15: 1 of 60 with a slow controller),
+    /// so the object is annotated until Argo has written it again.
     pub async fn resume(&self, name: &str) -> Result<()> {
         self.argo(&["resume", name]).await?;
-        let last_seen = |run: &Workflow| run.annotations().get(LAST_SEEN_VERSION).cloned();
+        let last_seen = |run: &Workflow| run.annotations().get(names::ARGO_LAST_SEEN_ANNOTATION).cloned();
         let resumed = self.workflow(name).await?.as_ref().and_then(last_seen);
         let is_looked_at = |run: &Workflow| last_seen(run) != resumed || is_final(phase(run.status.as_ref()));
         for touch in 0..12 {
