@@ -72,8 +72,9 @@ struct State {
     /// This process leads.
     leads: bool,
     leases: HashMap<ClusterName, Standing>,
-    /// The clusters of the fleet that are to have a Node, if they are known.
-    fleet: Option<BTreeSet<ClusterName>>,
+    /// The clusters of the fleet that are to have a Node, if they are known, and true for those that
+    /// are reachable.
+    fleet: Option<BTreeMap<ClusterName, bool>>,
     /// The only owner of each tunnel.
     open: HashMap<ClusterName, Arc<Tunnel>>,
     /// Times at which tunnels ended, of clusters that have no other since.
@@ -156,27 +157,30 @@ impl Tunnels {
         self.hosted.send_replace(state.hosted.keys().cloned().collect());
     }
 
-    /// Stores the clusters of the fleet that are to have a Node. The hosted agent of one that has left
-    /// is cut, and its tunnel is closed with the next look.
+    /// Stores the clusters of the fleet that are to have a Node. The hosted agent of one that has left is
+    /// cut, and its tunnel is closed with the next look. The hosted agent of one that has become
+    /// unreachable is cut, because a cluster behind a silent proxy ends no answer.
     pub(super) fn know(&self, change: &Change<ObservedMember>) {
         let mut state = self.lock();
         if let Change::Reset(members) = change {
             let members = members.iter().filter(|member| member.is_shown());
-            state.fleet = Some(members.map(|member| member.name().clone()).collect());
-            state.cut_left();
+            let members = members.map(|member| (member.name().clone(), member.is_reachable()));
+            let former = state.fleet.replace(members.collect());
+            state.cut_lost(&former.unwrap_or_default());
             return;
         }
         let Some(fleet) = &mut state.fleet else { return };
-        match change {
-            Change::Apply(member) if member.is_shown() => drop(fleet.insert(member.name().clone())),
-            Change::Apply(member) | Change::Delete(member) => {
-                if fleet.remove(member.name())
-                    && let Some(agent) = state.hosted.get_mut(member.name())
-                {
-                    agent.cut();
-                }
-            }
-            Change::Reset(_) => {}
+        let (Change::Apply(member) | Change::Delete(member)) = change else {
+            return;
+        };
+        let is_lost = if matches!(change, Change::Apply(_)) && member.is_shown() {
+            let was_reachable = fleet.insert(member.name().clone(), member.is_reachable());
+            was_reachable == Some(true) && !member.is_reachable()
+        } else {
+            fleet.remove(member.name()).is_some()
+        };
+        if is_lost && let Some(agent) = state.hosted.get_mut(member.name()) {
+            agent.cut();
         }
     }
 
@@ -321,10 +325,13 @@ impl State {
         self.leases.insert(cluster, standing);
     }
 
-    /// Cuts the hosted agents of clusters that are not in the fleet.
-    fn cut_left(&mut self) {
+    /// Cuts the hosted agents of clusters that are not in the fleet, or that have become unreachable.
+    fn cut_lost(&mut self, former: &BTreeMap<ClusterName, bool>) {
+        let Some(fleet) = &self.fleet else { return };
         for (cluster, agent) in &mut self.hosted {
-            if self.fleet.as_ref().is_some_and(|fleet| !fleet.contains(cluster)) {
+            let is_reachable = fleet.get(cluster);
+            if is_reachable.is_none() || (is_reachable == Some(&false) && former.get(cluster) == Some(&true))
+            {
                 agent.cut();
             }
         }
@@ -333,14 +340,14 @@ impl State {
     /// Closes the tunnels of agents whose token is no longer in force.
     fn close(&mut self, now: Instant) {
         let (leases, fleet, ended_at) = (&self.leases, self.fleet.as_ref(), &mut self.ended_at);
-        ended_at.retain(|cluster, _| fleet.is_some_and(|fleet| fleet.contains(cluster)));
+        ended_at.retain(|cluster, _| fleet.is_some_and(|fleet| fleet.contains_key(cluster)));
         self.read_at.retain(|_, at| now.duration_since(*at) < READ_EVERY);
         self.open.retain(|cluster, tunnel| {
             let standing = leases.get(cluster);
             let in_force = standing.is_some_and(|lease| {
                 !lease.has_ended(now) && lease.digest.as_ref() == Some(tunnel.digest())
             });
-            let stays = in_force && fleet.is_some_and(|fleet| fleet.contains(cluster));
+            let stays = in_force && fleet.is_some_and(|fleet| fleet.contains_key(cluster));
             if !stays {
                 tracing::info!(
                     %cluster,
@@ -354,7 +361,7 @@ impl State {
 
     /// The clusters of the fleet whose agents dial, and true for those that have a tunnel.
     fn offered(&self) -> BTreeMap<ClusterName, bool> {
-        let fleet = self.fleet.iter().flatten();
+        let fleet = self.fleet.iter().flat_map(BTreeMap::keys);
         let offers = |cluster: &&ClusterName| {
             let lease = self.leases.get(*cluster);
             lease.is_some_and(|lease| lease.digest.is_some()) && !self.hosted.contains_key(*cluster)
@@ -367,7 +374,9 @@ impl State {
 
     /// True if the cluster is in the fleet, and is to have a Node.
     fn has(&self, cluster: &ClusterName) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.contains(cluster))
+        self.fleet
+            .as_ref()
+            .is_some_and(|fleet| fleet.contains_key(cluster))
     }
 
     fn admits(&self, cluster: &ClusterName, token: &Token) -> bool {

@@ -75,7 +75,7 @@ impl ObservedMember {
     }
 
     /// True if its agent renews its Lease.
-    pub(super) fn is_reachable(&self) -> bool {
+    pub fn is_reachable(&self) -> bool {
         self.available.0 == "True"
     }
 }

@@ -40,6 +40,17 @@ fn member(annotations: &Value) -> ObservedMember {
     ObservedMember::from(serde_json::from_value::<ManagedCluster>(cluster).unwrap())
 }
 
+/// The cluster with this status of its availability.
+fn available(status: &str) -> ObservedMember {
+    let condition = json!({
+        "type": "ManagedClusterConditionAvailable", "status": status, "reason": "Lease", "message": "",
+        "lastTransitionTime": "2026-11-21T10:00:00Z",
+    });
+    let status = json!({ "conditions": [condition] });
+    let cluster = json!({ "metadata": { "name": CLUSTER }, "spec": {}, "status": status });
+    ObservedMember::from(serde_json::from_value::<ManagedCluster>(cluster).unwrap())
+}
+
 fn lease(version: &str, token: &Token) -> Lease {
     let lease = json!({
         "metadata": {
@@ -243,10 +254,8 @@ async fn the_hosted_agent_of_a_cluster_whose_node_is_turned_off_is_not_asked() {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_hosted_agent_that_is_in_progress_breaks_off_when_the_node_is_turned_off_or_the_agent_ends()
- {
+async fn an_answer_of_a_hosted_agent_breaks_off_when_the_node_or_the_cluster_is_lost_or_the_agent_ends() {
     let (tunnels, cluster) = (tunnels(), ClusterName::from(CLUSTER));
-    tunnels.know(&Change::Reset(vec![member(&json!({}))]));
     let endless = || async {
         let first = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"line\n"))]);
         Body::from_stream(first.chain(stream::pending()))
@@ -265,8 +274,16 @@ async fn an_answer_of_a_hosted_agent_that_is_in_progress_breaks_off_when_the_nod
     tunnels.know(&Change::Apply(Box::new(turned_off)));
     parts.next().await.unwrap().unwrap_err();
     assert!(parts.next().await.is_none());
-    tunnels.know(&Change::Apply(Box::new(member(&json!({})))));
+    let seen = |status: &str| Change::Apply(Box::new(available(status)));
+    for lost in [seen("Unknown"), Change::Reset(vec![available("False")])] {
+        tunnels.know(&seen("True"));
+        let mut parts = follow().await;
+        tunnels.know(&seen("True"));
+        tunnels.know(&lost);
+        parts.next().await.unwrap().unwrap_err();
+    }
     let mut parts = follow().await;
+    tunnels.know(&seen("Unknown"));
     drop(hosting);
     parts.next().await.unwrap().unwrap_err();
 }
