@@ -49,6 +49,7 @@ mod memory;
 mod metrics;
 mod moving;
 mod named;
+mod node_life;
 mod objects;
 mod objects_left;
 mod objects_status;
