@@ -116,6 +116,10 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
+/// The words of etcd, and of the API server's connection to it, about an object that is larger than etcd
+/// stores. The API server passes them on as an error of its own.
+const TOO_LARGE: [&str; 2] = ["request is too large", "message larger than max"];
+
 fn classify(error: kube::Error) -> Failure {
     match error {
         kube::Error::Api(status) => classify_status(*status),
@@ -138,6 +142,10 @@ fn classify_status(status: Status) -> Failure {
         // that.
         409 if is_about_managers(&status) => Failure::Refused(status.message),
         409 => Failure::Conflict,
+        // It would be as large the next time.
+        500 if TOO_LARGE.iter().any(|words| status.message.contains(words)) => {
+            Failure::Refused(status.message)
+        }
         429 | 500.. => Failure::Unreachable(status.message),
         _ => Failure::Refused(status.message),
     }
@@ -362,6 +370,28 @@ mod tests {
         assert_eq!(
             classify_status(serde_json::from_value(conflict).unwrap()),
             Failure::Refused("Apply failed with 1 conflict".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_is_told_and_not_tried_for_ever() {
+        for (code, message) in [
+            (500, "etcdserver: request is too large"),
+            (
+                500,
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)",
+            ),
+            (413, "Request entity too large: limit is 3145728"),
+        ] {
+            let answer = serde_json::json!({ "code": code, "message": message });
+            assert_eq!(
+                classify_status(serde_json::from_value(answer).unwrap()),
+                Failure::Refused(message.to_owned())
+            );
+        }
+        assert_eq!(
+            classify_status(status(500, "InternalError", "")),
+            Failure::Unreachable("said".to_owned())
         );
     }
 
