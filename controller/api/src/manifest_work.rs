@@ -11,7 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::manifest_status::ResourceStatus;
+use crate::{
+    conditions::{manifest_work as types, reason},
+    manifest_status::ResourceStatus,
+};
 
 /// Objects to be created on the cluster whose mailbox namespace contains this ManifestWork.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -265,6 +268,20 @@ pub struct ManifestWorkStatus {
     /// Observed state of each object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_status: Option<ResourceStatus>,
+}
+
+impl ManifestWorkStatus {
+    /// Returns true if the only obstacle is that objects of other owners are on the cluster in place of
+    /// those of the ManifestWork. The aggregated condition has the same reason for every failure, so
+    /// only those of the manifests tell.
+    pub fn is_foreign(&self) -> bool {
+        let manifests = self.resource_status.iter().flat_map(|status| &status.manifests);
+        let conditions = manifests.flat_map(|manifest| &manifest.conditions);
+        let mut failed = conditions
+            .filter(|known| known.type_ == types::APPLIED && known.status == "False")
+            .peekable();
+        failed.peek().is_some() && failed.all(|known| known.reason == reason::FOREIGN_OBJECT)
+    }
 }
 
 fn objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -10,7 +10,7 @@ use std::{
 
 use argosy_core::{
     Change, Reconcile,
-    hub::objects::{DownsyncConfig, DownsyncInput, ObjectIndex, kind::Kind},
+    hub::objects::{DownsyncConfig, DownsyncInput, LINGER, ObjectIndex, kind::Kind},
 };
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -69,6 +69,7 @@ impl Bench {
             index: ObjectIndex::new(DownsyncConfig {
                 wds_name: "wds".to_owned(),
                 is_guarded: true,
+                linger: LINGER,
             }),
             version: 1,
             kind: Arc::new(kind.clone()),

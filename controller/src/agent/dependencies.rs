@@ -16,18 +16,23 @@ use argosy_api::{Workflow, names};
 use argosy_core::{
     Failure,
     model::{
-        dependencies::{Dependencies, Dependency, DependencyKind, Necessity, Needs, used},
+        dependencies::{
+            Dependencies, Dependency, DependencyKind, Necessity, Needs, RepositoryRef, executor_binding, used,
+        },
         template_refs::{TemplateKey, whole},
     },
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount},
+    api::{
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount},
+        rbac::v1::RoleBinding,
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::{DynamicObject, NamespaceResourceScope},
+    core::{DynamicObject, NamespaceResourceScope, PartialObjectMeta},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -46,6 +51,9 @@ const ENOUGH: usize = 5;
 /// The time for which Argo may not know a new object of a kind that it watches. Longer by a second
 /// than it takes Argo, because times of creation are whole seconds.
 const NEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// Argo's annotation of a ConfigMap of artifact repositories, with the key of the default one.
+const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-repository";
 
 /// Argo's label of ConfigMaps that it watches.
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
@@ -67,8 +75,11 @@ pub(super) async fn check(
         needs,
         wanted: BTreeSet::new(),
         creates: false,
+        has_artifacts: false,
         missing: BTreeSet::new(),
+        repository: RepositoryRef::of(&object.spec),
         new: None,
+        unbound: None,
     };
     check.templates(&object.spec).await?;
     check.others().await?;
@@ -84,9 +95,15 @@ struct Check<'a> {
     wanted: BTreeSet<Dependency>,
     /// The run itself creates objects, perhaps some of these.
     creates: bool,
+    /// The run has artifacts, or archives logs.
+    has_artifacts: bool,
     missing: BTreeSet<Dependency>,
+    /// The artifact repository of the run, if it is known.
+    repository: Option<RepositoryRef<'a>>,
     /// An object that Argo may not know yet.
     new: Option<Dependency>,
+    /// A RoleBinding that a policy sends and that is not there.
+    unbound: Option<String>,
 }
 
 /// The use of a template: as a whole, or of some of its templates.
@@ -139,6 +156,7 @@ impl Check<'_> {
     fn search(&mut self, spec: &Value, open: &mut Uses) {
         let found = Dependencies::of_template(spec, self.namespace);
         self.creates |= found.creates;
+        self.has_artifacts |= found.has_artifacts;
         for (dependency, necessity) in found.named {
             let is_checked = match dependency.kind {
                 DependencyKind::PersistentVolumeClaim => !self.needs.is_empty(),
@@ -180,16 +198,32 @@ impl Check<'_> {
             self.wanted.retain(is_sent);
         }
         self.wanted.extend(self.needs.listed.iter().cloned());
-        for dependency in std::mem::take(&mut self.wanted) {
+        let mut known = BTreeSet::new();
+        while let Some(dependency) = self.wanted.pop_first() {
             if self.missing.len() == ENOUGH {
                 break;
             }
+            if !known.insert(dependency.clone()) {
+                continue;
+            }
+            let is_listed = self.needs.listed.contains(&dependency);
             match dependency.kind {
-                DependencyKind::ConfigMap => self.other::<ConfigMap>(&dependency).await?,
-                DependencyKind::Secret => self.other::<Secret>(&dependency).await?,
-                DependencyKind::ServiceAccount => self.other::<ServiceAccount>(&dependency).await?,
+                DependencyKind::ConfigMap if self.is_repository(&dependency) => {
+                    self.repository(&dependency).await?;
+                }
+                DependencyKind::ConfigMap => drop(self.other::<ConfigMap>(&dependency).await?),
+                DependencyKind::Secret => drop(self.other::<Secret>(&dependency).await?),
+                DependencyKind::ServiceAccount => {
+                    let account = self.other::<ServiceAccount>(&dependency).await?;
+                    // One that only a template names is not listed.
+                    let was_sent =
+                        account.is_some_and(|account| account.labels().contains_key(names::OBJECT_UID_LABEL));
+                    if was_sent || is_listed {
+                        self.executor_binding(&dependency).await?;
+                    }
+                }
                 DependencyKind::PersistentVolumeClaim => {
-                    self.other::<PersistentVolumeClaim>(&dependency).await?;
+                    drop(self.other::<PersistentVolumeClaim>(&dependency).await?);
                 }
                 DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {}
             }
@@ -198,18 +232,77 @@ impl Check<'_> {
     }
 
     /// Looks up an object, without its content. One that is being deleted is as good as gone.
-    async fn other<K>(&mut self, dependency: &Dependency) -> Result<(), Failure>
+    async fn other<K>(&mut self, dependency: &Dependency) -> Result<Option<PartialObjectMeta<K>>, Failure>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let api: Api<K> = Api::namespaced(self.wec.clone(), self.namespace);
         let answer = call(api.get_metadata(&dependency.name)).await;
-        if let Some(object) = self.answered(dependency, answer)? {
-            if object.metadata.deletion_timestamp.is_some() {
-                self.missing.insert(dependency.clone());
+        let object = self.answered(dependency, answer)?;
+        if let Some(object) = &object {
+            self.note(dependency, &object.metadata);
+        }
+        Ok(object)
+    }
+
+    fn note(&mut self, dependency: &Dependency, metadata: &ObjectMeta) {
+        if metadata.deletion_timestamp.is_some() {
+            self.missing.insert(dependency.clone());
+        }
+        let labels = metadata.labels.as_ref();
+        if labels.is_some_and(|labels| labels.contains_key(WATCHED_LABEL)) {
+            self.note_if_new(dependency.clone(), metadata);
+        }
+    }
+
+    /// True if the ConfigMap has the artifact repository of the run, and the Secrets that it names are
+    /// sent.
+    fn is_repository(&self, dependency: &Dependency) -> bool {
+        let asked = self.needs.asked;
+        let repository = self.repository.as_ref();
+        let is_used = repository.is_some_and(|repository| *repository.config_map == *dependency.name);
+        is_used && !self.creates && asked.has(DependencyKind::ConfigMap) && asked.has(DependencyKind::Secret)
+    }
+
+    /// Looks up the ConfigMap with the artifact repository of the run, and adds the Secrets that this
+    /// repository names.
+    async fn repository(&mut self, dependency: &Dependency) -> Result<(), Failure> {
+        let api: Api<ConfigMap> = Api::namespaced(self.wec.clone(), self.namespace);
+        let answer = call(api.get(&dependency.name)).await;
+        if let Some(map) = self.answered(dependency, answer)? {
+            self.note(dependency, &map.metadata);
+            let key = self.repository.as_ref().and_then(|repository| repository.key);
+            let key = key.or_else(|| map.annotations().get(DEFAULT_REPOSITORY).map(String::as_str));
+            let text = key.and_then(|key| map.data.as_ref()?.get(key));
+            let found = Dependencies::of_repository(text.map_or("", String::as_str), self.namespace);
+            let room = MOST.saturating_sub(self.wanted.len());
+            // A repository may say that logs are archived.
+            let is_used = self.has_artifacts || found.has_artifacts;
+            let required = found.named.into_iter().filter(|_| is_used);
+            let required = required.filter(|(_, necessity)| *necessity == Necessity::Required);
+            self.wanted.extend(required.map(|(secret, _)| secret).take(room));
+        }
+        Ok(())
+    }
+
+    /// Notes that the rights of Argo's executor, which come with a ServiceAccount, have not arrived:
+    /// a pod without them cannot report its results.
+    async fn executor_binding(&mut self, account: &Dependency) -> Result<(), Failure> {
+        let Some(name) = executor_binding(&account.name) else {
+            return Ok(());
+        };
+        let api: Api<RoleBinding> = Api::namespaced(self.wec.clone(), self.namespace);
+        match found(call(api.get_metadata(&name)).await) {
+            Ok(None) => self.unbound = Some(format!("RoleBinding {name} of {account}")),
+            Ok(Some(_)) => {}
+            Err(failure @ Failure::Refused(_)) => {
+                tracing::debug!(action = name, error = %failure, "cannot check if a RoleBinding exists");
             }
-            if object.labels().contains_key(WATCHED_LABEL) {
-                self.note_if_new(dependency.clone(), &object.metadata);
+            Err(failure) => {
+                return Err(Failure::Missing(format!(
+                    "cannot check if RoleBinding {name} exists on {}: {failure}",
+                    self.cluster
+                )));
             }
         }
         Ok(())
@@ -249,9 +342,17 @@ impl Check<'_> {
             namespace,
             missing,
             new,
+            unbound,
             needs,
             ..
         } = self;
+        if let Some(unbound) = unbound.filter(|_| missing.is_empty()) {
+            return Err(Failure::Missing(format!(
+                "{unbound} has not arrived on {cluster}, and pods cannot report their results without it; if it does \
+                not come, the agent there is not allowed to create it (objects.configuration=true of chart argosy-agent), \
+                or a CustomTransform or template fails for the ServiceAccount"
+            )));
+        }
         if missing.is_empty() {
             return new.map_or(Ok(()), |new| {
                 Err(Failure::Missing(format!(
@@ -260,10 +361,13 @@ impl Check<'_> {
             });
         }
         let are_sent = missing.iter().all(|missing| needs.asked.has(missing.kind));
-        let or_here = if are_sent {
-            " or on the control cluster"
+        let (or_here, why) = if are_sent {
+            (
+                " or on the control cluster",
+                "; if the control cluster has it, the status of its policy says why it was not sent",
+            )
         } else {
-            ""
+            ("", "")
         };
         let label = if missing
             .iter()
@@ -281,7 +385,7 @@ impl Check<'_> {
         let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
         Err(Failure::Missing(format!(
             "{}{others} does not exist on {cluster}, where the run needs it in namespace {namespace} or cluster-wide; \
-            create it there{or_here} to start the run{label}",
+            create it there{or_here} to start the run{label}{why}",
             missing.join(", ")
         )))
     }

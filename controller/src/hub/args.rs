@@ -33,6 +33,10 @@ pub struct ControllerArgs {
     /// process.
     #[arg(long, env = "ARGOSY_TRUST_KUBECONFIG_SECRETS")]
     pub trust_kubeconfig_secrets: bool,
+    /// Time that objects which a policy sends for Workflows stay on a cluster after the last Workflow
+    /// that needs them has ended, in seconds or with a unit (30s, 2m)
+    #[arg(long, env = "ARGOSY_DEPENDENCY_LINGER", default_value = "10m", value_parser = duration)]
+    pub dependency_linger: Duration,
     /// Leader election.
     #[command(flatten)]
     pub leader_elect: LeaderElectArgs,

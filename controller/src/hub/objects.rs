@@ -26,6 +26,7 @@ use crate::{
         admin::Readiness,
         engine,
         lenient::{Lenient, Readable},
+        requests::lifetime,
         supervise::{OrphanLog, supervise},
         watch::{Projected, follow, follow_projected, selecting},
     },
@@ -54,6 +55,7 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let index = ObjectIndex::new(DownsyncConfig {
         wds_name: spaces.wds_name.clone(),
         is_guarded: spaces.is_guarded,
+        linger: lifetime(spaces.dependency_linger),
     });
     let mut orphans = OrphanLog::new(spaces.metrics.orphans(PART));
     readiness.tell(PART, index.unlisted());

@@ -107,6 +107,7 @@ fn spaces(args: &ControllerArgs, (wds, its): (&Client, &Client), metrics: &Metri
         wds_name: args.wds_name.clone(),
         is_guarded: args.webhook.is_wanted(),
         argo_namespace: args.common.artifact_namespace.clone(),
+        dependency_linger: args.dependency_linger,
         request_lifetime: args.common.request_lifetime,
         metrics: metrics.clone(),
     }

@@ -44,6 +44,8 @@ use crate::runtime::{
 pub struct Spaces {
     /// Time that an API server may still carry out a request whose sender has given up.
     pub request_lifetime: Duration,
+    /// Time that objects stay on a cluster after the last run that needs them has ended.
+    pub dependency_linger: Duration,
     /// Client of the WDS.
     pub wds: Client,
     /// Client of the ITS.

@@ -11,8 +11,8 @@ use argosy_tests::testenv::{
     waiting::until,
 };
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Namespace, Secret},
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
+    core::v1::{ConfigMap, Namespace, Secret, ServiceAccount},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding},
 };
 use kube::{
     Api, Client,
@@ -237,5 +237,51 @@ async fn a_run_does_not_begin_while_the_agent_may_not_read_what_a_policy_sends_f
     let rules = json!([{ "apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": EVERY }]);
     grant(&admin, "secrets", "restricted", &rules).await?;
     until(&member.workflows(), "needs", "it begins with the right", |_| true).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_does_not_begin_before_its_service_account_has_the_rights_of_the_executor() -> Result<()> {
+    let fixture = Fixture::new("applying-executor-role").await?;
+    let (_server, admin, member) = env(&fixture).await?;
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["serviceaccounts", "namespaces"], "verbs": EVERY },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["get"] },
+    ]);
+    grant(&admin, "accounts", "restricted", &rules).await?;
+    let account: ServiceAccount = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
+    for client in [&fixture.control, &admin] {
+        create(&Api::namespaced(client.clone(), &fixture.namespace), &account).await?;
+    }
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    let asking =
+        json!({ "metadata": { "annotations": { names::DEPENDENCIES_ANNOTATION: "serviceaccounts" } } });
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(asking));
+    policies.patch(&member.cluster, &parameters, &patch).await?;
+    create(&fixture.workflows(), &objects::workflow("needs", &member.cluster)).await?;
+    let waits = until(
+        &fixture.workflows(),
+        "needs",
+        "it says why it waits",
+        |workflow| objects::says(workflow, "Dispatched", "False", reason::DEPENDENCY_MISSING),
+    )
+    .await?;
+    let message = objects::condition(&waits, "Dispatched", "False").unwrap_or_default();
+    let binding = format!("{}-default", names::EXECUTOR_ROLE);
+    let said = format!("RoleBinding {binding} of ServiceAccount default has not arrived");
+    assert!(message.contains(&said), "{message}");
+    assert!(member.workflows().get_opt("needs").await?.is_none());
+
+    let rules = json!([
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": EVERY },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"] },
+    ]);
+    grant(&admin, "bindings", "restricted", &rules).await?;
+    until(&member.workflows(), "needs", "it begins with the rights", |_| {
+        true
+    })
+    .await?;
+    let bindings: Api<RoleBinding> = Api::namespaced(admin.clone(), &fixture.namespace);
+    assert!(bindings.get_opt(&binding).await?.is_some());
     Ok(())
 }

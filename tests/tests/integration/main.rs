@@ -24,6 +24,7 @@ mod crons;
 mod daemon_sets;
 mod deletion;
 mod dependencies;
+mod dependencies_left;
 mod dispatch;
 mod doctor;
 mod events;

@@ -3,15 +3,21 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use argosy_api::{Workflow, names};
 use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
     binaries::Binary,
+    fixture::work_name,
+    mailbox::{condition, config_map, says},
     objects::{create, phase, workflow},
     waiting::until,
 };
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+
+use super::dependencies::{ask, needing};
 
 const REQUESTS: &str = "argosy_requests_total";
 const BYTES: &str = "argosy_sent_bytes_total";
@@ -50,9 +56,10 @@ async fn writes(process: &Binary, counter: &str) -> Result<BTreeMap<String, u64>
 }
 
 /// Runs Workflows to their end in sequence, with two statuses each, and deletes none.
-async fn run(fixture: &Fixture, member: &Member, names: &[String]) -> Result<()> {
-    for name in names {
-        create(&fixture.workflows(), &workflow(name, &member.cluster)).await?;
+async fn run(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<()> {
+    for run in runs {
+        let name = &run.name_any();
+        let created = create(&fixture.workflows(), run).await?;
         until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
         for wanted in ["Running", "Succeeded"] {
             match wanted {
@@ -68,52 +75,110 @@ async fn run(fixture: &Fixture, member: &Member, names: &[String]) -> Result<()>
             object.finalizers().is_empty()
         })
         .await?;
+        // The agent may write it last, when it has nothing else to write.
+        until(
+            &member.works(),
+            &work_name(&created),
+            "it says that it is applied",
+            |work| says(work, "Applied", "True"),
+        )
+        .await?;
     }
     Ok(())
 }
 
-#[tokio::test]
-async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
-    const RUNS: u64 = 5;
-    let env = TestEnv::own_guarded("metrics", "30d").await?;
-    let fixture = Fixture::on(Arc::clone(&env), "metrics").await?;
-    let member = fixture.pull().await?;
-    // Up to its last write, so that none of its writes is counted.
-    run(&fixture, &member, &["first".to_owned()]).await?;
-    let names: Vec<String> = (0..RUNS).map(|number| format!("run-{number}")).collect();
+/// The writes of the controller, and of the agent, while Workflows run to their end.
+async fn spent(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<[BTreeMap<String, u64>; 2]> {
+    let processes = [&fixture.env.controller, member.agent()?];
     let before = [
-        writes(&env.controller, REQUESTS).await?,
-        writes(member.agent()?, REQUESTS).await?,
+        writes(processes[0], REQUESTS).await?,
+        writes(processes[1], REQUESTS).await?,
     ];
-    run(&fixture, &member, &names).await?;
-    let after = [
-        writes(&env.controller, REQUESTS).await?,
-        writes(member.agent()?, REQUESTS).await?,
+    run(fixture, member, runs).await?;
+    let mut spent = [
+        writes(processes[0], REQUESTS).await?,
+        writes(processes[1], REQUESTS).await?,
     ];
-    let spent = |process: usize| -> BTreeMap<&str, u64> {
-        let spent = after[process].iter().map(|(name, count)| {
-            let earlier = before[process].get(name).copied().unwrap_or_default();
-            (name.as_str(), count - earlier)
-        });
-        spent.filter(|(_, count)| *count > 0).collect()
+    for (spent, before) in spent.iter_mut().zip(&before) {
+        for (name, count) in spent.iter_mut() {
+            *count -= before.get(name).copied().unwrap_or_default();
+        }
+        spent.retain(|_, count| *count > 0);
+    }
+    Ok(spent)
+}
+
+const RUNS: u64 = 5;
+
+/// Asserts that each of [`RUNS`] Workflows has cost what a Workflow costs.
+fn assert_one_write_for_each_step(spent: &[BTreeMap<String, u64>; 2]) {
+    let of = |wanted: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        let wanted = wanted.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        wanted.collect()
     };
     // The webhook has written the claim. The rest is the ManifestWork and two statuses.
-    let of_controller = [
+    let of_controller = of(&[
         ("wds create manifestworks", RUNS),
         ("wds patch workflows", 2 * RUNS),
-    ];
-    assert_eq!(spent(0), of_controller.into());
+    ]);
+    assert_eq!(spent[0], of_controller);
     // Object and condition, two statuses, and at the end the record and the removal of the
     // finalizer.
-    let of_agent = [
+    let of_agent = of(&[
         ("wec create workflows", RUNS),
         ("its patch manifestworks/status", RUNS),
         ("its create workstatuses", RUNS),
         ("its patch workstatuses", RUNS),
         ("wec create appliedmanifestworks", RUNS),
         ("wec patch workflows", RUNS),
-    ];
-    assert_eq!(spent(1), of_agent.into());
+    ]);
+    assert_eq!(spent[1], of_agent);
+}
+
+#[tokio::test]
+async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
+    let env = TestEnv::own_guarded("metrics", "30d").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "metrics").await?;
+    let member = fixture.pull().await?;
+    // Up to its last write, so that none of its writes is counted.
+    run(&fixture, &member, &[workflow("first", &member.cluster)]).await?;
+    let runs: Vec<Workflow> = (0..RUNS)
+        .map(|number| workflow(&format!("run-{number}"), &member.cluster))
+        .collect();
+    assert_one_write_for_each_step(&spent(&fixture, &member, &runs).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workflow_whose_needs_are_on_its_cluster_costs_no_more_writes_than_one_without_needs() -> Result<()>
+{
+    let env = TestEnv::own_guarded("metrics-needs", "30d").await?;
+    let fixture = Fixture::on(Arc::clone(&env), "metrics-needs").await?;
+    let member = fixture.pull().await?;
+    ask(&fixture, &member).await?;
+    let needed: ConfigMap = serde_json::from_value(config_map(&fixture.namespace, "settings", "1"))?;
+    let maps: Api<ConfigMap> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
+    let needed = create(&maps, &needed).await?;
+    let namespaces: Api<Namespace> = Api::all(fixture.control.clone());
+    let namespace = namespaces.get(&fixture.namespace).await?;
+    run(
+        &fixture,
+        &member,
+        &[needing("first", &member, &["settings"], &[])],
+    )
+    .await?;
+    // Up to the last writes for the objects that it needs, so that none of them is counted.
+    for uid in [needed.uid(), namespace.uid()] {
+        let work = names::work_name(&uid.context("it has a UID")?);
+        until(&member.works(), &work, "it says if it is applied", |work| {
+            condition(work, None, "Applied").is_some()
+        })
+        .await?;
+    }
+    let runs: Vec<Workflow> = (0..RUNS)
+        .map(|number| needing(&format!("run-{number}"), &member, &["settings"], &[]))
+        .collect();
+    assert_one_write_for_each_step(&spent(&fixture, &member, &runs).await?);
     Ok(())
 }
 

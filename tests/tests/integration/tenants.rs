@@ -6,7 +6,7 @@ use argosy_api::{BindingPolicy, names};
 use argosy_tests::testenv::{
     Fixture, Member,
     binaries::{Answer, argosy},
-    objects::{create, create_namespace},
+    objects::{self, create, create_namespace},
     s3::{S3, secret_key_of},
     waiting::until,
 };
@@ -16,6 +16,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
+
+use super::dependencies::ask;
 
 const TENANTS: [&str; 2] = ["tenant-a", "tenant-b"];
 
@@ -36,30 +38,43 @@ async fn send(fixture: &Fixture, member: &Member) -> Result<()> {
     Ok(())
 }
 
-fn labeled(mut object: Value) -> Value {
-    object["metadata"]["labels"] = json!({ "app": "artifacts" });
+/// The label that the policy selects.
+fn selected() -> Value {
+    json!({ "app": "artifacts" })
+}
+
+fn labeled(mut object: Value, labels: &Value) -> Value {
+    object["metadata"]["labels"] = labels.clone();
     object
 }
 
-/// Creates the tenant's repository and its Secret, which contains only templates, on the control
-/// cluster, and its keys for the member's cluster in the ITS.
-async fn configure(fixture: &Fixture, member: &Member, s3: &S3, tenant: &str) -> Result<()> {
+/// Creates the tenant's repository and its Secret, which contains only templates, with these labels on
+/// the control cluster, and its keys for the member's cluster in the ITS.
+async fn configure(fixture: &Fixture, member: &Member, s3: &S3, tenant: &str, labels: &Value) -> Result<()> {
     let its = Api::<Secret>::namespaced(fixture.control.clone(), names::PROPERTIES_NAMESPACE);
     let properties = json!({
         "metadata": { "name": format!("{}.{tenant}", member.cluster) },
         "stringData": { "access": tenant, "secret": secret_key_of(tenant) },
     });
     create(&its, &serde_json::from_value(properties)?).await?;
-    let secret = labeled(json!({
+    let secret = json!({
         "metadata": { "name": "s3", "annotations": { names::EXPAND_TEMPLATES_ANNOTATION: "true" } },
         "stringData": { "access": "{{.access}}", "secret": "{{.secret}}" },
-    }));
+    });
+    let secret = labeled(secret, labels);
     let secrets = Api::<Secret>::namespaced(fixture.control.clone(), tenant);
     create(&secrets, &serde_json::from_value(secret)?).await?;
     let maps = Api::<ConfigMap>::namespaced(fixture.control.clone(), tenant);
-    let repository = labeled(s3.repository_of(tenant));
+    let repository = labeled(s3.repository_of(tenant), labels);
     create(&maps, &serde_json::from_value(repository)?).await?;
     Ok(())
+}
+
+/// True if the Secret has the access key of the tenant.
+fn is_key_of(secret: &Secret, tenant: &str) -> bool {
+    let data = secret.data.iter().flatten();
+    let mut access = data.filter(|(name, _)| *name == "access");
+    access.any(|(_, value)| value.0 == tenant.as_bytes())
 }
 
 async fn checked(fixture: &Fixture, tenant: &str) -> Result<Answer> {
@@ -80,12 +95,10 @@ async fn each_tenant_gets_its_own_key_which_reads_no_object_of_another_one() -> 
     }
     send(&fixture, &member).await?;
     for tenant in TENANTS {
-        configure(&fixture, &member, &s3, tenant).await?;
+        configure(&fixture, &member, &s3, tenant, &selected()).await?;
         let there = Api::<Secret>::namespaced(member.wec.clone(), tenant);
         until(&there, "s3", "it has the key of its namespace", |secret| {
-            let data = secret.data.iter().flatten();
-            let mut access = data.filter(|(name, _)| *name == "access");
-            access.any(|(_, value)| value.0 == tenant.as_bytes())
+            is_key_of(secret, tenant)
         })
         .await?;
         let maps = Api::<ConfigMap>::namespaced(member.wec.clone(), tenant);
@@ -114,5 +127,32 @@ async fn each_tenant_gets_its_own_key_which_reads_no_object_of_another_one() -> 
     // Nothing of the keys is in an object that Argo or a log shows.
     let map = there.get("artifact-repositories").await?;
     assert!(!serde_json::to_string(&map)?.contains(&secret_key_of(TENANTS[0])));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_finds_the_repository_of_its_tenant_and_its_key_that_are_sent_because_it_needs_them()
+-> Result<()> {
+    let fixture = Fixture::new("tenants-needs").await?;
+    let member = fixture.pull().await?;
+    ask(&fixture, &member).await?;
+    let s3 = S3::start().await?;
+    let tenant = fixture.namespace.as_str();
+    s3.add_tenants(&[tenant]).await?;
+    let _ = create_namespace(&fixture.control, names::PROPERTIES_NAMESPACE).await;
+    // No policy selects them.
+    let labels = json!({ names::TRAVELS_LABEL: "true" });
+    configure(&fixture, &member, &s3, tenant, &labels).await?;
+    let mut workflow = objects::workflow("needs", &member.cluster);
+    workflow.spec["archiveLogs"] = json!(true);
+    create(&fixture.workflows(), &workflow).await?;
+
+    until(&member.workflows(), "needs", "it begins", |_| true).await?;
+    let secrets = Api::<Secret>::namespaced(member.wec.clone(), tenant);
+    let key = secrets.get("s3").await?;
+    assert!(is_key_of(&key, tenant), "{:?}", key.metadata);
+    let answer = checked(&fixture, tenant).await?;
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(answer.output.contains("was written and read back"), "{answer:?}");
     Ok(())
 }

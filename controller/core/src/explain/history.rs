@@ -5,6 +5,7 @@
 use argosy_api::{
     ManifestWork, Outcome, WorkStatus, Workflow,
     conditions::{WorkflowCondition, manifest_work, reason, workflow as types},
+    manifest_work::ManifestWorkStatus,
     names, workflow,
 };
 use jiff::Timestamp;
@@ -89,8 +90,21 @@ pub struct WorkState {
     pub is_deleting: bool,
     /// The agent was asked to withdraw the attempt, so that it never creates it.
     pub is_withdrawal_asked: bool,
+    /// The state of an object that no policy selects for the cluster, because only Workflows need it
+    /// there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dependency: Option<DependencyState>,
     /// `Applied`, `Available`, `Withdrawn`, and other conditions that the agent reports.
     pub conditions: Vec<Condition>,
+}
+
+/// The state of an object that only Workflows need on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum DependencyState {
+    /// The object is sent.
+    Sent,
+    /// An object of another owner was on the cluster before, and is used as it is.
+    Found,
 }
 
 /// A WorkStatus.
@@ -186,12 +200,20 @@ impl History {
 impl WorkState {
     fn new(work: &ManifestWork) -> Self {
         let annotations = work.metadata.annotations.as_ref();
+        let is_foreign = work.status.as_ref().is_some_and(ManifestWorkStatus::is_foreign);
         Self {
             name: work.metadata.name.clone().unwrap_or_default(),
             attempt: attempt_of(&work.metadata),
             is_deleting: work.metadata.deletion_timestamp.is_some(),
             is_withdrawal_asked: annotations
                 .is_some_and(|annotations| annotations.contains_key(names::WITHDRAW_ANNOTATION)),
+            dependency: annotations
+                .is_some_and(|annotations| annotations.contains_key(names::DEPENDENCY_ANNOTATION))
+                .then_some(if is_foreign {
+                    DependencyState::Found
+                } else {
+                    DependencyState::Sent
+                }),
             conditions: work
                 .status
                 .as_ref()

@@ -3,6 +3,7 @@
 mod clauses;
 mod clusters;
 mod everywhere;
+mod needed;
 mod verdicts;
 
 use std::collections::BTreeMap;

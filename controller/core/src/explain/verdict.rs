@@ -2,6 +2,7 @@
 //! not sent.
 
 mod everywhere;
+mod needed;
 mod run;
 
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
@@ -129,9 +130,9 @@ impl Evidence<'_> {
             return Verdict::new(VerdictKind::NotSent, sentence, Vec::new());
         }
         let unplaced = if !self.policies.iter().any(|policy| policy.selects) {
-            Some(self.without_policy(None))
+            Some(self.needed().unwrap_or_else(|| self.without_policy(None)))
         } else if self.matched().is_empty() {
-            Some(self.without_cluster())
+            Some(self.needed().unwrap_or_else(|| self.without_cluster()))
         } else {
             None
         };

@@ -8,6 +8,7 @@
 //! of a ManifestWork on a WEC.
 
 mod action;
+mod arrival;
 mod binding;
 pub mod collect;
 mod collectors;
@@ -61,6 +62,7 @@ use crate::{
 pub use action::{DownsyncAction, ObjectEvent, Place};
 pub use collectors::{Combining, There, says};
 use kind::{Catalog, Kind, KindName};
+pub use needs::LINGER;
 use object::{ObjectView, Selection};
 pub use observed::{ObservedObject, ObservedReport, ObservedWork};
 use policy_view::PolicyView;
@@ -173,6 +175,8 @@ pub struct DownsyncConfig {
     pub wds_name: String,
     /// The admission webhook and the admission policies guard the hold.
     pub is_guarded: bool,
+    /// Time that objects stay on a cluster after the last run that needs them has ended.
+    pub linger: jiff::SignedDuration,
 }
 
 kinds! {
@@ -365,8 +369,7 @@ impl Index for ObjectIndex {
         if let Some(DownsyncKey::Object(origin)) = answered
             && self.object_failures.remove(origin).is_some()
         {
-            let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(|object| object.policy_keys()));
+            dirty.extend(self.concerned_policies(origin));
         }
         dirty
     }

@@ -25,7 +25,10 @@ pub(crate) struct Properties {
 impl Properties {
     /// Learns ConfigMaps, and returns the clusters whose properties may have changed.
     pub(crate) fn learn(&mut self, change: Change<ConfigMap>) -> BTreeSet<ClusterName> {
-        let names = learn(&mut self.maps, change);
+        let is_same = |known: &ConfigMap, new: &ConfigMap| {
+            (&known.data, &known.binary_data) == (&new.data, &new.binary_data)
+        };
+        let names = learn(&mut self.maps, change, is_same);
         names
             .iter()
             .map(|name| ClusterName::from(name.as_str()))
@@ -34,7 +37,7 @@ impl Properties {
 
     /// The same for Secrets.
     pub(crate) fn learn_secrets(&mut self, change: Change<Secret>) -> BTreeSet<ClusterName> {
-        let names = learn(&mut self.secrets, change);
+        let names = learn(&mut self.secrets, change, |known, new| known.data == new.data);
         let clusters = names.iter().filter_map(|name| name.split('.').next());
         clusters.map(ClusterName::from).collect()
     }
@@ -65,13 +68,18 @@ impl Properties {
     }
 }
 
-/// Learns objects, and returns the names of those that may have changed.
-fn learn<K: ResourceExt>(known: &mut BTreeMap<String, K>, change: Change<K>) -> BTreeSet<String> {
+/// Learns objects, and returns the names of those whose content, according to `is_same`, has changed.
+fn learn<K: ResourceExt>(
+    known: &mut BTreeMap<String, K>,
+    change: Change<K>,
+    is_same: impl Fn(&K, &K) -> bool,
+) -> BTreeSet<String> {
     match change {
         Change::Apply(object) => {
             let name = object.name_any();
+            let is_known = known.get(&name).is_some_and(|known| is_same(known, &object));
             known.insert(name.clone(), *object);
-            [name].into()
+            if is_known { BTreeSet::new() } else { [name].into() }
         }
         Change::Delete(object) => {
             let name = object.name_any();
@@ -79,12 +87,14 @@ fn learn<K: ResourceExt>(known: &mut BTreeMap<String, K>, change: Change<K>) -> 
             [name].into()
         }
         Change::Reset(live) => {
-            let before: BTreeSet<String> = known.keys().cloned().collect();
-            *known = live
-                .into_iter()
-                .map(|object| (object.name_any(), object))
-                .collect();
-            known.keys().cloned().chain(before).collect()
+            let live = live.into_iter().map(|object| (object.name_any(), object));
+            let before = std::mem::replace(known, live.collect());
+            let names = known.keys().chain(before.keys());
+            let is_kept = |name: &String| match (before.get(name), known.get(name)) {
+                (Some(before), Some(after)) => is_same(before, after),
+                _ => false,
+            };
+            names.filter(|name| !is_kept(name)).cloned().collect()
         }
     }
 }

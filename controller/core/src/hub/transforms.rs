@@ -235,6 +235,11 @@ impl Transforms {
         self.by_name.keys()
     }
 
+    /// True if there are transforms of this kind.
+    pub(crate) fn are_bound_to(&self, group: &str, resource: &str) -> bool {
+        self.of(group, resource).next().is_some()
+    }
+
     /// True if an error of a transform may keep an object of this kind from being sent.
     pub fn may_fail(&self, group: &str, resource: &str) -> bool {
         let mut entries = self.of(group, resource);

@@ -17,10 +17,12 @@ use std::{
     fmt,
 };
 
-use serde_json::{Map, Value};
+use argosy_api::names;
+use serde_json::{Map, Value, json};
 
 pub use asked::Asked;
 pub use needs::Needs;
+pub use repository::RepositoryRef;
 pub use used::used;
 
 /// Maximum depth of values that are searched. Argo's schema is deeper only where templates are
@@ -41,6 +43,9 @@ pub(crate) const LONGEST_NAME: usize = 253;
 
 /// The ConfigMap of artifact repositories that Argo looks for in each namespace.
 const REPOSITORIES: &str = "artifact-repositories";
+
+/// The ServiceAccount of pods that name none.
+const DEFAULT_ACCOUNT: &str = "default";
 
 /// A kind of object that a Workflow can need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +111,12 @@ pub struct Dependencies {
     pub used: BTreeSet<(Dependency, Box<str>)>,
     /// A `resource` template creates objects during the run, perhaps some of those that are named.
     pub creates: bool,
+    /// It has artifacts in the artifact repository, or archives logs.
+    pub has_artifacts: bool,
+    /// Argo is asked to delete artifacts when the Workflow is deleted (`artifactGC`).
+    pub collects_artifacts: bool,
+    /// Objects that are used because a field does not name another.
+    by_default: BTreeSet<Dependency>,
     /// A phrase for each reference that cannot be determined before the run.
     pub unknown: BTreeSet<String>,
 }
@@ -115,7 +126,8 @@ impl Dependencies {
     /// looks for the artifact repositories of the namespace, and the ServiceAccount of pods that name
     /// none.
     pub fn of_workflow(spec: &Value, namespace: &str) -> Self {
-        let mut found = Self::of_template(spec, namespace);
+        let mut found = Self::default();
+        // Before the search, which ends when it has found as many as it may.
         if spec.get("artifactRepositoryRef").is_none_or(Value::is_null) {
             found.add(DependencyKind::ConfigMap, REPOSITORIES, Necessity::Optional);
         }
@@ -124,21 +136,53 @@ impl Dependencies {
             .and_then(Value::as_str)
             .is_none_or(str::is_empty)
         {
-            found.add(DependencyKind::ServiceAccount, "default", Necessity::Optional);
+            found.add(
+                DependencyKind::ServiceAccount,
+                DEFAULT_ACCOUNT,
+                Necessity::Optional,
+            );
         }
-        found
+        found.searched(spec, namespace).with_defaults()
     }
 
     /// The objects that the `spec` of a WorkflowTemplate or a ClusterWorkflowTemplate names if a
     /// Workflow in `namespace` uses it. The same for a definition of an artifact repository.
     pub fn of_template(spec: &Value, namespace: &str) -> Self {
+        Self::default().searched(spec, namespace)
+    }
+
+    /// Adds the objects that are used by default.
+    fn with_defaults(mut self) -> Self {
+        for Dependency { kind, name } in std::mem::take(&mut self.by_default) {
+            self.add(kind, &name, Necessity::Optional);
+        }
+        self
+    }
+
+    fn searched(self, spec: &Value, namespace: &str) -> Self {
         let mut search = Search {
             namespace,
             visits: 0,
-            found: Self::default(),
+            found: self,
         };
         search.value(spec, 0);
         search.found
+    }
+
+    /// The objects that an object of this kind names, for a Workflow in `namespace`.
+    pub fn of_object(kind: DependencyKind, object: &Value, namespace: &str) -> Self {
+        let field = |name: &str| object.get(name).unwrap_or(&Value::Null);
+        match kind {
+            DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {
+                Self::of_template(field("spec"), namespace).with_defaults()
+            }
+            DependencyKind::ServiceAccount => {
+                let secrets = json!({ "imagePullSecrets": field("imagePullSecrets") });
+                Self::of_template(&secrets, namespace)
+            }
+            DependencyKind::ConfigMap => Self::of_repositories(field("data"), namespace),
+            DependencyKind::Secret | DependencyKind::PersistentVolumeClaim => Self::default(),
+        }
     }
 
     /// Adds all that another object names.
@@ -148,6 +192,9 @@ impl Dependencies {
         }
         self.used.extend(other.used);
         self.creates |= other.creates;
+        self.has_artifacts |= other.has_artifacts;
+        self.collects_artifacts |= other.collects_artifacts;
+        self.by_default.extend(other.by_default);
         for phrase in other.unknown {
             self.add_unknown(phrase);
         }
@@ -172,6 +219,13 @@ impl Dependencies {
             self.unknown.insert(phrase);
         }
     }
+}
+
+/// The name of the RoleBinding that gives a ServiceAccount the rights of Argo's executor; `None` if it
+/// would be too long for an object.
+pub fn executor_binding(account: &str) -> Option<String> {
+    let name = format!("{}-{account}", names::EXECUTOR_ROLE);
+    (name.len() <= LONGEST_NAME).then_some(name)
 }
 
 struct Search<'a> {
@@ -237,6 +291,18 @@ impl Search<'_> {
                 self.found.creates |= matches!(action, Some("create" | "apply"));
                 self.value(field, depth);
             }
+            "artifacts" | "artifactPaths" => {
+                let artifacts = field
+                    .as_array()
+                    .map_or(std::slice::from_ref(field), Vec::as_slice);
+                self.found.has_artifacts |= artifacts.iter().any(repository::is_kept_in);
+                self.value(field, depth);
+            }
+            "archiveLogs" => self.found.has_artifacts |= *field == true,
+            "artifactGC" => {
+                self.artifact_gc(field);
+                self.value(field, depth);
+            }
             "podSpecPatch" | "manifest" => self.text(name, field),
             name if name.ends_with("Secret") => self.reference(Secret, field),
             name if name.ends_with("ConfigMap") => self.reference(ConfigMap, field),
@@ -284,6 +350,18 @@ impl Search<'_> {
             self.found
                 .used
                 .insert((Dependency { kind, name }, template.into()));
+        }
+    }
+
+    /// Argo's pods that delete artifacts have the ServiceAccount `default` if none is named here.
+    fn artifact_gc(&mut self, fields: &Value) {
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        self.found.collects_artifacts |= text("strategy") == "OnWorkflowDeletion";
+        if !matches!(text("strategy"), "" | "Never") && text("serviceAccountName").is_empty() {
+            self.found.by_default.insert(Dependency {
+                kind: DependencyKind::ServiceAccount,
+                name: DEFAULT_ACCOUNT.into(),
+            });
         }
     }
 

@@ -6,7 +6,7 @@ use argosy_core::{
     Change, Reconcile,
     agent::workflows::{AgentConfig, AgentInput, RunIndex},
     hub::{
-        objects::{DownsyncConfig, DownsyncInput, ObjectIndex, kind::Kind},
+        objects::{DownsyncConfig, DownsyncInput, LINGER, ObjectIndex, kind::Kind},
         workflows::{HubConfig, HubInput, WorkflowIndex},
     },
 };
@@ -190,6 +190,7 @@ pub(crate) fn downsync(workflows: usize) -> ObjectIndex {
     let mut index = ObjectIndex::new(DownsyncConfig {
         wds_name: "wds".to_owned(),
         is_guarded: true,
+        linger: LINGER,
     });
     let kind = Kind {
         group: "argoproj.io".to_owned(),

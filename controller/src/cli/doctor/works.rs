@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use argosy_api::{ManifestWork, conditions::manifest_work as types, names};
+use argosy_api::{
+    ManifestWork, conditions::manifest_work as types, manifest_work::ManifestWorkStatus, names,
+};
 use argosy_core::Failure;
 use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client, ResourceExt, api::ListParams};
@@ -69,7 +71,7 @@ fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Optio
     let conditions = || status.iter().flat_map(|status| &status.conditions);
     let is_withdrawn = conditions().any(|known| known.type_ == types::WITHDRAWN && known.status == "True");
     match conditions().find(|known| known.type_ == types::APPLIED) {
-        _ if is_withdrawn => None,
+        _ if is_withdrawn || is_used_as_it_is(work) => None,
         None => {
             let age = human(since(work.creation_timestamp()?.0)?);
             Some(Judgment::failed(
@@ -92,6 +94,13 @@ fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Optio
         }
         Some(_) => None,
     }
+}
+
+/// Returns true if Workflows use the object of another owner that was on the cluster before, which is
+/// how it stays.
+fn is_used_as_it_is(work: &ManifestWork) -> bool {
+    let is_dependency = work.annotations().contains_key(names::DEPENDENCY_ANNOTATION);
+    is_dependency && work.status.as_ref().is_some_and(ManifestWorkStatus::is_foreign)
 }
 
 /// Formats a ManifestWork with its original object, if it is Argosy's.
@@ -164,6 +173,30 @@ mod tests {
                 "{words}"
             );
             assert_eq!(judged(&work, soon), None);
+        }
+    }
+
+    #[test]
+    fn an_object_that_workflows_use_as_it_is_has_not_stuck() {
+        let now = "2026-01-01T00:06:00Z".parse().unwrap();
+        for (is_dependency, reason, is_stuck) in [
+            (true, "ForeignObject", false),
+            (true, "AppliedManifestFailed", true),
+            (false, "ForeignObject", true),
+        ] {
+            let mut work = work(None, &[("Applied", "False")]);
+            if is_dependency {
+                let annotations = work.annotations_mut();
+                annotations.insert(names::DEPENDENCY_ANNOTATION.to_owned(), "true".to_owned());
+            }
+            let manifests = json!({ "manifests": [{ "resourceMeta": {}, "conditions": [{
+                "type": "Applied", "status": "False", "reason": reason, "message": "because",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }] }] });
+            let status = work.status.as_mut().unwrap();
+            status.resource_status = Some(serde_json::from_value(manifests).unwrap());
+            let judgment = judge(&work, SignedDuration::from_mins(5), now);
+            assert_eq!(judgment.is_some(), is_stuck, "{judgment:?}");
         }
     }
 

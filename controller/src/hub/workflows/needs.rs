@@ -1,5 +1,6 @@
 //! Completes the needs of a Workflow before it is sent: objects that the run could do without, but
-//! that it would use if they were there, such as the artifact repositories of its namespace.
+//! that it would use if they were there, such as the artifact repositories of its namespace, and
+//! ServiceAccounts, with which rights arrive.
 //!
 //! The agent must know which of them will arrive. Only the WDS tells, and a read is cheaper than to
 //! wait for nothing on the cluster. Not here: objects that the run cannot do without, for which the
@@ -12,7 +13,7 @@ use argosy_core::{
     Failure,
     model::dependencies::{Dependencies, Dependency, DependencyKind, Necessity, Needs},
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::{Api, Client};
 use serde_json::Value;
 
@@ -35,11 +36,14 @@ pub(super) async fn completed<'a>(
     let namespace = namespace.unwrap_or_default();
     let spec = manifest.get("spec").unwrap_or(&Value::Null);
     let found = Dependencies::of_workflow(spec, namespace);
-    let optional = found.named.into_iter().filter(|(dependency, necessity)| {
-        *necessity == Necessity::Optional && needs.asked.has(dependency.kind)
+    let brings_rights = |dependency: &Dependency| dependency.kind == DependencyKind::ServiceAccount;
+    let listed = found.named.into_iter().filter(|(dependency, necessity)| {
+        (*necessity == Necessity::Optional || brings_rights(dependency)) && needs.asked.has(dependency.kind)
     });
-    let optional: Vec<Dependency> = optional.map(|(dependency, _)| dependency).take(MOST).collect();
-    for dependency in optional {
+    let listed = listed.map(|(dependency, _)| dependency);
+    // A run without rights fails, so they are not left out if there are too many others.
+    let (accounts, others): (Vec<_>, Vec<_>) = listed.partition(brings_rights);
+    for dependency in accounts.into_iter().chain(others).take(MOST) {
         if is_sent(wds, namespace, &dependency).await? {
             needs.listed.insert(dependency);
         }
@@ -64,6 +68,10 @@ async fn is_sent(wds: &Client, namespace: &str, dependency: &Dependency) -> Resu
         DependencyKind::Secret => {
             let api: Api<Secret> = Api::namespaced(wds.clone(), namespace);
             call(api.get(name)).await.map(|secret| travels(&secret))
+        }
+        DependencyKind::ServiceAccount => {
+            let api: Api<ServiceAccount> = Api::namespaced(wds.clone(), namespace);
+            call(api.get_metadata(name)).await.map(|_| true)
         }
         _ => return Ok(false),
     };

@@ -193,7 +193,7 @@ impl ObjectIndex {
             if self.content_errors.get(&address) == errors.as_ref() {
                 continue;
             }
-            concerned.extend(object.into_iter().flat_map(|object| object.policy_keys()));
+            concerned.extend(self.concerned_policies(origin));
             match errors {
                 Some(errors) => drop(self.content_errors.insert(address, errors)),
                 None => drop(self.content_errors.remove(&address)),
@@ -229,9 +229,6 @@ impl ObjectIndex {
         };
         self.send_failures
             .insert((origin.clone(), cluster.clone()), sentence);
-        let object = self.objects.get(origin);
-        object
-            .map(|object| object.policy_keys().collect())
-            .unwrap_or_default()
+        self.concerned_policies(origin)
     }
 }

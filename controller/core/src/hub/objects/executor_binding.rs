@@ -9,7 +9,7 @@ use argosy_api::{manifest_work::ResourceIdentifier, names};
 use serde_json::{Value, json};
 
 use super::ObjectView;
-use crate::model::dependencies::LONGEST_NAME;
+use crate::model::dependencies::executor_binding;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -18,12 +18,12 @@ const DEFAULT: &str = "default";
 
 /// Adds the RoleBinding to the manifests of an object that is a ServiceAccount. It comes first, so
 /// that a run that finds the ServiceAccount has its rights, too. Kubernetes creates the
-/// ServiceAccount `default` of each namespace itself, so only its RoleBinding is sent.
-pub(super) fn add(object: &ObjectView, manifests: &mut Vec<(ResourceIdentifier, Value)>) {
-    let name = format!("{}-{}", names::EXECUTOR_ROLE, object.name);
-    if !object.kind.is_service_account() || name.len() > LONGEST_NAME {
+/// ServiceAccount `default` of each namespace itself, so only its RoleBinding is sent, unless a policy
+/// selects it.
+pub(super) fn add(object: &ObjectView, is_selected: bool, manifests: &mut Vec<(ResourceIdentifier, Value)>) {
+    let Some(name) = executor_binding(&object.name).filter(|_| object.kind.is_service_account()) else {
         return;
-    }
+    };
     let binding = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "RoleBinding",
@@ -37,7 +37,7 @@ pub(super) fn add(object: &ObjectView, manifests: &mut Vec<(ResourceIdentifier, 
         namespace: object.namespace.to_string(),
         name,
     };
-    if &*object.name == DEFAULT {
+    if &*object.name == DEFAULT && !is_selected {
         manifests.clear();
     }
     manifests.insert(0, (identifier, binding));

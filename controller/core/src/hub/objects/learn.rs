@@ -59,8 +59,7 @@ impl ObjectIndex {
                 return dirty;
             }
             self.object_failures.insert(origin.clone(), message.clone());
-            let object = self.objects.get(origin);
-            dirty.extend(object.into_iter().flat_map(|object| object.policy_keys()));
+            dirty.extend(self.concerned_policies(origin));
         }
         if let (
             DownsyncKey::Copy(origin, cluster),

@@ -48,7 +48,7 @@ impl ObjectIndex {
         };
         let mut manifests = vec![(identifier(object), manifest)];
         if is_dependency || self.is_needed(object, cluster) {
-            executor_binding::add(object, &mut manifests);
+            executor_binding::add(object, !is_dependency, &mut manifests);
         }
         let (identifiers, manifests): (Vec<_>, Vec<_>) = manifests.into_iter().unzip();
         let spec = ManifestWorkSpec {
@@ -128,6 +128,37 @@ impl ObjectIndex {
             // They name tokens of the control cluster.
             account.remove("secrets");
         }
+        let mut manifest = match self.transformed(object, manifest, cluster) {
+            Ok(manifest) => manifest,
+            Err(errors) => return Some(Err(errors)),
+        };
+        if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+            // A transform may have put any value here.
+            if !labels.is_object() {
+                *labels = json!({});
+            }
+            if let Some(labels) = labels.as_object_mut() {
+                labels.insert(names::OBJECT_UID_LABEL.to_owned(), json!(origin.as_str()));
+            }
+        }
+        Some(Ok(manifest))
+    }
+
+    /// True if a CustomTransform or a template may change the object.
+    pub(super) fn is_transformed(&self, object: &ObjectView) -> bool {
+        let kind = &object.kind;
+        object.is_templated || self.transforms.are_bound_to(&kind.group, &kind.resource)
+    }
+
+    /// The manifest of an object after the CustomTransforms and the templates, or the errors of those
+    /// that cannot be applied for the cluster.
+    pub(super) fn transformed(
+        &self,
+        object: &ObjectView,
+        mut manifest: Value,
+        cluster: &ClusterName,
+    ) -> Result<Value, Vec<String>> {
         let (group, resource) = (&object.kind.group, &object.kind.resource);
         let known = self.clusters.get(cluster);
         let are_read = object.is_templated || self.transforms.read_properties(group, resource);
@@ -147,32 +178,19 @@ impl ObjectIndex {
             effect.obstacles()
         };
         if !obstacles.is_empty() {
-            return Some(Err(obstacles));
+            return Err(obstacles);
         }
         if object.is_templated
             && let Some(mut properties) = properties
         {
-            let expanded = if object.kind.is_secret() {
+            if object.kind.is_secret() {
                 properties.extend(self.properties.secret(cluster, &object.namespace));
-                expand_secret(&mut manifest, &properties)
+                expand_secret(&mut manifest, &properties)?;
             } else {
-                expand(&mut manifest, group, &properties)
-            };
-            if let Err(errors) = expanded {
-                return Some(Err(errors));
+                expand(&mut manifest, group, &properties)?;
             }
         }
-        if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
-            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-            // A transform may have put any value here.
-            if !labels.is_object() {
-                *labels = json!({});
-            }
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(names::OBJECT_UID_LABEL.to_owned(), json!(origin.as_str()));
-            }
-        }
-        Some(Ok(manifest))
+        Ok(manifest)
     }
 }
 

@@ -8,7 +8,9 @@
 //! (`model::dependencies`), and the ManifestWorks (`dispatch`).
 
 mod closure;
+mod concerned;
 mod group;
+mod obstacles;
 mod run;
 
 use std::{
@@ -30,9 +32,9 @@ use group::Group;
 use run::Run;
 pub(super) use run::RunFacts;
 
-/// The time that objects stay on a cluster after the last run that needs them has ended, so that a
-/// stream of short Workflows does not send and delete them again and again.
-const LINGER: SignedDuration = SignedDuration::from_mins(10);
+/// The usual time that objects stay on a cluster after the last run that needs them has ended, so that
+/// a stream of short Workflows does not send and delete them again and again.
+pub const LINGER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The needs of all runs.
 #[derive(Debug, Default)]
@@ -43,7 +45,7 @@ pub(super) struct Needs {
     runs: HashMap<OriginUid, Run>,
     groups: BTreeMap<Arc<Need>, Group>,
     /// The groups that need an object, by cluster.
-    uses: BTreeMap<ObjectRef, BTreeMap<ClusterName, BTreeSet<Arc<Need>>>>,
+    uses: BTreeMap<Arc<ObjectRef>, BTreeMap<ClusterName, BTreeSet<Arc<Need>>>>,
     /// The objects of the kinds that are asked for.
     there: BTreeMap<ObjectRef, OriginUid>,
     /// Groups without runs, by the time at which they are forgotten.
@@ -136,14 +138,32 @@ impl ObjectIndex {
             self.needs.there.insert(reference, origin.clone());
             return Dirty::new();
         }
-        let groups: BTreeSet<Arc<Need>> = self
-            .needs
-            .uses
-            .get(&reference)
-            .into_iter()
-            .flat_map(|uses| uses.values().flatten().cloned())
-            .collect();
+        let uses = self.needs.uses.get(&reference).into_iter();
+        let groups = uses.flat_map(|uses| uses.values().flatten().cloned()).collect();
         self.needs.there.insert(reference, origin.clone());
+        self.extend_groups(&groups)
+    }
+
+    /// Learns that transforms, or properties of clusters, may have changed the names in the objects of
+    /// these copies.
+    pub(super) fn search_anew(&mut self, copies: &Dirty) -> Dirty {
+        if self.needs.groups.is_empty() {
+            return Dirty::new();
+        }
+        let groups = copies.iter().filter_map(|key| match key {
+            DownsyncKey::Copy(origin, cluster) => {
+                let object = self.objects.get(origin);
+                let object = object.filter(|object| may_name_others(&object.kind.name()))?;
+                self.used(object)?.get(cluster)
+            }
+            _ => None,
+        });
+        let groups = groups.flatten().cloned().collect();
+        self.extend_groups(&groups)
+    }
+
+    /// Adds to these groups what their objects name now.
+    fn extend_groups(&mut self, groups: &BTreeSet<Arc<Need>>) -> Dirty {
         let mut named = Named::new();
         let extend = |need| self.extend_group(need, &mut named);
         groups.iter().flat_map(extend).collect()
@@ -202,7 +222,7 @@ impl ObjectIndex {
         let mut kinds = self.wanted_kinds.iter().map(|(kind, _)| kind);
         self.listed.contains(&runs)
             && kinds.all(|kind| is_known(kind) || self.needed_label(kind).is_none())
-            && !self.needs.runs.values().any(|run| matches!(run, Run::Unread))
+            && !self.needs.runs.values().any(Run::is_unread)
             && !self.needs.groups.values().any(|group| group.is_incomplete)
     }
 }

@@ -10,17 +10,11 @@ use argosy_api::conditions::reason;
 
 use super::{
     ObjectIndex, ObjectView, PolicyView,
+    arrival::{MOST, Obstacle},
     kind::{KindName, stays},
     needs,
 };
-use crate::{
-    ClusterName, OriginUid,
-    index::text::shortened,
-    model::cron::{self, FIRES_HERE},
-};
-
-/// Maximum number of sentences about one subject in a status; more are only counted.
-const MOST: usize = 10;
+use crate::{ClusterName, OriginUid, index::text::shortened, model::cron};
 
 /// The counted copies of a policy.
 #[derive(Debug, Default)]
@@ -31,7 +25,7 @@ pub(super) struct SyncSummary {
     pub(super) applied: usize,
     failing: usize,
     /// Errors: at most [`MOST`] sentences about copies and one that counts the rest, then those
-    /// about misused statuses and unreadable kinds.
+    /// about objects that Workflows need, misused statuses and unreadable kinds.
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
     /// The StatusCollectors that the policy names and that are missing or unusable; `None` if it
@@ -105,12 +99,7 @@ impl ObjectIndex {
                 continue;
             }
             if let Some(failure) = self.object_failures.get(origin) {
-                summary.fail(|| {
-                    format!(
-                        "{} cannot be read or written on the control cluster: {failure}",
-                        object.title()
-                    )
-                });
+                summary.fail(|| format!("{} {}", object.title(), Obstacle::Unread(failure)));
             }
             for cluster in &policy.clusters {
                 summary.copies += 1;
@@ -121,8 +110,11 @@ impl ObjectIndex {
         if unsaid > 0 {
             summary.errors.push(format!("and {unsaid} more"));
         }
-        summary.errors.extend(self.misuse(name, policy));
         summary.warnings = self.useless_kinds(policy);
+        let (errors, warnings) = self.needed_obstacles(name, policy);
+        summary.errors.extend(errors);
+        summary.warnings.extend(warnings);
+        summary.errors.extend(self.misuse(name, policy));
         summary.is_unserved = self.is_unserved(policy);
         self.say_unreadable(policy, &mut summary);
         summary.missing_collectors = self.missing_collectors(policy);
@@ -137,24 +129,15 @@ impl ObjectIndex {
         object: &ObjectView,
         cluster: &ClusterName,
     ) {
-        let address = (origin.clone(), cluster.clone());
-        if let Some(decode_error) = &object.decode_error {
-            return summary.fail(|| format!("{cluster}: {} is not sent: {decode_error}", object.title()));
-        }
-        if object.fires_here {
-            return summary.fail(|| format!("{cluster}: {} is not sent: {FIRES_HERE}", object.title()));
-        }
-        if let Some(errors) = self.content_errors.get(&address) {
-            return summary.fail(|| format!("{cluster}: {}: {}", object.title(), errors.join("; ")));
-        }
-        if let Some(failure) = self.send_failures.get(&address) {
-            return summary.fail(|| format!("{cluster}: {}: {failure}", object.title()));
-        }
-        let work = self.works.get(origin).and_then(|works| works.get(cluster));
-        match work.and_then(|work| work.applied.as_ref()) {
-            Some(Ok(())) => summary.applied += 1,
-            Some(Err(failure)) => summary.fail(|| format!("{cluster}: {}: {failure}", object.title())),
-            None => {}
+        match self.arrival(origin, object, cluster) {
+            Ok(true) => summary.applied += 1,
+            Ok(false) => {}
+            Err(obstacle) => summary.fail(|| match obstacle {
+                Obstacle::Unread(_) | Obstacle::NotSent(_) => {
+                    format!("{cluster}: {} {obstacle}", object.title())
+                }
+                _ => format!("{cluster}: {}: {obstacle}", object.title()),
+            }),
         }
     }
 

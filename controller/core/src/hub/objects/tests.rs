@@ -127,6 +127,7 @@ impl Spaces {
             index: ObjectIndex::new(DownsyncConfig {
                 wds_name: "wds1".to_owned(),
                 is_guarded: true,
+                linger: LINGER,
             }),
             version: 0,
             now: start(),
@@ -180,6 +181,7 @@ impl Spaces {
         self.index = ObjectIndex::new(DownsyncConfig {
             wds_name: "wds1".to_owned(),
             is_guarded: true,
+            linger: LINGER,
         });
         self.log.clear();
     }

@@ -36,7 +36,15 @@ pub(super) struct ManifestWorkView {
     /// for it. Such a difference is not written again.
     pub(super) wrote: Option<(Fingerprint, Fingerprint)>,
     /// The agent's result for the present generation.
-    pub(super) applied: Option<Result<(), String>>,
+    pub(super) applied: Option<Result<(), Unapplied>>,
+}
+
+/// The reason why an agent has not applied a ManifestWork.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unapplied {
+    pub(super) message: String,
+    /// Only objects of other owners are in the way.
+    pub(super) is_foreign: bool,
 }
 
 /// Maximum size of a status that can be shown, in bytes of JSON. etcd accepts 1.5 MiB, and the rest
@@ -80,8 +88,10 @@ impl ManifestWorkView {
     pub(super) fn new(work: ManifestWork) -> Self {
         let digest = digest(&work);
         let generation = work.metadata.generation;
-        let conditions = work.status.unwrap_or_default().conditions;
-        let applied = conditions
+        let status = work.status.unwrap_or_default();
+        let is_foreign = status.is_foreign();
+        let applied = status
+            .conditions
             .into_iter()
             .find(|condition| condition.type_ == types::APPLIED)
             .filter(|condition| {
@@ -95,7 +105,7 @@ impl ManifestWorkView {
                 }
                 let mut message = format!("{}: {}", condition.reason, condition.message);
                 message.truncate(message.floor_char_boundary(LONGEST_SENTENCE));
-                Err(message)
+                Err(Unapplied { message, is_foreign })
             });
         let annotations = work.metadata.annotations.as_ref();
         let kind = annotations.and_then(|annotations| {

@@ -19,7 +19,8 @@ pub struct Needs {
     /// The kinds that the policies send. All objects of these kinds that the run cannot do without
     /// must be there.
     pub asked: Asked,
-    /// Objects that the run could do without, but that the control cluster has.
+    /// Objects that the control cluster has: those that the run could do without, and ServiceAccounts,
+    /// which arrive with the rights of Argo's executor.
     pub listed: BTreeSet<Dependency>,
 }
 
@@ -48,7 +49,11 @@ impl Needs {
 }
 
 fn listed(kind: &str, name: &str) -> Option<Dependency> {
-    let kinds = [DependencyKind::ConfigMap, DependencyKind::Secret];
+    let kinds = [
+        DependencyKind::ConfigMap,
+        DependencyKind::Secret,
+        DependencyKind::ServiceAccount,
+    ];
     let kind = kinds.into_iter().find(|known| known.to_string() == kind)?;
     is_name(name).then(|| Dependency {
         kind,

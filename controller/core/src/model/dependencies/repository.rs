@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::Dependencies;
+use super::{Dependencies, REPOSITORIES};
 
 /// Maximum length of the text of a repository in bytes.
 const LONGEST: usize = 8 * 1024;
@@ -22,19 +22,85 @@ impl Dependencies {
         let mut found = Self::default();
         let texts = data.as_object().into_iter().flatten();
         let texts = texts.filter_map(|(_, text)| text.as_str());
-        // The field of every Secret has this ending, so most text is not parsed. Aliases make a text
-        // longer than it is.
-        let texts =
-            texts.filter(|text| text.len() <= LONGEST && text.contains("Secret") && !text.contains('&'));
-        for text in texts.take(MOST) {
-            let Ok(repository) = serde_saphyr::from_str::<Value>(text) else {
-                continue;
-            };
-            if STORES.iter().any(|store| repository.get(*store).is_some()) {
-                found.extend(Self::of_template(&repository, namespace));
-            }
+        for text in texts.filter(|text| may_name(text)).take(MOST) {
+            found.extend(Self::of_repository(text, namespace));
         }
         found
+    }
+
+    /// The objects that the text of an artifact repository names. Other text names nothing.
+    pub fn of_repository(text: &str, namespace: &str) -> Self {
+        let repository = may_name(text).then(|| serde_saphyr::from_str::<Value>(text));
+        let repository = repository.and_then(Result::ok);
+        let is_one = |repository: &Value| STORES.iter().any(|store| repository.get(*store).is_some());
+        let repository = repository.filter(is_one);
+        repository
+            .map(|repository| Self::of_template(&repository, namespace))
+            .unwrap_or_default()
+    }
+}
+
+/// True if Argo keeps the artifact in the artifact repository: it has no location of its own, or only
+/// a key (Argo's `ArtifactLocation`).
+pub(super) fn is_kept_in(artifact: &Value) -> bool {
+    let is_set = |name: &str| artifact.get(name).is_some_and(|field| !field.is_null());
+    let names_bucket = |(store, bucket): (&str, &str)| {
+        let bucket = artifact.get(store).and_then(|store| store.get(bucket));
+        bucket.is_some_and(|bucket| !bucket.is_null())
+    };
+    let buckets = [
+        ("s3", "bucket"),
+        ("gcs", "bucket"),
+        ("oss", "bucket"),
+        ("azure", "container"),
+    ];
+    let is_elsewhere = [
+        "raw",
+        "git",
+        "http",
+        "hdfs",
+        "artifactory",
+        "from",
+        "fromExpression",
+    ];
+    !is_elsewhere.into_iter().any(is_set) && !buckets.into_iter().any(names_bucket)
+}
+
+/// True if the text may name a Secret. Every field of a Secret has this ending, so most text is not
+/// parsed. Aliases make a text longer than it is.
+fn may_name(text: &str) -> bool {
+    text.len() <= LONGEST && text.contains("Secret") && !text.contains('&')
+}
+
+/// The artifact repository that a specification uses: a ConfigMap, and a key in it. `None` if a template
+/// may name another one.
+pub struct RepositoryRef<'a> {
+    /// Name of the ConfigMap.
+    pub config_map: &'a str,
+    /// Key in it; `None` if an annotation of the ConfigMap names the key.
+    pub key: Option<&'a str>,
+}
+
+impl<'a> RepositoryRef<'a> {
+    /// The repository of the `spec` of a Workflow (Argo's `workflow/artifactrepositories`).
+    pub fn of(spec: &'a Value) -> Option<Self> {
+        let is_set = |field: &&Value| !field.is_null();
+        let reference = spec.get("artifactRepositoryRef").filter(is_set);
+        if reference.is_none()
+            && spec
+                .get("workflowTemplateRef")
+                .is_some_and(|field| is_set(&field))
+        {
+            return None;
+        }
+        let text = |name: &str| {
+            let field = reference.and_then(|reference| reference.get(name));
+            field.and_then(Value::as_str).filter(|text| !text.is_empty())
+        };
+        Some(Self {
+            config_map: text("configMap").unwrap_or(REPOSITORIES),
+            key: text("key"),
+        })
     }
 }
 

@@ -228,6 +228,46 @@ fn a_workflow_may_need_the_artifact_repositories_and_the_default_account_of_its_
 }
 
 #[test]
+fn the_account_of_pods_that_name_none_is_found_however_many_objects_are_named() {
+    let names = (0..1000).map(|number| json!({ "configMapRef": { "name": format!("c{number}") } }));
+    let many = Dependencies::of_workflow(&json!({ "templates": names.collect::<Value>() }), "team");
+    let is_account = |found: &&Dependency| found.kind == DependencyKind::ServiceAccount;
+    assert!(many.named.keys().any(|found| is_account(&found)));
+}
+
+#[test]
+fn artifacts_with_a_location_of_their_own_need_no_repository() {
+    for (artifact, is_kept) in [
+        (json!({ "name": "a" }), true),
+        (
+            json!({ "name": "a", "path": "/a", "archive": { "none": {} } }),
+            true,
+        ),
+        (json!({ "s3": { "key": "a" } }), true),
+        (json!({ "raw": null }), true),
+        (json!({ "s3": { "key": "a", "bucket": "b" } }), false),
+        (json!({ "azure": { "container": "c" } }), false),
+        (json!({ "raw": { "data": "a" } }), false),
+        (json!({ "from": "{{tasks.a.outputs.artifacts.b}}" }), false),
+    ] {
+        let inputs = json!({ "inputs": { "artifacts": [artifact] } });
+        assert_eq!(
+            Dependencies::of_template(&inputs, "team").has_artifacts,
+            is_kept,
+            "{inputs}"
+        );
+        let paths = json!({ "data": { "source": { "artifactPaths": artifact } } });
+        assert_eq!(
+            Dependencies::of_template(&paths, "team").has_artifacts,
+            is_kept,
+            "{paths}"
+        );
+    }
+    let none = json!({ "outputs": { "artifacts": [] } });
+    assert!(!Dependencies::of_template(&none, "team").has_artifacts);
+}
+
+#[test]
 fn a_hostile_specification_is_searched_within_bounds() {
     let names = (0..1000).map(|number| json!({ "configMapRef": { "name": format!("c{number}") } }));
     let many = Dependencies::of_template(&names.collect(), "team");

@@ -55,9 +55,9 @@ impl ObjectIndex {
             of_kind.insert((origin.clone(), cluster.clone()));
         }
         works.insert(cluster.clone(), work);
-        self.send_failures.remove(&(origin.clone(), cluster.clone()));
+        let had_failed = self.send_failures.remove(&(origin.clone(), cluster.clone()));
         let mut dirty = Dirty::from([DownsyncKey::Copy(origin.clone(), cluster)]);
-        if !is_told {
+        if !is_told || had_failed.is_some() {
             dirty.extend(self.policies_of(origin));
         }
         dirty
@@ -96,9 +96,10 @@ impl ObjectIndex {
     }
 
     fn policies_of(&self, origin: &OriginUid) -> Dirty {
-        let object = self.objects.get(origin);
-        let names = object.into_iter().flat_map(|object| object.selection.keys());
-        names.cloned().map(DownsyncKey::Policy).collect()
+        let mut concerned = self.concerned_policies(origin);
+        // A Binding does not depend on ManifestWorks.
+        concerned.retain(|key| matches!(key, DownsyncKey::Policy(_)));
+        concerned
     }
 
     pub(super) fn on_reports(&mut self, change: Change<ObservedReport>) -> Dirty {

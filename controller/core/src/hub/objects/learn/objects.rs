@@ -130,13 +130,8 @@ impl ObjectIndex {
             dirty.extend(self.keys_of(origin));
         }
         if is_reselected || is_corrected || (!is_same && self.forget_failures(origin)) {
-            dirty.extend(
-                self.objects
-                    .get(origin)
-                    .into_iter()
-                    .flat_map(|object| object.policy_keys()),
-            );
-            dirty.extend(object.policy_keys());
+            dirty.extend(self.concerned_policies(origin));
+            dirty.extend(self.concerned_by(&object));
         }
         self.set_selected(origin, &object);
         self.by_kind
@@ -162,7 +157,7 @@ impl ObjectIndex {
             return self.delete_object(origin);
         }
         let mut dirty = self.keys_of(origin);
-        dirty.extend(object.policy_keys());
+        dirty.extend(self.concerned_policies(origin));
         self.deselect(origin);
         dirty.extend(self.lose_needed(origin));
         if let Some(object) = self.objects.get_mut(origin) {
@@ -242,12 +237,7 @@ impl ObjectIndex {
         let key = DownsyncKey::Object(origin.clone());
         self.in_flight.tombstone(&key, Some(origin.as_str()));
         let mut dirty = self.keys_of(origin);
-        dirty.extend(
-            self.objects
-                .get(origin)
-                .into_iter()
-                .flat_map(|object| object.policy_keys()),
-        );
+        dirty.extend(self.concerned_policies(origin));
         self.deselect(origin);
         dirty.extend(self.lose_needed(origin));
         if let Some(object) = self.objects.remove(origin)

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster};
+use argosy_api::{Binding, BindingPolicy, CustomTransform, ManagedCluster, workflow};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 
@@ -140,7 +140,12 @@ impl ObjectIndex {
             .iter()
             .filter_map(|(group, resource)| self.by_kind.get(&KindName::new(group, resource)).cloned());
         let origins: Vec<OriginUid> = origins.flatten().collect();
-        self.copies_of(origins)
+        let mut dirty = self.copies_of(origins);
+        dirty.extend(self.search_anew(&dirty));
+        if has_workflows(&kinds) {
+            dirty.extend(self.read_runs_anew(None, true));
+        }
+        dirty
     }
 
     pub(super) fn on_namespaces(&mut self, change: Change<Namespace>) -> Dirty {
@@ -226,6 +231,10 @@ impl ObjectIndex {
             }
         }
         dirty.extend(asking.iter().flat_map(|policy| self.renew_runs(policy)));
+        dirty.extend(self.search_anew(&dirty));
+        if has_new_properties || has_workflows(&kinds) {
+            dirty.extend(self.read_runs_anew(Some(name), has_workflows(&kinds)));
+        }
         // The error about singleton statuses depends on all policies that ask for one.
         let objects = touched.iter().filter_map(|origin| self.objects.get(origin));
         dirty.extend(objects.flat_map(|object| object.policy_keys()));
@@ -249,7 +258,9 @@ impl ObjectIndex {
             let labels = self.clusters.get(name).map(|cluster| cluster.labels.as_ref());
             let kinds = self.transforms.touched_by(labels, labels, true);
             dirty.extend(self.transformed_on(name, &kinds));
+            dirty.extend(self.read_runs_anew(Some(name), has_workflows(&kinds)));
         }
+        dirty.extend(self.search_anew(&dirty));
         dirty
     }
 
@@ -313,4 +324,10 @@ impl ObjectIndex {
 fn relevant(cluster: &Cluster) -> (&Arc<Labels>, &Labels, bool, bool) {
     let (labels, annotations) = (&cluster.labels, &cluster.annotations);
     (labels, annotations, cluster.is_removed, cluster.is_cut_off())
+}
+
+/// True if Workflows are among these kinds.
+fn has_workflows(kinds: &BTreeSet<(String, String)>) -> bool {
+    let mut kinds = kinds.iter();
+    kinds.any(|(group, resource)| (&**group, &**resource) == (workflow::GROUP, workflow::PLURAL))
 }

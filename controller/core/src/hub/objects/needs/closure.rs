@@ -2,11 +2,9 @@
 //! ServiceAccounts and artifact repositories among them name in turn.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-
-use serde_json::{Value, json};
 
 use super::{KINDS, ObjectIndex};
 use crate::{
@@ -15,8 +13,8 @@ use crate::{
     model::dependencies::{Asked, Dependencies, Dependency, DependencyKind},
 };
 
-/// Maximum number of objects that a group needs.
-const MOST_TARGETS: usize = 128;
+/// Maximum number of objects that a group needs: more than an agent waits for.
+pub(super) const MOST_TARGETS: usize = 256;
 
 /// The needs of a run, as its specification names them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,11 +32,13 @@ pub(super) struct Closure {
     pub(super) targets: BTreeSet<ObjectRef>,
     /// An object that may name others has not been read yet.
     pub(super) is_incomplete: bool,
+    /// There are more than [`MOST_TARGETS`].
+    pub(super) is_cut: bool,
 }
 
-/// The objects that other objects name, by the namespace of the runs: each is read once, however many
-/// groups need it.
-pub(super) type Named = BTreeMap<(Arc<str>, ObjectRef), Vec<Dependency>>;
+/// The objects that other objects name, by the namespace of the runs, and by the cluster if it may
+/// change the names: each is read once, however many groups need it.
+pub(super) type Named = BTreeMap<(Option<ClusterName>, Arc<str>, ObjectRef), Vec<Dependency>>;
 
 impl ObjectIndex {
     pub(super) fn closure(&self, need: &Need, named: &mut Named) -> Closure {
@@ -48,14 +48,20 @@ impl ObjectIndex {
             namespace: String::new(),
             name: need.namespace.to_string(),
         });
-        let mut open: Vec<Dependency> = need.named.to_vec();
-        while let Some(dependency) = open.pop() {
+        // Those that the run itself names come first.
+        let mut open: VecDeque<Dependency> = need.named.iter().cloned().collect();
+        while let Some(dependency) = open.pop_front() {
             let Some(target) = target(&dependency, need) else {
                 continue;
             };
-            if closure.targets.len() >= MOST_TARGETS || !closure.targets.insert(target.clone()) {
+            if closure.targets.contains(&target) {
                 continue;
             }
+            if closure.targets.len() == MOST_TARGETS {
+                closure.is_cut = true;
+                return closure;
+            }
+            closure.targets.insert(target.clone());
             let origin = self.needs.there.get(&target);
             let Some(object) = origin.and_then(|origin| self.objects.get(origin)) else {
                 continue;
@@ -64,30 +70,23 @@ impl ObjectIndex {
                 closure.is_incomplete |= object.decode_error.is_none() && names_others(dependency.kind);
                 continue;
             };
-            let found = named
-                .entry((Arc::clone(&need.namespace), target))
-                .or_insert_with(|| names_in(dependency.kind, &content.value(), &need.namespace));
+            if !names_others(dependency.kind) {
+                continue;
+            }
+            let on = self.is_transformed(object).then(|| need.cluster.clone());
+            let key = (on.clone(), Arc::clone(&need.namespace), target);
+            let found = named.entry(key).or_insert_with(|| {
+                let content = content.value();
+                // If it cannot be sent to the cluster, it is searched as it is.
+                let sent = on.and_then(|cluster| self.transformed(object, content.clone(), &cluster).ok());
+                let found =
+                    Dependencies::of_object(dependency.kind, &sent.unwrap_or(content), &need.namespace);
+                found.named.into_keys().collect()
+            });
             open.extend(found.iter().cloned());
         }
         closure
     }
-}
-
-/// The objects that an object of this kind names.
-fn names_in(kind: DependencyKind, object: &Value, namespace: &str) -> Vec<Dependency> {
-    let field = |name: &str| object.get(name).unwrap_or(&Value::Null);
-    let found = match kind {
-        DependencyKind::WorkflowTemplate | DependencyKind::ClusterWorkflowTemplate => {
-            Dependencies::of_template(field("spec"), namespace)
-        }
-        DependencyKind::ServiceAccount => {
-            let secrets = json!({ "imagePullSecrets": field("imagePullSecrets") });
-            Dependencies::of_template(&secrets, namespace)
-        }
-        DependencyKind::ConfigMap => Dependencies::of_repositories(field("data"), namespace),
-        DependencyKind::Secret | DependencyKind::PersistentVolumeClaim => return Vec::new(),
-    };
-    found.named.into_keys().collect()
 }
 
 /// True if objects of the kind can name others.

@@ -8,8 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    LINGER, ObjectIndex,
-    closure::{Named, Need},
+    ObjectIndex,
+    closure::{MOST_TARGETS, Named, Need},
+    sends,
 };
 use crate::hub::objects::{Dirty, DownsyncKey, object_ref::ObjectRef};
 
@@ -18,12 +19,15 @@ use crate::hub::objects::{Dirty, DownsyncKey, object_ref::ObjectRef};
 pub(super) struct Group {
     /// Number of unfinished runs.
     runs: usize,
-    /// All objects that they need, also because other objects name them.
-    targets: BTreeSet<ObjectRef>,
+    /// All objects that they need, also because other objects name them. The groups share their
+    /// names, because many small Workflows can name one large template.
+    pub(super) targets: BTreeSet<Arc<ObjectRef>>,
     /// The time at which the objects are no longer needed, if it has no runs.
     pub(super) ends_at: Option<Timestamp>,
     /// A template has not been read yet, so objects may be missing among the targets.
     pub(super) is_incomplete: bool,
+    /// There are more objects than a group may need.
+    pub(super) is_cut: bool,
 }
 
 impl ObjectIndex {
@@ -53,7 +57,8 @@ impl ObjectIndex {
     /// Removes a run from its group. Returns the copies that are to be decided again when the time
     /// of the group is over.
     pub(super) fn leave_group(&mut self, need: &Arc<Need>) -> Dirty {
-        let ends_at = self.now.saturating_add(LINGER).unwrap_or(Timestamp::MAX);
+        let ends_at = self.now.saturating_add(self.config.linger);
+        let ends_at = ends_at.unwrap_or(Timestamp::MAX);
         let Some(group) = self.needs.groups.get_mut(need) else {
             return Dirty::new();
         };
@@ -73,16 +78,40 @@ impl ObjectIndex {
             return Dirty::new();
         };
         group.is_incomplete = closure.is_incomplete;
-        let new: Vec<ObjectRef> = closure.targets.difference(&group.targets).cloned().collect();
-        group.targets.extend(new.iter().cloned());
+        group.is_cut = closure.is_cut;
+        self.add_targets(need, closure.targets)
+    }
+
+    /// Adds the objects that runs of another group have begun with, as far as their policies still ask
+    /// for them.
+    pub(super) fn keep_targets(&mut self, need: &Arc<Need>, former: &BTreeSet<Arc<ObjectRef>>) -> Dirty {
+        let known = self.needs.groups.get(need).map_or(0, |group| group.targets.len());
+        let kept = former.iter().filter(|target| sends(need.asked, &target.kind));
+        let kept = kept.take(MOST_TARGETS.saturating_sub(known));
+        self.add_targets(need, kept.map(|target| ObjectRef::clone(target)).collect())
+    }
+
+    fn add_targets(&mut self, need: &Arc<Need>, mut new: BTreeSet<ObjectRef>) -> Dirty {
+        let Some(group) = self.needs.groups.get_mut(need) else {
+            return Dirty::new();
+        };
+        new.retain(|target| !group.targets.contains(target));
         for target in &new {
-            let uses = self.needs.uses.entry(target.clone()).or_default();
+            let known = self.needs.uses.get_key_value(target);
+            let target = known.map_or_else(|| Arc::new(target.clone()), |(known, _)| Arc::clone(known));
+            group.targets.insert(Arc::clone(&target));
+            let uses = self.needs.uses.entry(target).or_default();
             let on_cluster = uses.entry(need.cluster.clone()).or_default();
             on_cluster.insert(Arc::clone(need));
         }
-        new.iter()
+        let mut dirty: Dirty = new
+            .iter()
             .flat_map(|target| self.copies_for(target, need))
-            .collect()
+            .collect();
+        // They may have failed for others before, and then no further event would tell.
+        let there = new.iter().filter_map(|target| self.needs.there.get(target));
+        dirty.extend(there.flat_map(|origin| self.concerned_policies(origin)));
+        dirty
     }
 
     pub(super) fn forget_group(&mut self, need: &Arc<Need>) -> Dirty {

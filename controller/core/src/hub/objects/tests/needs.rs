@@ -4,7 +4,11 @@ use argosy_api::names;
 
 use super::*;
 
+mod artifacts;
+mod limits;
+mod obstacles;
 mod policies;
+mod transforming;
 
 /// The kinds that runs can need, and Workflows.
 fn kinds() -> Vec<Kind> {

@@ -31,7 +31,10 @@ fn a_policy_that_takes_back_its_consent_takes_secrets_from_runs_but_no_templates
         let named = json!({ "templates": [{ "name": "main", "container": { "envFrom": sources } }] });
         spaces.put(object("WorkflowTemplate", "t", json!({ "spec": named })));
         let spec = json!({ "workflowTemplateRef": { "name": "t" } });
-        spaces.run(workflow("w", "cluster1", spec));
+        // It is read again when its cluster changes.
+        let templated =
+            json!({ "metadata": { "annotations": { "control.kubestellar.io/expand-templates": "true" } } });
+        spaces.run(with(workflow("w", "cluster1", spec), templated));
         let all = ["cluster1/key", "cluster1/t", "cluster1/team"];
         assert_eq!(spaces.sent(), all);
 
@@ -64,16 +67,22 @@ fn a_policy_says_which_of_the_kinds_that_it_asks_for_cannot_be_read() {
 
 #[test]
 fn an_account_that_a_run_needs_has_the_right_of_the_executor_although_a_policy_selects_it() {
+    for name in ["runner", "default"] {
+        assert_selected_account_has_the_right(name);
+    }
+}
+
+fn assert_selected_account_has_the_right(name: &str) {
     let mut spaces = Spaces::asked_for("serviceaccounts");
     let clause = json!({ "apiGroup": "", "resources": ["serviceaccounts"] });
     spaces.policy(wanting(policy("q", &json!({ "fleet": "a" })), clause));
     let labels = json!({ "metadata": { "labels": { "app": "web" } } });
-    spaces.put(object("ServiceAccount", "runner", labels));
+    spaces.put(object("ServiceAccount", name, labels));
     let manifests = |spaces: &Spaces| {
         let work = spaces.works.values().find(|work| {
             let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
             work["metadata"]["namespace"] == "cluster1"
-                && manifests.iter().any(|one| one["metadata"]["name"] == "runner")
+                && manifests.iter().any(|one| one["metadata"]["name"] == name)
         });
         let manifests = work.unwrap()["spec"]["workload"]["manifests"].clone();
         let kinds = manifests.as_array().unwrap().iter();
@@ -82,10 +91,34 @@ fn an_account_that_a_run_needs_has_the_right_of_the_executor_although_a_policy_s
             .collect::<Vec<_>>()
     };
     assert_eq!(manifests(&spaces), ["ServiceAccount"]);
-    spaces.run(workflow(
-        "w",
-        "cluster1",
-        json!({ "serviceAccountName": "runner" }),
-    ));
+    spaces.run(workflow("w", "cluster1", json!({ "serviceAccountName": name })));
     assert_eq!(manifests(&spaces), ["RoleBinding", "ServiceAccount"]);
+}
+
+#[test]
+fn a_run_keeps_what_its_template_has_named_when_its_policy_asks_for_more() {
+    let mut spaces = Spaces::asked_for("templates,configmaps");
+    for name in ["former", "latter"] {
+        spaces.put(object("ConfigMap", name, json!({})));
+    }
+    let naming = |name: &str| object("WorkflowTemplate", "t", json!({ "spec": with_config(&[name]) }));
+    spaces.put(naming("former"));
+    let spec = json!({ "workflowTemplateRef": { "name": "t" } });
+    spaces.run(workflow("w", "cluster1", spec.clone()));
+    spaces.put(naming("latter"));
+    let all = [
+        "cluster1/former",
+        "cluster1/latter",
+        "cluster1/t",
+        "cluster1/team",
+    ];
+    assert_eq!(spaces.sent(), all);
+
+    spaces.policy(asking("templates,configmaps,serviceaccounts"));
+    spaces.pass(600);
+    assert_eq!(spaces.sent(), all);
+    spaces.run(ended(workflow("w", "cluster1", spec)));
+    spaces.pass(600);
+    assert_eq!(spaces.sent(), [""; 0]);
+    assert!(spaces.index.needs.is_empty());
 }
