@@ -2,7 +2,7 @@
 //! They are reported with the API server's message.
 
 use anyhow::{Context, Result};
-use argosy_api::{BindingPolicy, conditions::reason, names};
+use argosy_api::{BindingPolicy, names};
 use argosy_tests::testenv::{
     Fixture, Member, definitions,
     mailbox::{condition, config_map, is_applied, says, send, theirs, value},
@@ -19,6 +19,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
+
+use super::dependencies::says_what_is_missing;
 
 /// The verbs of a controller.
 const EVERY: [&str; 7] = ["get", "list", "watch", "create", "patch", "update", "delete"];
@@ -220,14 +222,7 @@ async fn a_run_does_not_begin_while_the_agent_may_not_read_what_a_policy_sends_f
     let mut workflow = objects::workflow("needs", &member.cluster);
     workflow.spec["templates"][0]["container"]["envFrom"] = json!([{ "secretRef": { "name": "key" } }]);
     create(&fixture.workflows(), &workflow).await?;
-    let waits = until(
-        &fixture.workflows(),
-        "needs",
-        "it says why it waits",
-        |workflow| objects::says(workflow, "Dispatched", "False", reason::DEPENDENCY_MISSING),
-    )
-    .await?;
-    let message = objects::condition(&waits, "Dispatched", "False").unwrap_or_default();
+    let message = says_what_is_missing(&fixture).await?;
     assert!(
         message.contains("Secret key, which the agent") && message.contains("is not allowed to read"),
         "{message}"
@@ -259,14 +254,7 @@ async fn a_run_does_not_begin_before_its_service_account_has_the_rights_of_the_e
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(asking));
     policies.patch(&member.cluster, &parameters, &patch).await?;
     create(&fixture.workflows(), &objects::workflow("needs", &member.cluster)).await?;
-    let waits = until(
-        &fixture.workflows(),
-        "needs",
-        "it says why it waits",
-        |workflow| objects::says(workflow, "Dispatched", "False", reason::DEPENDENCY_MISSING),
-    )
-    .await?;
-    let message = objects::condition(&waits, "Dispatched", "False").unwrap_or_default();
+    let message = says_what_is_missing(&fixture).await?;
     let binding = format!("{}-default", names::EXECUTOR_ROLE);
     let said = format!("RoleBinding {binding} of ServiceAccount default has not arrived");
     assert!(message.contains(&said), "{message}");

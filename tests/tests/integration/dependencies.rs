@@ -79,7 +79,7 @@ async fn submit(fixture: &Fixture, member: &Member, maps: &[&str], secrets: &[&s
 }
 
 /// Waits until the Workflow says that objects are missing. Returns the message.
-async fn says_what_is_missing(fixture: &Fixture) -> Result<String> {
+pub(super) async fn says_what_is_missing(fixture: &Fixture) -> Result<String> {
     let waits = until(
         &fixture.workflows(),
         "needs",
