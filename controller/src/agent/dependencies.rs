@@ -5,7 +5,7 @@
 //! costs no request. References are checked even if a status has stored what they refer to, as after
 //! `argo submit`, or a retry of a run whose object is gone: a created object has no phase, and Argo
 //! then resolves every reference (`workflow/validate`), stored or not. Not here: the search in a
-//! specification (`argosy_core::model::dependencies`), and the versions of the objects.
+//! specification (`argosy_core::model::dependencies`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +37,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::unapplied::Unapplied;
 use crate::runtime::{
     requests::{call, found, read},
     templates::api,
@@ -58,12 +59,14 @@ const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-reposit
 /// Argo's label of ConfigMaps that it watches.
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
 
-/// Fails if an object is missing, or if it was sent and is so new that Argo, which reads it from a
-/// watch, might not find it and end the run. An object that may not be read is missing if a policy
+/// Fails if an object is missing, if it has changed on the control cluster and the change has not been
+/// applied here, or if it was sent and is so new that Argo, which reads it from a watch, might not
+/// find it, or its change, and end the run. An object that may not be read is missing if a policy
 /// sends its kind, because the agent cannot apply it either; else it is left to Argo.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
+    unapplied: &Unapplied,
     object: &Workflow,
     needs: &Needs,
 ) -> Result<(), Failure> {
@@ -71,6 +74,7 @@ pub(super) async fn check(
     let mut check = Check {
         wec,
         cluster,
+        unapplied,
         namespace: &namespace,
         needs,
         wanted: BTreeSet::new(),
@@ -79,6 +83,7 @@ pub(super) async fn check(
         missing: BTreeSet::new(),
         repository: RepositoryRef::of(&object.spec),
         new: None,
+        earlier: None,
         unbound: None,
     };
     check.templates(&object.spec).await?;
@@ -89,6 +94,7 @@ pub(super) async fn check(
 struct Check<'a> {
     wec: &'a Client,
     cluster: &'a str,
+    unapplied: &'a Unapplied,
     namespace: &'a str,
     needs: &'a Needs,
     /// The objects other than templates to look up.
@@ -102,6 +108,8 @@ struct Check<'a> {
     repository: Option<RepositoryRef<'a>>,
     /// An object that Argo may not know yet.
     new: Option<Dependency>,
+    /// An object that has changed on the control cluster since it was applied.
+    earlier: Option<Dependency>,
     /// A RoleBinding that a policy sends and that is not there.
     unbound: Option<String>,
 }
@@ -179,15 +187,21 @@ impl Check<'_> {
         let dependency = key.dependency();
         let template = self.answered(&dependency, answer)?;
         if let Some(template) = &template {
-            self.note_if_new(dependency, &template.metadata);
+            self.note_sent(&dependency, &template.metadata, true);
         }
         Ok(template)
     }
 
-    /// Notes an object of a kind that Argo watches, if a policy sends the kind and the object is new.
-    fn note_if_new(&mut self, dependency: Dependency, metadata: &ObjectMeta) {
-        if self.needs.asked.has(dependency.kind) && is_new(metadata, Timestamp::now()) {
-            self.new = Some(dependency);
+    /// Notes an object of a kind that a policy sends, if it is not what the run should begin with, or
+    /// if Argo watches it and may not know it yet.
+    fn note_sent(&mut self, dependency: &Dependency, metadata: &ObjectMeta, is_watched: bool) {
+        if !self.needs.asked.has(dependency.kind) {
+            return;
+        }
+        if self.unapplied.has_changed(metadata) {
+            self.earlier = Some(dependency.clone());
+        } else if is_watched && is_new(metadata, Timestamp::now()) {
+            self.new = Some(dependency.clone());
         }
     }
 
@@ -250,9 +264,8 @@ impl Check<'_> {
             self.missing.insert(dependency.clone());
         }
         let labels = metadata.labels.as_ref();
-        if labels.is_some_and(|labels| labels.contains_key(WATCHED_LABEL)) {
-            self.note_if_new(dependency.clone(), metadata);
-        }
+        let is_watched = labels.is_some_and(|labels| labels.contains_key(WATCHED_LABEL));
+        self.note_sent(dependency, metadata, is_watched);
     }
 
     /// True if the ConfigMap has the artifact repository of the run, and the Secrets that it names are
@@ -342,6 +355,7 @@ impl Check<'_> {
             namespace,
             missing,
             new,
+            earlier,
             unbound,
             needs,
             ..
@@ -351,6 +365,12 @@ impl Check<'_> {
                 "{unbound} has not arrived on {cluster}, and pods cannot report their results without it; if it does \
                 not come, the agent there is not allowed to create it (objects.configuration=true of chart argosy-agent), \
                 or a CustomTransform or template fails for the ServiceAccount"
+            )));
+        }
+        if let Some(earlier) = earlier.filter(|_| missing.is_empty()) {
+            return Err(Failure::Missing(format!(
+                "{earlier} has changed on the control cluster, and {cluster} still has an earlier version; if that \
+                lasts, the status of its policy says why it was not applied"
             )));
         }
         if missing.is_empty() {
@@ -391,19 +411,22 @@ impl Check<'_> {
     }
 }
 
-/// True if the object was created less than [`NEW`] ago. A time far in the future is that of another
-/// clock, and tells nothing.
+/// True if the object was created, or changed by the agent, less than [`NEW`] ago. A time far in the
+/// future is that of another clock, and tells nothing.
 fn is_new(metadata: &ObjectMeta, now: Timestamp) -> bool {
-    let age = metadata
-        .creation_timestamp
-        .as_ref()
-        .map(|created| now.duration_since(created.0));
-    age.is_some_and(|age| -NEW < age && age < NEW)
+    let managed = metadata.managed_fields.iter().flatten();
+    let changes = managed.filter(|entry| entry.manager.as_deref() == Some(names::APPLIER));
+    let changes = changes.filter_map(|entry| entry.time.as_ref());
+    let mut times = metadata.creation_timestamp.iter().chain(changes);
+    times.any(|time| {
+        let age = now.duration_since(time.0);
+        -NEW < age && age < NEW
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 
     use super::*;
 
@@ -423,5 +446,25 @@ mod tests {
         assert!(created("2026-11-21T10:00:01Z"));
         assert!(!created("2026-11-21T10:00:03Z"));
         assert!(!is_new(&ObjectMeta::default(), now));
+    }
+
+    #[test]
+    fn an_object_is_as_good_as_new_after_a_change_by_the_agent_and_by_nobody_else() {
+        let now: Timestamp = "2026-11-21T10:00:00.5Z".parse().unwrap();
+        let changed = |manager: &str, time: &str| {
+            let metadata = ObjectMeta {
+                creation_timestamp: Some(Time("2026-11-20T10:00:00Z".parse().unwrap())),
+                managed_fields: Some(vec![ManagedFieldsEntry {
+                    manager: Some(manager.to_owned()),
+                    time: Some(Time(time.parse().unwrap())),
+                    ..ManagedFieldsEntry::default()
+                }]),
+                ..ObjectMeta::default()
+            };
+            is_new(&metadata, now)
+        };
+        assert!(changed(names::APPLIER, "2026-11-21T10:00:00Z"));
+        assert!(!changed(names::APPLIER, "2026-11-21T09:59:58Z"));
+        assert!(!changed("kubectl", "2026-11-21T10:00:00Z"));
     }
 }

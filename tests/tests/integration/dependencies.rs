@@ -14,7 +14,7 @@ use argosy_tests::testenv::{
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -182,6 +182,44 @@ async fn a_workflow_begins_when_what_it_needs_is_there_and_until_then_says_what_
             "{name} came later than its Workflow"
         );
     }
+    assert_no_attempt_was_spent(&fixture, &member).await
+}
+
+#[tokio::test]
+async fn a_workflow_does_not_begin_with_an_earlier_version_of_what_it_needs() -> Result<()> {
+    let fixture = Fixture::new("dependencies-earlier").await?;
+    let member = fixture.pull().await?;
+    ask(&fixture, &member).await?;
+    let here = maps(&fixture.control, &fixture);
+    create(&here, &map("settings", "1")?).await?;
+    create(
+        &fixture.workflows(),
+        &needing("first", &member, &["settings"], &[]),
+    )
+    .await?;
+    until(&member.workflows(), "first", "it begins", |_| true).await?;
+
+    // The cluster refuses the change.
+    let there = maps(&member.wec, &fixture);
+    let parameters = PatchParams::default();
+    let immutable = Patch::Merge(json!({ "immutable": true }));
+    there.patch("settings", &parameters, &immutable).await?;
+    let change = Patch::Merge(json!({ "data": { "a": "2" } }));
+    here.patch("settings", &parameters, &change).await?;
+    submit(&fixture, &member, &["settings"], &[]).await?;
+    let message = says_what_is_missing(&fixture).await?;
+    assert!(
+        message.contains(&format!(
+            "ConfigMap settings has changed on the control cluster, and {} still has an earlier version",
+            member.cluster
+        )),
+        "{message}"
+    );
+    assert!(member.workflows().get_opt("needs").await?.is_none());
+
+    there.delete("settings", &DeleteParams::default()).await?;
+    until(&member.workflows(), "needs", "it begins", |_| true).await?;
+    assert_eq!(value(&there.get("settings").await?), Some("2"));
     assert_no_attempt_was_spent(&fixture, &member).await
 }
 

@@ -31,6 +31,7 @@ mod rest_mapper;
 mod rest_mapping;
 mod status;
 mod subject;
+mod unapplied;
 mod views;
 mod watch_by_name;
 
@@ -195,6 +196,8 @@ pub struct ManifestIndex {
     /// their own.
     read_only: BTreeMap<ObjectKey, BTreeSet<WorkName>>,
     followed: HashSet<ObjectKey>,
+    /// Changes that [`ManifestIndex::take_unapplied`] has not returned yet.
+    unapplied: Vec<(WorkName, bool)>,
     in_flight: InFlight<WorkName>,
 }
 
@@ -221,6 +224,7 @@ impl ManifestIndex {
             apis: HashMap::new(),
             read_only: BTreeMap::new(),
             followed: HashSet::new(),
+            unapplied: Vec::new(),
             in_flight: InFlight::default(),
         }
     }

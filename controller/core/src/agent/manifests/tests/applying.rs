@@ -293,3 +293,51 @@ fn a_manifest_work_does_no_more_about_one_object_however_many_it_has() {
         assert!(numbers.values().all(|number| *number <= 4), "{numbers:?}");
     }
 }
+
+#[test]
+fn a_manifest_work_is_unapplied_until_its_present_generation_has_been_applied() {
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    let learned = |world: &mut World| {
+        let learned = world.applier.take_unapplied().unwrap();
+        learned.last().map(|(_, is_unapplied)| *is_unapplied)
+    };
+    assert_eq!(learned(&mut world), Some(true));
+    world.settle("w");
+    assert_eq!(learned(&mut world), Some(false));
+    assert_eq!(learned(&mut world), None);
+    // After a restart, its status tells.
+    world.restart();
+    assert_eq!(learned(&mut world), Some(false));
+
+    let mut work = world.works["w"].clone();
+    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("2");
+    world.put_work("w", work);
+    assert_eq!(learned(&mut world), Some(true));
+    world.settle("w");
+    assert_eq!(learned(&mut world), Some(false));
+
+    // Runs use an object of another owner as it is.
+    let mut work = world.works["w"].clone();
+    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("3");
+    let failed = json!({ "type": "Applied", "status": "False", "reason": "ForeignObject", "message": "" });
+    for (condition, is_unapplied) in [("ForeignObject", false), ("AppliedManifestFailed", true)] {
+        let mut failed = failed.clone();
+        failed["reason"] = json!(condition);
+        failed["lastTransitionTime"] = json!("2026-11-21T10:00:00Z");
+        work["status"]["conditions"][0]["status"] = json!("False");
+        work["status"]["resourceStatus"]["manifests"][0]["conditions"] = json!([failed]);
+        world.put_work("w", work.clone());
+        assert_eq!(learned(&mut world), Some(is_unapplied), "{condition}");
+    }
+    world.delete_work("w");
+    assert_eq!(learned(&mut world), Some(false));
+    world.put_work("v", theirs(&[config_map("d", "1")]));
+    assert_eq!(learned(&mut world), Some(false));
+}
+
+#[test]
+fn nothing_counts_as_applied_before_the_mailbox_is_listed() {
+    let world = World::new(&[]);
+    let mut applier = ManifestIndex::new(world.applier.config);
+    assert_eq!(applier.take_unapplied(), None);
+}
