@@ -185,6 +185,11 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     until_said(&fixture, "third", "NoClusterFits").await?;
     let why = ["why", "third", "-n", &fixture.namespace];
     let kubeconfig = fixture.env.control.kubeconfig();
+    let listed = argosy(kubeconfig, &["get", "clusters"]).await?;
+    assert!(
+        listed.errors.contains("until a cluster has room for"),
+        "{listed:?}"
+    );
     let said = words(&argosy(kubeconfig, &why).await?.output);
     assert!(said.contains("CANNOT run it: has no example.com/fpga"), "{said}");
     assert!(

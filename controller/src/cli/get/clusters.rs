@@ -3,19 +3,27 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names};
+use argosy_api::{
+    ManagedCluster, Workflow,
+    conditions::{managed_cluster as types, reason, workflow::DISPATCHED},
+    names,
+};
 use argosy_core::{Failure, explain::Unfinished};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{ClustersArgs, Common, Inventory, Selection, age::human, table::Row};
+use super::{ClustersArgs, Common, Inventory, Output, Selection, age::human, table::Row};
 use crate::{
     cli::spaces::inventory,
     runtime::{client, lenient::Lenient, requests},
 };
+
+/// Maximum number of Workflows in an answer of the API server, each of which may be large.
+const PAGE: u32 = 100;
 
 /// One cluster for users who run Workflows.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
@@ -132,10 +140,11 @@ impl Row for Listed {
         "MEMORY",
         "AGENT",
         "AGE",
+        "ROOM",
         "KUBERNETES",
         "MESSAGE",
     ];
-    const WIDE: usize = 2;
+    const WIDE: usize = 3;
 
     fn name(&self) -> String {
         format!("managedcluster.cluster.open-cluster-management.io/{}", self.name)
@@ -166,6 +175,7 @@ impl Row for Listed {
             self.memory.clone(),
             self.agent.clone(),
             age.unwrap_or_default(),
+            self.room.clone(),
             self.kubernetes.clone(),
             self.message.clone(),
         ]
@@ -180,7 +190,52 @@ pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> 
         let hosted = hosted_clusters(&wds, &args.namespace).await.ok();
         Ok(Some(Listed::new(&cluster, &running, hosted.as_ref())))
     };
-    list_or_watch(&args.inventory, &args.common, told).await
+    list_or_watch(&args.inventory, &args.common, told).await?;
+    if !args.common.watch && matches!(args.common.output, Output::Text | Output::Wide) {
+        let waiting = waiting_for_room(&wds).await;
+        let waiting = waiting.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+        say_waiting(waiting);
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the table is on standard output, for other programs"
+)]
+fn say_waiting(waiting: usize) {
+    match waiting {
+        0 => {}
+        1 => eprintln!("1 Workflow waits until a cluster has room for it"),
+        _ => eprintln!("{waiting} Workflows wait until a cluster has room for them"),
+    }
+}
+
+/// The number of Workflows that wait on the control cluster until a cluster has room.
+async fn waiting_for_room(wds: &Client) -> Result<usize, Failure> {
+    let api: Api<Lenient<Workflow>> = Api::all(wds.clone());
+    let unclaimed = format!(
+        "!{},{} notin (Succeeded,Failed,Error)",
+        names::CLUSTER_LABEL,
+        names::ARGO_PHASE_LABEL
+    );
+    let mut waiting = 0;
+    let count = |workflow: Workflow| waiting += usize::from(waits_for_room(&workflow));
+    let params = ListParams::default().labels(&unclaimed).limit(PAGE);
+    requests::each(&api, params, count).await?;
+    Ok(waiting)
+}
+
+/// True if the condition of a Workflow says that it waits for room. Its reason is the first word of the
+/// message, because Argo's conditions have none.
+fn waits_for_room(workflow: &Workflow) -> bool {
+    let status = workflow.status.as_ref();
+    let conditions = status.and_then(|status| status.get("conditions")?.as_array());
+    conditions.into_iter().flatten().any(|condition| {
+        let text = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
+        let message = text("message").strip_prefix(reason::NO_ROOM);
+        text("type") == DISPATCHED && message.is_some_and(|rest| rest.starts_with(':'))
+    })
 }
 
 /// Lists and watches clusters as rows that `told` builds.
@@ -266,7 +321,7 @@ mod tests {
         let mut listed = Listed::new(&cluster, &running, Some(&hosted));
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let mut expected = [
-            "one", "True", "push", "False", "", "1", "26%", "3800m", "15Gi", "0.1.0", "24h", "v1.34.4",
+            "one", "True", "push", "False", "", "1", "26%", "3800m", "15Gi", "0.1.0", "24h", "", "v1.34.4",
             "no CRD",
         ];
         assert_eq!(
@@ -285,5 +340,20 @@ mod tests {
         assert_eq!(unknown.mode, "");
         let pulling = Listed::new(&cluster, &running, Some(&Hosted::new()));
         assert_eq!(pulling.mode, "pull");
+    }
+    #[test]
+    fn a_workflow_waits_for_room_if_its_condition_says_so() {
+        for (type_, message, waits) in [
+            ("Dispatched", "NoRoom: none has room", true),
+            ("Dispatched", "NoRoommate: none", false),
+            ("Dispatched", "Claimed: for one", false),
+            ("Completed", "NoRoom: none has room", false),
+        ] {
+            let mut workflow = Workflow::default();
+            let condition = json!({ "type": type_, "status": "False", "message": message });
+            workflow.status = Some(json!({ "conditions": [condition] }));
+            assert_eq!(waits_for_room(&workflow), waits, "{type_} {message}");
+        }
+        assert!(!waits_for_room(&Workflow::default()));
     }
 }
