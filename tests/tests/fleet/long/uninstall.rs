@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step, watching};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step, until, watching};
 use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -19,6 +19,7 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
     let control = fleet.control()?;
     let pulled = control.gated_run(PULL, "unattended").await?;
     let pushed = control.gated_run(PUSH, "unattended").await?;
+    let live = shown(control).await?;
     let meanwhile = async {
         fleet.script(&["remove", CONTROL]).await?;
         while_uninstalled(&fleet, &[(PULL, &pulled), (PUSH, &pushed)]).await
@@ -56,7 +57,21 @@ async fn runs_go_on_while_the_controller_is_uninstalled_and_are_shown_when_it_is
             "{later}"
         );
     }
+    control.argo(&["terminate", &live]).await?;
+    assert_eq!(History::follow(control, &live, LIMIT).await?.end(), "Failed");
     Ok(())
+}
+
+/// A run whose pod the control cluster shows, until it is terminated.
+async fn shown(control: &Cluster) -> Result<String> {
+    let workflow = one_step(PULL, "live", "while true; do sleep 1; done");
+    let name = control.create_workflow(&workflow).await?.name_any();
+    until(LIMIT, "a shadow pod", async || {
+        let [_, _, pods] = left_of_nodes(control).await?;
+        Ok((!pods.is_empty()).then_some(()))
+    })
+    .await?;
+    Ok(name)
 }
 
 /// The runs are released on the control cluster, and end on their clusters.

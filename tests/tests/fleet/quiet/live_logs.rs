@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use argosy_api::names;
 use argosy_tests::{
-    fleet::{Artifact, CONTROL, Cluster, Fleet, History, NAMESPACE, PULL, PUSH, one_step, until},
+    fleet::{Artifact, CONTROL, Cluster, Fleet, History, NAMESPACE, PULL, PUSH, one_step, steps, until},
     ui::Browser,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -116,6 +116,42 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     let previous = control.kubectl(&["logs", "--previous", &pod]).await;
     let previous = format!("{:#}", previous.err().context("there was a previous container")?);
     assert!(previous.contains("previous terminated container"), "{previous}");
+    Ok(())
+}
+
+/// Follows a run whose first step is too short to be seen live, so its log comes from S3, as does that
+/// of the last one; the log of the second one comes from its cluster.
+async fn assert_followed(fleet: &Fleet, cluster: &str) -> Result<()> {
+    let control = fleet.control()?;
+    let commands = ["echo first", &printing(), "echo last"];
+    let name = control
+        .create_workflow(&steps(cluster, "followed", &commands))
+        .await?
+        .name_any();
+    let mut argosy = control.follow_argosy(&["logs", "-f", "--no-prefix", &name])?;
+    let live = async {
+        until(LIMIT, "the pod of the second step to be shown", async || {
+            Ok(control.shadow_pods_of(&name).await?.pop())
+        })
+        .await
+    };
+    let (lines, shown) = tokio::join!(argosy.rest(LIMIT), live);
+    shown?;
+    let expected: Vec<String> = ["first".to_owned()]
+        .into_iter()
+        .chain(printed())
+        .chain(["last".to_owned()])
+        .collect();
+    assert_eq!(of_the_step(lines?), expected);
+    assert_eq!(History::follow(control, &name, LIMIT).await?.end(), "Succeeded");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn argosy_logs_follows_a_run_from_its_first_step_to_its_last() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    tokio::try_join!(assert_followed(&fleet, PULL), assert_followed(&fleet, PUSH))?;
     Ok(())
 }
 
