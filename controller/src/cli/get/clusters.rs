@@ -321,7 +321,19 @@ mod tests {
         let mut listed = Listed::new(&cluster, &running, Some(&hosted));
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let mut expected = [
-            "one", "True", "push", "False", "", "1", "26%", "3800m", "15Gi", "0.1.0", "24h", "", "v1.34.4",
+            "one",
+            "True",
+            "push",
+            "False",
+            "",
+            "1",
+            "26%",
+            "3800m",
+            "15Gi",
+            "0.1.0",
+            "24h",
+            "cpu=3800m,memory=15Gi",
+            "v1.34.4",
             "no CRD",
         ];
         assert_eq!(
