@@ -5,12 +5,12 @@ pub mod args;
 mod dependencies;
 mod heartbeat;
 pub mod identity;
+mod mailbox;
 mod manifests;
 pub mod pods;
 pub mod process;
 mod room;
 mod tunnel;
-mod unapplied;
 mod uninstall;
 mod work_status;
 mod workflows;
@@ -37,8 +37,8 @@ use tracing::{Instrument, Span};
 
 use self::{
     args::Capacity,
+    mailbox::Mailbox,
     room::{KnownRuns, Room},
-    unapplied::Unapplied,
 };
 use crate::runtime::{
     admin::Readiness,
@@ -124,10 +124,10 @@ const ENGINE: &str = "agent_workflows";
 
 /// Runs the agent until `stop`: the loop of Workflows, and the loop of all other objects.
 pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
-    let unapplied = Unapplied::default();
-    let objects = manifests::run(&member, unapplied.clone(), readiness.clone(), stop.clone());
+    let mailbox = Mailbox::default();
+    let objects = manifests::run(&member, mailbox.clone(), readiness.clone(), stop.clone());
     let mut objects = pin!(objects);
-    let mut workflows = pin!(run_workflows(member.clone(), unapplied, readiness, stop.clone()));
+    let mut workflows = pin!(run_workflows(member.clone(), mailbox, readiness, stop.clone()));
     // If one loop has ended by itself, both are restarted.
     let is_other_left = tokio::select! {
         () = &mut objects => true,
@@ -142,7 +142,7 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
     }
 }
 
-async fn run_workflows(member: Member, unapplied: Unapplied, readiness: Readiness, stop: CancellationToken) {
+async fn run_workflows(member: Member, mailbox: Mailbox, readiness: Readiness, stop: CancellationToken) {
     let asking = Box::pin(heartbeat::cluster_id(&member));
     let Some(cluster_id) = stop.run_until_cancelled(asking).await else {
         return;
@@ -183,7 +183,7 @@ async fn run_workflows(member: Member, unapplied: Unapplied, readiness: Readines
             "Workflows without their ManifestWork",
         );
     };
-    let executor = workflows::Executor::new(&member, unapplied, last_renewal);
+    let executor = workflows::Executor::new(&member, mailbox, last_renewal);
     let reactions = member.metrics.reactions(ENGINE);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;

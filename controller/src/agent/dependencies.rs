@@ -15,6 +15,7 @@ use std::{
 use argosy_api::{Workflow, names};
 use argosy_core::{
     Failure,
+    agent::manifests::Version,
     model::{
         dependencies::{
             Dependencies, Dependency, DependencyKind, Necessity, Needs, RepositoryRef, executor_binding, used,
@@ -37,7 +38,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::unapplied::Unapplied;
+use super::mailbox::Mailbox;
 use crate::runtime::{
     requests::{call, found, read},
     templates::api,
@@ -59,14 +60,13 @@ const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-reposit
 /// Argo's label of ConfigMaps that it watches.
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
 
-/// Fails if an object is missing, if it has changed on the control cluster and the change has not been
-/// applied here, or if it was sent and is so new that Argo, which reads it from a watch, might not
-/// find it, or its change, and end the run. An object that may not be read is missing if a policy
+/// Fails if an object is missing, if it is not the version that the mailbox has, or if it was sent and
+/// is so new that Argo, which reads it from a watch, might not find it, or its change, and end the run. An object that may not be read is missing if a policy
 /// sends its kind, because the agent cannot apply it either; else it is left to Argo.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
-    unapplied: &Unapplied,
+    mailbox: &Mailbox,
     object: &Workflow,
     needs: &Needs,
 ) -> Result<(), Failure> {
@@ -74,7 +74,7 @@ pub(super) async fn check(
     let mut check = Check {
         wec,
         cluster,
-        unapplied,
+        mailbox,
         namespace: &namespace,
         needs,
         wanted: BTreeSet::new(),
@@ -82,8 +82,7 @@ pub(super) async fn check(
         has_artifacts: false,
         missing: BTreeSet::new(),
         repository: RepositoryRef::of(&object.spec),
-        new: None,
-        earlier: None,
+        unsettled: None,
         unbound: None,
     };
     check.templates(&object.spec).await?;
@@ -94,7 +93,7 @@ pub(super) async fn check(
 struct Check<'a> {
     wec: &'a Client,
     cluster: &'a str,
-    unapplied: &'a Unapplied,
+    mailbox: &'a Mailbox,
     namespace: &'a str,
     needs: &'a Needs,
     /// The objects other than templates to look up.
@@ -106,10 +105,8 @@ struct Check<'a> {
     missing: BTreeSet<Dependency>,
     /// The artifact repository of the run, if it is known.
     repository: Option<RepositoryRef<'a>>,
-    /// An object that Argo may not know yet.
-    new: Option<Dependency>,
-    /// An object that has changed on the control cluster since it was applied.
-    earlier: Option<Dependency>,
+    /// The reason why an object that is there is not what the run should begin with.
+    unsettled: Option<String>,
     /// A RoleBinding that a policy sends and that is not there.
     unbound: Option<String>,
 }
@@ -187,22 +184,9 @@ impl Check<'_> {
         let dependency = key.dependency();
         let template = self.answered(&dependency, answer)?;
         if let Some(template) = &template {
-            self.note_sent(&dependency, &template.metadata, true);
+            self.note(&dependency, &template.metadata, true);
         }
         Ok(template)
-    }
-
-    /// Notes an object of a kind that a policy sends, if it is not what the run should begin with, or
-    /// if Argo watches it and may not know it yet.
-    fn note_sent(&mut self, dependency: &Dependency, metadata: &ObjectMeta, is_watched: bool) {
-        if !self.needs.asked.has(dependency.kind) {
-            return;
-        }
-        if self.unapplied.has_changed(metadata) {
-            self.earlier = Some(dependency.clone());
-        } else if is_watched && is_new(metadata, Timestamp::now()) {
-            self.new = Some(dependency.clone());
-        }
     }
 
     async fn others(&mut self) -> Result<(), Failure> {
@@ -254,18 +238,38 @@ impl Check<'_> {
         let answer = call(api.get_metadata(&dependency.name)).await;
         let object = self.answered(dependency, answer)?;
         if let Some(object) = &object {
-            self.note(dependency, &object.metadata);
+            let is_watched = object.labels().contains_key(WATCHED_LABEL);
+            self.note(dependency, &object.metadata, is_watched);
         }
         Ok(object)
     }
 
-    fn note(&mut self, dependency: &Dependency, metadata: &ObjectMeta) {
+    /// Notes an object that is being deleted, which is as good as gone, and one that a policy sends if it
+    /// is not what the run should begin with, or if Argo watches it and may not know it yet.
+    fn note(&mut self, dependency: &Dependency, metadata: &ObjectMeta, is_watched: bool) {
         if metadata.deletion_timestamp.is_some() {
             self.missing.insert(dependency.clone());
         }
-        let labels = metadata.labels.as_ref();
-        let is_watched = labels.is_some_and(|labels| labels.contains_key(WATCHED_LABEL));
-        self.note_sent(dependency, metadata, is_watched);
+        if !self.needs.asked.has(dependency.kind) {
+            return;
+        }
+        let cluster = self.cluster;
+        let version = self.mailbox.version_of(&dependency.kind.to_string(), metadata);
+        let unsettled = match version {
+            None => format!("the agent of {cluster} has not read its mailbox yet"),
+            Some(Version::Earlier) => format!(
+                "the agent of {cluster} has not applied the present version of {dependency} yet; if that lasts, the \
+                status of its policy says why"
+            ),
+            Some(Version::Ending) => format!("{dependency} is being deleted on {cluster}, or replaced"),
+            Some(Version::Present) if is_watched && is_new(metadata, Timestamp::now()) => {
+                format!(
+                    "{dependency} has just arrived on {cluster}, or has changed, and Argo may not know it yet"
+                )
+            }
+            Some(Version::Present) => return,
+        };
+        self.unsettled = Some(unsettled);
     }
 
     /// True if the ConfigMap has the artifact repository of the run, and the Secrets that it names are
@@ -283,7 +287,8 @@ impl Check<'_> {
         let api: Api<ConfigMap> = Api::namespaced(self.wec.clone(), self.namespace);
         let answer = call(api.get(&dependency.name)).await;
         if let Some(map) = self.answered(dependency, answer)? {
-            self.note(dependency, &map.metadata);
+            let is_watched = map.labels().contains_key(WATCHED_LABEL);
+            self.note(dependency, &map.metadata, is_watched);
             let key = self.repository.as_ref().and_then(|repository| repository.key);
             let key = key.or_else(|| map.annotations().get(DEFAULT_REPOSITORY).map(String::as_str));
             let text = key.and_then(|key| map.data.as_ref()?.get(key));
@@ -354,8 +359,7 @@ impl Check<'_> {
             cluster,
             namespace,
             missing,
-            new,
-            earlier,
+            unsettled,
             unbound,
             needs,
             ..
@@ -367,18 +371,8 @@ impl Check<'_> {
                 or a CustomTransform or template fails for the ServiceAccount"
             )));
         }
-        if let Some(earlier) = earlier.filter(|_| missing.is_empty()) {
-            return Err(Failure::Missing(format!(
-                "{earlier} has changed on the control cluster, and {cluster} still has an earlier version; if that \
-                lasts, the status of its policy says why it was not applied"
-            )));
-        }
         if missing.is_empty() {
-            return new.map_or(Ok(()), |new| {
-                Err(Failure::Missing(format!(
-                    "{new} has just arrived on {cluster}, and Argo may not know it yet"
-                )))
-            });
+            return unsettled.map_or(Ok(()), |unsettled| Err(Failure::Missing(unsettled)));
         }
         let are_sent = missing.iter().all(|missing| needs.asked.has(missing.kind));
         let (or_here, why) = if are_sent {

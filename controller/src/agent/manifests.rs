@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{Member, OBJECTS, QUEUE, unapplied::Unapplied, with_metadata};
+use super::{Member, OBJECTS, QUEUE, mailbox::Mailbox, with_metadata};
 use kinds::Wanted;
 
 use crate::runtime::{
@@ -31,13 +31,8 @@ use crate::runtime::{
 /// Name of the loop.
 const ENGINE: &str = "agent_objects";
 
-/// Runs the loop until `stop`. Tells `unapplied` about the ManifestWorks.
-pub(super) async fn run(
-    member: &Member,
-    unapplied: Unapplied,
-    readiness: Readiness,
-    stop: CancellationToken,
-) {
+/// Runs the loop until `stop`. Tells `mailbox` about the ManifestWorks.
+pub(super) async fn run(member: &Member, mailbox: Mailbox, readiness: Readiness, stop: CancellationToken) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     let hub_hash = hub_hash(&member.hub);
@@ -52,7 +47,7 @@ pub(super) async fn run(
     let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
     readiness.tell(OBJECTS, index.unlisted());
     let observe = move |index: &mut ManifestIndex| {
-        unapplied.learn(index);
+        mailbox.learn(index);
         wanted.send_if_modified(|known| {
             let is_same =
                 known.kinds.iter().eq(index.kinds()) && known.objects.iter().eq(index.watched_by_name());

@@ -22,7 +22,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Member, dependencies, heartbeat::LastRenewal, unapplied::Unapplied, work_status::Reports};
+use super::{Member, dependencies, heartbeat::LastRenewal, mailbox::Mailbox, work_status::Reports};
 use crate::runtime::{
     engine::Execute,
     lenient::Lenient,
@@ -34,7 +34,7 @@ use crate::runtime::{
 pub(super) struct Executor {
     cluster: String,
     wec: Client,
-    unapplied: Unapplied,
+    mailbox: Mailbox,
     works: Api<Lenient<ManifestWork>>,
     metadata: Api<Lenient<PartialObjectMeta<ManifestWork>>>,
     reports: Reports,
@@ -45,14 +45,14 @@ pub(super) struct Executor {
 
 impl Executor {
     /// Creates an executor with the clients of `member`.
-    pub(super) fn new(member: &Member, unapplied: Unapplied, last_renewal: LastRenewal) -> Self {
-        let mailbox = member.cluster.as_str();
+    pub(super) fn new(member: &Member, mailbox: Mailbox, last_renewal: LastRenewal) -> Self {
+        let namespace = member.cluster.as_str();
         Self {
             cluster: member.cluster.to_string(),
             wec: member.wec.clone(),
-            unapplied,
-            works: Api::namespaced(member.its.clone(), mailbox),
-            metadata: Api::namespaced(member.its.clone(), mailbox),
+            mailbox,
+            works: Api::namespaced(member.its.clone(), namespace),
+            metadata: Api::namespaced(member.its.clone(), namespace),
             reports: Reports::new(member),
             records: Api::all(member.wec.clone()),
             last_renewal,
@@ -73,7 +73,7 @@ impl Executor {
         fence: Option<&Fence>,
         needs: &Needs,
     ) -> Result<AgentInput, Failure> {
-        dependencies::check(&self.wec, &self.cluster, &self.unapplied, object, needs).await?;
+        dependencies::check(&self.wec, &self.cluster, &self.mailbox, object, needs).await?;
         if let Some(fence) = fence {
             // A failure here is no failed creation.
             self.check_fence(origin, fence)

@@ -210,7 +210,7 @@ async fn a_workflow_does_not_begin_with_an_earlier_version_of_what_it_needs() ->
     let message = says_what_is_missing(&fixture).await?;
     assert!(
         message.contains(&format!(
-            "ConfigMap settings has changed on the control cluster, and {} still has an earlier version",
+            "the agent of {} has not applied the present version of ConfigMap settings",
             member.cluster
         )),
         "{message}"

@@ -13,6 +13,7 @@ mod applied_record;
 mod backoff;
 mod condition_rules;
 mod config;
+mod contents;
 mod decide;
 mod deletion;
 mod desired;
@@ -31,7 +32,6 @@ mod rest_mapper;
 mod rest_mapping;
 mod status;
 mod subject;
-mod unapplied;
 mod views;
 mod watch_by_name;
 
@@ -53,6 +53,7 @@ use crate::{
 pub use action::{Application, ApplyAction};
 pub use applied_record::taking_over;
 pub use condition_rules::{Evaluated, Evaluation};
+pub use contents::{Contents, Version};
 pub use ids::{GroupVersion, ObjectKey, Resource};
 use rest_mapper::Catalog;
 pub use rest_mapper::Served;
@@ -196,8 +197,8 @@ pub struct ManifestIndex {
     /// their own.
     read_only: BTreeMap<ObjectKey, BTreeSet<WorkName>>,
     followed: HashSet<ObjectKey>,
-    /// Changes that [`ManifestIndex::take_unapplied`] has not returned yet.
-    unapplied: Vec<(WorkName, bool)>,
+    /// Changes that [`ManifestIndex::take_contents`] has not returned yet.
+    contents: Vec<(WorkName, Option<Contents>)>,
     in_flight: InFlight<WorkName>,
 }
 
@@ -224,7 +225,7 @@ impl ManifestIndex {
             apis: HashMap::new(),
             read_only: BTreeMap::new(),
             followed: HashSet::new(),
-            unapplied: Vec::new(),
+            contents: Vec::new(),
             in_flight: InFlight::default(),
         }
     }

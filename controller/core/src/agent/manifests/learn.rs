@@ -92,7 +92,7 @@ impl ManifestIndex {
         }
         let is_new_or_ending = known.is_none_or(|known| known.is_deleting != work.is_deleting);
         self.works.insert(name.clone(), work);
-        self.note_unapplied(name);
+        self.note_contents(name);
         let mut dirty = self.rediscover([name.clone()].into());
         if is_new_or_ending {
             dirty.append(&mut self.neighbors(name));
@@ -103,7 +103,7 @@ impl ManifestIndex {
     fn forget_work(&mut self, name: &WorkName) -> Dirty {
         let neighbors = self.neighbors(name);
         self.works.remove(name);
-        self.note_unapplied(name);
+        self.note_contents(name);
         self.troubles.retain(|(of, _), _| of != name);
         self.readers.retain(|(of, _), _| of != name);
         self.evaluated.retain(|(of, _), _| of != name);

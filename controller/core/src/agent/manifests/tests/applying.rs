@@ -294,50 +294,72 @@ fn a_manifest_work_does_no_more_about_one_object_however_many_it_has() {
     }
 }
 
-#[test]
-fn a_manifest_work_is_unapplied_until_its_present_generation_has_been_applied() {
-    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
-    let learned = |world: &mut World| {
-        let learned = world.applier.take_unapplied().unwrap();
-        learned.last().map(|(_, is_unapplied)| *is_unapplied)
-    };
-    assert_eq!(learned(&mut world), Some(true));
-    world.settle("w");
-    assert_eq!(learned(&mut world), Some(false));
-    assert_eq!(learned(&mut world), None);
-    // After a restart, its status tells.
-    world.restart();
-    assert_eq!(learned(&mut world), Some(false));
-
-    let mut work = world.works["w"].clone();
-    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("2");
-    world.put_work("w", work);
-    assert_eq!(learned(&mut world), Some(true));
-    world.settle("w");
-    assert_eq!(learned(&mut world), Some(false));
-
-    // Runs use an object of another owner as it is.
-    let mut work = world.works["w"].clone();
-    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("3");
-    let failed = json!({ "type": "Applied", "status": "False", "reason": "ForeignObject", "message": "" });
-    for (condition, is_unapplied) in [("ForeignObject", false), ("AppliedManifestFailed", true)] {
-        let mut failed = failed.clone();
-        failed["reason"] = json!(condition);
-        failed["lastTransitionTime"] = json!("2026-11-21T10:00:00Z");
-        work["status"]["conditions"][0]["status"] = json!("False");
-        work["status"]["resourceStatus"]["manifests"][0]["conditions"] = json!([failed]);
-        world.put_work("w", work.clone());
-        assert_eq!(learned(&mut world), Some(is_unapplied), "{condition}");
-    }
-    world.delete_work("w");
-    assert_eq!(learned(&mut world), Some(false));
-    world.put_work("v", theirs(&[config_map("d", "1")]));
-    assert_eq!(learned(&mut world), Some(false));
+/// The version of an object on the cluster according to the last change of its ManifestWork, which must
+/// be the only one.
+fn version(world: &mut World, kind: &str, key: &ObjectKey) -> Version {
+    let mut learned = world.applier.take_contents().unwrap();
+    let (work, contents) = learned.pop().unwrap();
+    assert_eq!(work.as_str(), "w");
+    let object: DynamicObject = read(with(
+        world.objects[key].clone(),
+        json!({ "metadata": { "namespace": "shop" } }),
+    ));
+    contents.unwrap().version_of(kind, &object.metadata)
 }
 
 #[test]
-fn nothing_counts_as_applied_before_the_mailbox_is_listed() {
-    let world = World::new(&[]);
+fn an_object_is_an_earlier_version_until_the_present_manifest_is_applied() {
+    let c = key("configmaps", "c");
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Present);
+    let mut work = world.works["w"].clone();
+    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("2");
+    world.put_work("w", work);
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Earlier);
+    world.settle("w");
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Present);
+    // After a restart, the object tells.
+    world.restart();
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Present);
+    world.delete_work("w");
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Ending);
+}
+
+#[test]
+fn an_object_that_is_created_only_or_was_copied_is_never_an_earlier_version() {
+    let c = key("configmaps", "c");
+    let created_only = json!({ "spec": { "manifestConfigs": [{
+        "resourceIdentifier": { "group": "", "resource": "configmaps", "namespace": "shop", "name": "c" },
+        "updateStrategy": { "type": "CreateOnly" },
+    }] } });
+    let work = with(ours(&config_map("c", "1")), created_only);
+    let mut world = World::new(&[("w", work)]).with_namespace();
+    world.settle("w");
+    let mut work = world.works["w"].clone();
+    work["spec"]["workload"]["manifests"][0]["data"]["a"] = json!("2");
+    world.put_work("w", work);
+    assert_eq!(version(&mut world, "ConfigMap", &c), Version::Present);
+
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    let copy = key("configmaps", "copy");
+    let copied = with(
+        world.objects[&c].clone(),
+        json!({ "metadata": { "name": "copy" } }),
+    );
+    world.objects.insert(copy.clone(), copied);
+    world.delete_work("w");
+    assert_eq!(version(&mut world, "ConfigMap", &copy), Version::Present);
+    world.delete_work("w");
+    assert_eq!(version(&mut world, "Secret", &c), Version::Present);
+}
+
+#[test]
+fn contents_are_unknown_before_the_mailbox_is_listed_and_those_of_others_always() {
+    let mut world = World::new(&[("w", theirs(&[config_map("c", "1")]))]);
+    let learned = world.applier.take_contents().unwrap();
+    assert_eq!(learned, [(WorkName::from("w"), None)]);
     let mut applier = ManifestIndex::new(world.applier.config);
-    assert_eq!(applier.take_unapplied(), None);
+    assert_eq!(applier.take_contents(), None);
 }
