@@ -47,6 +47,10 @@ async fn writes(process: &Binary, counter: &str) -> Result<BTreeMap<String, u64>
             "workstatuses",
             "appliedmanifestworks",
             "pods",
+            "namespaces",
+            "configmaps",
+            "serviceaccounts",
+            "rolebindings",
         ]
         .iter()
         .any(|kind| resource.split('/').next() == Some(kind));

@@ -109,7 +109,8 @@ pub struct Dependencies {
     pub named: BTreeMap<Dependency, Necessity>,
     /// The single templates of other objects that are used, each with the name of the template.
     pub used: BTreeSet<(Dependency, Box<str>)>,
-    /// A `resource` template creates objects during the run, perhaps some of those that are named.
+    /// A `resource` template creates ConfigMaps, Secrets or volumes during the run, or objects of a
+    /// kind that is not known before: perhaps some of those that are named.
     pub creates: bool,
     /// It has artifacts in the artifact repository, or archives logs.
     pub has_artifacts: bool,
@@ -183,6 +184,16 @@ impl Dependencies {
             DependencyKind::ConfigMap => Self::of_repositories(field("data"), namespace),
             DependencyKind::Secret | DependencyKind::PersistentVolumeClaim => Self::default(),
         }
+    }
+
+    /// The references to objects of these kinds whose names are computed during the run, such as
+    /// `ConfigMap {{inputs.parameters.name}}`.
+    pub fn computed(&self, asked: Asked) -> impl Iterator<Item = &str> {
+        let unknown = self.unknown.iter().map(String::as_str);
+        unknown.filter(move |phrase| {
+            let kind = phrase.split(' ').next().unwrap_or_default();
+            phrase.contains("{{") && asked.lists(kind)
+        })
     }
 
     /// Adds all that another object names.
@@ -288,7 +299,8 @@ impl Search<'_> {
             }
             "resource" => {
                 let action = field.get("action").and_then(Value::as_str);
-                self.found.creates |= matches!(action, Some("create" | "apply"));
+                let creates = matches!(action, Some("create" | "apply"));
+                self.found.creates |= creates && may_create_needs(field.get("manifest"));
                 self.value(field, depth);
             }
             "artifacts" | "artifactPaths" => {
@@ -401,6 +413,24 @@ impl Search<'_> {
             self.found.add_unknown(format!("names in the text of {name}"));
         }
     }
+}
+
+/// True if the manifest of a `resource` template may create objects of the kinds that a run waits for.
+/// It is a text with templates in it, so only the names of the kinds are looked for.
+fn may_create_needs(manifest: Option<&Value>) -> bool {
+    // Without a manifest here, it comes from an artifact.
+    let Some(text) = manifest.and_then(Value::as_str) else {
+        return true;
+    };
+    let mut kinds = text.split("kind").skip(1).map(|rest| {
+        rest.trim_start_matches(|letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | ':'))
+    });
+    let is_waited_for = |kind: &str| {
+        ["ConfigMap", "Secret", "PersistentVolumeClaim", "{{", "List"]
+            .iter()
+            .any(|waited| kind.starts_with(waited))
+    };
+    !text.contains("kind") || kinds.any(is_waited_for)
 }
 
 /// True for a field that contains data of the user, in which a field name means nothing, and for

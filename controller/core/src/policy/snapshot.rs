@@ -142,6 +142,12 @@ impl Table {
         policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
     }
 
+    /// The kinds of objects that any policy of a placement sends to a cluster of a Workflow.
+    pub(crate) fn asked_anywhere(&self, placement: &Placement) -> Asked {
+        let policies = placement.policies().filter_map(|name| self.policies.get(name));
+        policies.fold(Asked::default(), |asked, policy| asked.with(policy.rules.asked))
+    }
+
     /// Updates the labels of clusters, compares them with each policy, and returns the policies
     /// whose matched clusters have changed.
     pub(crate) fn set_clusters(&mut self, mut changes: ClusterChanges) -> BTreeSet<Arc<str>> {

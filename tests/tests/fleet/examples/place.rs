@@ -42,12 +42,20 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Gives the accounts of the namespace, which need not exist, all rights of the examples.
-    pub(super) async fn allow(&self) -> Result<()> {
+    /// Gives the accounts of the namespace, which need not exist, the rights of the examples' own steps.
+    /// Where Argosy sends the accounts, those of Argo's executor come with them.
+    pub(super) async fn allow(&self, with_executor: bool) -> Result<()> {
         let rule = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["*"] });
         let rules = [
             rule("", &["configmaps", "pods", "pods/log"]),
-            rule("argoproj.io", &["workflows", "workflowtaskresults"]),
+            rule(
+                "argoproj.io",
+                if with_executor {
+                    &["workflows", "workflowtaskresults"][..]
+                } else {
+                    &["workflows"]
+                },
+            ),
             rule("batch", &["jobs"]),
         ];
         let group = "rbac.authorization.k8s.io";

@@ -16,8 +16,10 @@ use crate::{
     model::{
         claim::{Claim, Needs},
         demand::{requests, unreadable},
+        dependencies::Dependencies,
         hold::{initial_status, named_cluster, no_policy},
     },
+    policy::Placement,
 };
 
 impl Admission {
@@ -53,9 +55,34 @@ impl Admission {
                 .map(waits)
                 .into_iter()
                 .chain(unreadable.as_deref().map(is_held))
+                .chain(self.computed(&placement, request))
                 .collect(),
         }
     }
+}
+
+impl Admission {
+    /// The warnings about objects that a policy would send if their names were known before the run.
+    fn computed(&self, placement: &Placement, request: &Request) -> Vec<String> {
+        let asked = self.table.asked_anywhere(placement);
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let found = Dependencies::of_workflow(&request.new.spec, &request.namespace);
+        found
+            .computed(asked)
+            .take(MOST_COMPUTED)
+            .map(is_not_sent)
+            .collect()
+    }
+}
+
+/// Maximum number of warnings about computed names.
+const MOST_COMPUTED: usize = 3;
+
+/// The warning about an object whose name is computed during the run.
+fn is_not_sent(computed: &str) -> String {
+    format!("argosy: {computed} is not sent with the Workflow, because its name is computed during the run")
 }
 
 /// The warning to a user who names a cluster to which no policy sends the Workflow.

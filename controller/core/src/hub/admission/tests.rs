@@ -2,6 +2,7 @@
 //! `kubestellar.io/cluster: cluster1`, one for those with `run: anywhere`, one that sends those
 //! with `run: everywhere` to every cluster, and one for namespace `lost` that matches no cluster.
 
+mod dependencies;
 mod schedules;
 mod verbs;
 

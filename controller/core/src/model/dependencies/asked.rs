@@ -75,6 +75,12 @@ impl Asked {
         self.0 & bit(kind) != 0
     }
 
+    /// True if objects of the kind with this name are asked for.
+    pub(crate) fn lists(self, kind: &str) -> bool {
+        let mut kinds = VALUES.iter().flat_map(|(_, kinds)| *kinds);
+        kinds.any(|known| self.has(*known) && known.to_string() == kind)
+    }
+
     /// The kinds that a run keeps although its policies no longer ask for them. A Secret is sent only as
     /// long as a policy consents.
     #[must_use]

@@ -307,6 +307,27 @@ fn a_run_that_creates_objects_may_create_those_that_it_names() {
             "{action}"
         );
     }
+    for (manifest, creates) in [
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: configmap}",
+            false,
+        ),
+        (
+            "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Workflow\"}",
+            false,
+        ),
+        ("apiVersion: v1\nkind: ConfigMap", true),
+        ("{\"kind\": \"Secret\"}", true),
+        ("kind: 'PersistentVolumeClaim'", true),
+        ("kind: Job\n---\nkind: ConfigMap", true),
+        ("kind: \"{{inputs.parameters.kind}}\"", true),
+        ("{{inputs.parameters.manifest}}", true),
+    ] {
+        let resource = json!({ "action": "create", "manifest": manifest });
+        let spec = json!({ "templates": [{ "name": "main", "resource": resource }] });
+        let found = Dependencies::of_template(&spec, "team").creates;
+        assert_eq!(found, creates, "{manifest}");
+    }
     let limits = json!({ "env": [{ "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } }] });
     assert!(!Dependencies::of_template(&limits, "team").creates);
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{KINDS, ObjectIndex};
+use super::{KINDS, ObjectIndex, run::MOST_NAMED};
 use crate::{
     ClusterName,
     hub::objects::{kind::KindName, object_ref::ObjectRef},
@@ -32,7 +32,7 @@ pub(super) struct Closure {
     pub(super) targets: BTreeSet<ObjectRef>,
     /// An object that may name others has not been read yet.
     pub(super) is_incomplete: bool,
-    /// There are more than [`MOST_TARGETS`].
+    /// There are more than [`MOST_TARGETS`], or the run names more objects than it may.
     pub(super) is_cut: bool,
 }
 
@@ -49,7 +49,8 @@ impl ObjectIndex {
             name: need.namespace.to_string(),
         });
         // Those that the run itself names come first.
-        let mut open: VecDeque<Dependency> = need.named.iter().cloned().collect();
+        closure.is_cut = need.named.len() > MOST_NAMED;
+        let mut open: VecDeque<Dependency> = need.named.iter().take(MOST_NAMED).cloned().collect();
         while let Some(dependency) = open.pop_front() {
             let Some(target) = target(&dependency, need) else {
                 continue;

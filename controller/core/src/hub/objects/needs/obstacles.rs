@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     Need, ObjectIndex, ObjectRef, ObjectView, Run, closure::MOST_TARGETS, is_namespaces, may_travel,
+    run::MOST_NAMED,
 };
 use crate::{
     ClusterName, OriginUid,
@@ -84,7 +85,8 @@ impl ObjectIndex {
             if group.is_cut {
                 errors.add(|| {
                     format!(
-                        "{}: a Workflow in {} needs more than {MOST_TARGETS} objects, and the others are not sent",
+                        "{}: a Workflow in {} names more than {MOST_NAMED} objects, or needs {MOST_TARGETS} or more, and the others \
+                        are not sent",
                         need.cluster, need.namespace
                     )
                 });

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Maximum number of objects that a run names itself: as many as an agent waits for.
-const MOST_NAMED: usize = 200;
+pub(super) const MOST_NAMED: usize = 200;
 
 /// A run of a policy that asks for dependencies.
 #[derive(Debug)]
@@ -325,11 +325,11 @@ fn has_begun(object: &ObjectView) -> bool {
 }
 
 /// The objects that a run names, and as far as there is room those that it has named. ServiceAccounts
-/// come first: a run without rights fails.
+/// come first: a run without rights fails. One more than are sent shows that there are more.
 fn named(found: Dependencies, former: &[Dependency]) -> Arc<[Dependency]> {
     let is_account = |named: &Dependency| named.kind == DependencyKind::ServiceAccount;
     let (accounts, others): (Vec<_>, Vec<_>) = found.named.into_keys().partition(is_account);
-    let mut named: Vec<_> = accounts.into_iter().chain(others).take(MOST_NAMED).collect();
+    let mut named: Vec<_> = accounts.into_iter().chain(others).take(MOST_NAMED + 1).collect();
     for former in former {
         if named.len() < MOST_NAMED && !named.contains(former) {
             named.push(former.clone());

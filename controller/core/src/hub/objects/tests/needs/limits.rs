@@ -35,6 +35,15 @@ fn those_that_a_workflow_itself_names_travel_first_and_a_policy_says_that_others
     let spaces = needing(197, 100);
     let sent = spaces.sent();
     assert_eq!(sent.iter().filter(|name| name.contains("/own")).count(), 197);
-    let said = "cluster1: a Workflow in team needs more than 256 objects, and the others are not sent";
+    let said = "cluster1: a Workflow in team names more than 200 objects, or needs 256 or more, and the others are not sent";
+    assert_eq!(spaces.status("p")["errors"], json!([said]));
+}
+
+#[test]
+fn a_policy_says_that_a_workflow_names_more_objects_than_are_sent() {
+    let spaces = needing(205, 0);
+    let sent = spaces.sent();
+    assert_eq!(sent.iter().filter(|name| name.contains("/own")).count(), 197);
+    let said = "cluster1: a Workflow in team names more than 200 objects, or needs 256 or more, and the others are not sent";
     assert_eq!(spaces.status("p")["errors"], json!([said]));
 }
