@@ -31,6 +31,7 @@ use crate::{
     model::{demand::Demand, runs::Runs, shown::Shown},
 };
 
+use best_cluster::Best;
 pub(crate) use best_cluster::{Candidate, Load, Loads, Reservation};
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
@@ -78,7 +79,8 @@ pub(crate) enum Unplaced {
     ByLoad,
     /// None of the clusters to choose from can ever run the Workflow.
     Unfit,
-    /// None of the clusters to choose from has room, and a policy wants the Workflow to wait.
+    /// None of the clusters to choose from has room, and a policy wants the Workflow to wait; or all have
+    /// as many runs as their administrators allow.
     Full,
     /// An annotation of a policy has an unknown value, so the clusters are not known.
     Unknown,
@@ -135,6 +137,17 @@ pub(crate) struct Chosen {
     pub(crate) demand: Option<Demand>,
 }
 
+/// The room of the best cluster for one more Workflow.
+#[derive(Clone, Copy)]
+enum Left {
+    /// Enough, or nobody says how much.
+    Enough,
+    /// Less than the Workflow asks for.
+    TooLittle,
+    /// Its administrator allows no more runs.
+    NoRun,
+}
+
 impl Chosen {
     /// The only possible cluster.
     pub(crate) fn only(cluster: ClusterName) -> Self {
@@ -145,12 +158,12 @@ impl Chosen {
         }
     }
 
-    /// The best cluster, and true if it has room.
+    /// The best cluster, and its room.
     fn best<'a>(
         clusters: impl Iterator<Item = &'a ClusterName>,
         loads: &Loads,
         candidate: Candidate<'_>,
-    ) -> Option<(Self, bool)> {
+    ) -> Option<(Self, Left)> {
         let mut among = 0;
         let counted = clusters.inspect(|_| among += 1);
         let best = best_cluster::best(counted, loads, candidate)?;
@@ -160,7 +173,12 @@ impl Chosen {
             reason,
             demand: None,
         };
-        Some((chosen, best.has_room))
+        let left = match best {
+            Best { is_capped: true, .. } => Left::NoRun,
+            Best { has_room: false, .. } => Left::TooLittle,
+            Best { .. } => Left::Enough,
+        };
+        Some((chosen, left))
     }
 }
 
@@ -333,18 +351,19 @@ impl Placement {
     ) -> Result<Chosen, Unplaced> {
         match self.choose(fleet) {
             Err(Unplaced::ByLoad) => {
-                let (chosen, has_room) =
+                let (chosen, left) =
                     Chosen::best(self.reachable(fleet), loads, candidate).ok_or(Unplaced::Unfit)?;
-                if self.waits && !has_room {
-                    return Err(Unplaced::Full);
+                match left {
+                    Left::NoRun => Err(Unplaced::Full),
+                    Left::TooLittle if self.waits => Err(Unplaced::Full),
+                    Left::TooLittle | Left::Enough => Ok(chosen),
                 }
-                Ok(chosen)
             }
             chosen => chosen.map(Chosen::only),
         }
     }
 
-    /// The cluster for a rerun after `lost` is lost.
+    /// The cluster for a rerun after `lost` is lost. It does not wait for room.
     pub(crate) fn successor(
         &self,
         lost: &ClusterName,

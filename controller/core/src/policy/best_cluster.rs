@@ -91,6 +91,8 @@ pub(crate) struct Best<'a> {
     /// False if the chosen one has as many runs as its administrator allows, or less room than the
     /// Workflow asks for.
     pub(crate) has_room: bool,
+    /// The chosen one has as many runs as its administrator allows, as have all others.
+    pub(crate) is_capped: bool,
 }
 
 impl Load {
@@ -258,11 +260,13 @@ impl fmt::Display for Load {
 /// Maximum number of resources in the text of a load.
 const MOST_SHOWN: usize = 4;
 
+/// The last rank: the cluster has as many runs as its administrator allows.
+const CAPPED: u8 = 2;
+
 /// The rank of a cluster for one Workflow: the better one is less.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
-    /// 0 for a cluster that can take the run, 1 for one without any node, 2 for one that has as many
-    /// runs as its administrator allows.
+    /// 0 for a cluster that can take the run, 1 for one without any node, or [`CAPPED`].
     last: u8,
     /// Of all resources that the Workflow asks for, the largest part that is reserved then; `None` if
     /// the cluster says the size of none of them.
@@ -286,7 +290,7 @@ impl Rank {
         let is_full = load.room.runs.is_some_and(|most| runs >= most);
         let has_no_node = share.is_some_and(|(_, size)| size == 0);
         Self {
-            last: if is_full { 2 } else { u8::from(has_no_node) },
+            last: if is_full { CAPPED } else { u8::from(has_no_node) },
             share,
             runs,
         }
@@ -396,6 +400,7 @@ pub(crate) fn best<'a>(
         cluster: best.cluster,
         next: leaders.next.map(|next| next.cluster),
         has_room: best.rank.has_room(),
+        is_capped: best.rank.last == CAPPED,
     })
 }
 

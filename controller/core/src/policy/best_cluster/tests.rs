@@ -445,6 +445,7 @@ proptest! {
             cluster: best,
             next: ordered.get(1).copied(),
             has_room: rank(best).has_room(),
+            is_capped: rank(best).last == CAPPED,
         });
         prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
         let order = order(names.iter(), &loads, candidate);

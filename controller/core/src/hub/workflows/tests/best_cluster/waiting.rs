@@ -306,14 +306,38 @@ fn the_annotation_that_makes_workflows_wait_for_room_can_be_changed() {
     let mut fleet = Fleet::best();
     fleet.cluster_is(
         "cluster1",
-        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "runs=0" } } }),
+        json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: "cpu=1" } } }),
     );
     fleet.cluster_is("cluster2", unreachable());
-    fleet.workflow(held("both"));
-    fleet.patch(Purpose::Claim);
+    fleet.workflow(run(1, "Running", &json!({ "needs": "cpu=1" })));
+    let asking = json!({ "metadata": { "annotations": { "argosy.dev/requests": "cpu=1" } } });
+    fleet.workflow(with(held("both"), asking));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
     // An annotation does not change the generation of the policy.
     let change = fleet.change(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
     let dirty = fleet.learn(HubInput::Policy(change));
     assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
     assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
+}
+
+#[test]
+fn no_more_runs_are_sent_than_administrators_allow_whatever_the_policy_says() {
+    let mut fleet = Fleet::best();
+    fleet.cluster_is("cluster1", room(1));
+    fleet.cluster_is("cluster2", unreachable());
+    fleet.workflow(run(1, "Running", &json!({})));
+    fleet.workflow(held("both"));
+    assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
+    let status = fleet.patch(Purpose::Explain).value_at("/status").unwrap().clone();
+    fleet.workflow(with(held("both"), json!({ "status": status })));
+    fleet.rests();
+    // The end of a run, or another cluster, wakes it.
+    let change = fleet.change(run(1, "Succeeded", &json!({})));
+    let dirty = fleet.learn(HubInput::workflow(change));
+    assert!(dirty.contains(&HubKey::Workflow(key())), "{dirty:?}");
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster1");
+    fleet.workflow(run(2, "Running", &json!({})));
+    fleet.rests();
+    fleet.cluster_is("cluster2", json!({}));
+    assert_eq!(fleet.chosen(&HubKey::Workflow(key())).0, "cluster2");
 }
