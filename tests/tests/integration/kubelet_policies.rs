@@ -99,6 +99,15 @@ async fn argosys_account_makes_only_shadow_pods_which_run_nothing_and_nobody_els
 
     let plain = shadow(&json!({ "metadata": { "name": "plain", "labels": {} } }))?;
     create(&as_tenant, &plain).await?;
+    // The status of an object that policies select is written back to it.
+    let params = PatchParams::default();
+    let labeled = json!({ "metadata": { "labels": { names::SINGLETON_STATUS_LABEL: "true" } } });
+    as_argosy.patch("plain", &params, &Patch::Merge(labeled)).await?;
+    let status = Patch::Merge(json!({ "status": { "message": "from its cluster" } }));
+    as_argosy.patch_status("plain", &params, &status).await?;
+    let image = json!({ "spec": { "containers": [{ "name": "main", "image": "busybox:1.36" }] } });
+    let changed = as_argosy.patch("plain", &params, &Patch::Strategic(image)).await;
+    assert_refused(changed, SHADOW, "the image of a tenant's pod");
     let shown = lab.shadow.name_any();
     let another = json!("0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0c");
     for (pods, name, label, expected) in [

@@ -11,7 +11,7 @@ use argosy_tests::testenv::{
     TestEnv,
     objects::{create, create_namespace},
 };
-use axum::http::Request;
+use axum::http::{Request, request::Builder};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt, client::Body};
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ struct Cluster {
     wec: Client,
     namespace: &'static str,
     agent: Client,
+    /// The same agent with `--serve exec`.
+    with_sessions: Client,
 }
 
 impl Cluster {
@@ -37,6 +39,7 @@ impl Cluster {
         create_namespace(&wec, namespace).await?;
         Ok(Self {
             agent: Client::new(router(wec.clone(), CLUSTER.into(), Serve::Logs), "default"),
+            with_sessions: Client::new(router(wec.clone(), CLUSTER.into(), Serve::Exec), "default"),
             wec,
             namespace,
         })
@@ -80,16 +83,27 @@ impl Cluster {
         .await
     }
 
-    async fn get(&self, path: &str, origin: Option<&str>) -> Result<(u16, String)> {
-        let mut request = Request::get(path);
-        if let Some(origin) = origin {
-            request = request.header(ORIGIN_HEADER, origin);
-        }
-        let response = self.agent.send(request.body(Body::empty())?).await?;
-        let status = response.status().as_u16();
-        let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
-        Ok((status, String::from_utf8(text.to_vec())?))
+    /// The same for a request to run a command in a pod.
+    async fn ask_for_session(&self, pod: &str, origin: Option<&str>) -> Result<(u16, String)> {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/exec?command=id", self.namespace);
+        answered(&self.with_sessions, Request::post(path), origin).await
     }
+
+    async fn get(&self, path: &str, origin: Option<&str>) -> Result<(u16, String)> {
+        answered(&self.agent, Request::get(path), origin).await
+    }
+}
+
+/// Status and text of the answer to a request about the run of this UID.
+async fn answered(agent: &Client, request: Builder, origin: Option<&str>) -> Result<(u16, String)> {
+    let request = match origin {
+        Some(origin) => request.header(ORIGIN_HEADER, origin),
+        None => request,
+    };
+    let response = agent.send(request.body(Body::empty())?).await?;
+    let status = response.status().as_u16();
+    let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
+    Ok((status, String::from_utf8(text.to_vec())?))
 }
 
 #[tokio::test]
@@ -107,6 +121,8 @@ async fn the_agent_serves_no_pod_that_is_not_of_the_named_run() -> Result<()> {
     let (status, text) = cluster.ask("own", Some(ORIGIN)).await?;
     assert_eq!(status, 404, "{text}");
     assert!(text.contains(ABSENT), "{text}");
+    let (_, text) = cluster.ask_for_session("own", Some(ORIGIN)).await?;
+    assert!(text.contains(ABSENT), "{text}");
     let other = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b";
     for (pod, origin) in [
         ("own", Some(other)),
@@ -118,9 +134,11 @@ async fn the_agent_serves_no_pod_that_is_not_of_the_named_run() -> Result<()> {
         ("forged", Some(ORIGIN)),
         ("absent", Some(ORIGIN)),
     ] {
-        let (status, text) = cluster.ask(pod, origin).await?;
-        assert_eq!(status, 404, "{pod}: {text}");
-        assert!(text.contains("there is no pod"), "{pod}: {text}");
+        let log = cluster.ask(pod, origin).await?;
+        for (status, text) in [log, cluster.ask_for_session(pod, origin).await?] {
+            assert_eq!(status, 404, "{pod}: {text}");
+            assert!(text.contains("there is no pod"), "{pod}: {text}");
+        }
     }
     Ok(())
 }

@@ -203,7 +203,8 @@ impl Identity {
 }
 
 fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
-    // Metrics servers ask every Node, and report a Node that does not answer.
+    // Metrics servers ask every Node, some with a token instead of a certificate, and report a Node that
+    // does not answer. The answers say nothing.
     let empty = || async { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], "") };
     // API servers ask by POST, whatever their clients ask by (`apiserver/pkg/util/proxy`). A client that
     // may only `get` the proxy of a Node, which the API server passes on as GET, opens no session.
@@ -228,13 +229,13 @@ fn router<R: Reach>(endpoint: Endpoint<R>) -> Router {
         .route("/events/{namespace}/{workflow}", get(events::answer::<R>))
         .route("/tunnel/{cluster}", get(tunnel::answer::<R>))
         .with_state(endpoint)
+        .fallback(unserved)
+        .layer(from_fn(identified))
         .route("/metrics", get(empty))
         .route("/metrics/cadvisor", get(empty))
         .route("/metrics/probes", get(empty))
         .route("/metrics/resource", get(empty))
         .route("/stats/summary", get(summary))
-        .fallback(unserved)
-        .layer(from_fn(identified))
         .route("/healthz", get(async || "ok"))
 }
 

@@ -79,19 +79,39 @@ async fn a_log_that_is_cut_off_says_so_and_logs_are_back_when_the_link_is() -> R
     Ok(())
 }
 
+/// The pod of the leading controller.
+async fn leader(control: &Cluster) -> Result<String> {
+    let holder = ["get", "lease", "argosy-controller-wds1", "--namespace=argosy"];
+    control
+        .kubectl(&[&holder[..], &["--output=jsonpath={.spec.holderIdentity}"]].concat())
+        .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn after_the_leading_controller_was_killed_the_next_one_serves_logs() -> Result<()> {
+async fn after_the_pod_of_the_leading_controller_is_gone_the_next_one_serves_logs() -> Result<()> {
     let fleet = Fleet::disturbing(&[CONTROL], &[PULL]).await?;
     let control = fleet.control()?;
     let (name, pod) = printing(control, "killed").await?;
     readable(control, &pod).await?;
     let mut following = control.follow_kubectl(&["logs", "-f", &pod])?;
     following.line(LIMIT).await?.context("no line")?;
-    fleet.script(&["kill", CONTROL, "argosy-controller"]).await?;
+    let leader = leader(control).await?;
+    control
+        .kubectl(&[
+            "delete",
+            "pod",
+            &leader,
+            "--namespace=argosy",
+            "--grace-period=0",
+            "--force",
+            "--wait=false",
+        ])
+        .await?;
     following.rest(LIMIT).await?;
     let back = readable(control, &pod).await?;
     ensure!(back <= NEXT_CONTROLLER, "logs were back after {back:?} only");
+    ensure!(self::leader(control).await? != leader, "{leader} still leads");
     control.argo(&["stop", &name]).await?;
     Ok(())
 }
