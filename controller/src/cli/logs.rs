@@ -351,7 +351,9 @@ impl Printer<'_> {
     /// of ended steps that are not in the bucket. If `is_late`, no log of a running step is expected to
     /// go on.
     fn choose(&self, workflow: &Workflow, live: &mut Live, is_late: bool) -> anyhow::Result<()> {
-        for step in &self.steps(workflow)? {
+        // The log of a step may be in the bucket before the step has ended.
+        let steps = self.steps(workflow)?.into_iter();
+        for step in steps.filter(|step| !self.printed.contains(&step.id)) {
             let printed = self.written.get(&step.id).copied().unwrap_or_default();
             let paused = self.paused.get(&step.id);
             if !step.has_ended() {

@@ -99,9 +99,12 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     let fleet = Fleet::using(&[CONTROL, PULL]).await?;
     let control = fleet.control()?;
     let (_, pod) = shown(control, PULL, "options", &printing()).await?;
-    let tail = until(LIMIT, "its log has begun", async || {
+    // The first line is two seconds old when there are ten.
+    let tail = until(LIMIT, "its log has ten lines", async || {
+        let log = control.kubectl(&["logs", &pod]).await?;
+        let is_long = log.lines().any(|line| line == "line 10 of the step");
         let tail = control.kubectl(&["logs", "--tail=1", &pod]).await?;
-        Ok((!tail.is_empty()).then_some(tail))
+        Ok(is_long.then_some(tail))
     });
     let tail = tail.await?;
     assert_eq!(tail.lines().count(), 1, "{tail}");

@@ -1,5 +1,5 @@
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex},
 };
 
@@ -8,10 +8,14 @@ use axum::{
     http::{StatusCode, Uri},
     response::IntoResponse,
 };
+use clap::Parser;
 use kube::core::Status;
 
-use super::*;
-use crate::runtime::tunnel::CUT_WITHIN_LINE;
+use super::{super::Printer, *};
+use crate::{
+    cli::{Cli, Command},
+    runtime::tunnel::CUT_WITHIN_LINE,
+};
 
 /// A reading of the pod of node `a`, from an API server that gives these answers to requests for its
 /// log, one after the other.
@@ -129,4 +133,35 @@ fn lines_that_the_archived_log_does_not_contain_are_left_out() {
             "{container}: {line}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_log_that_was_printed_from_the_bucket_before_its_step_has_ended_is_not_read_from_its_pod() {
+    let mut live = reading(vec![ok("one\n")]);
+    let logs = json!([{ "name": "main-logs", "s3": { "key": "hello/a/main.log" } }]);
+    let workflow = serde_json::from_value(json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": { "name": "hello" }, "spec": {},
+        "status": { "phase": "Running", "nodes": { "a": {
+            "id": "a", "name": "hello", "displayName": "hello", "type": "Pod", "phase": "Running",
+            "outputs": { "artifacts": logs },
+        } } },
+    }));
+    let workflow: argosy_api::Workflow = workflow.unwrap();
+    let Command::Logs(args) = Cli::parse_from(["argosy", "logs", "hello", "-f"]).command else {
+        panic!("another command");
+    };
+    let mut printer = Printer {
+        args: &args,
+        client: Client::new(Router::new(), "default"),
+        bucket: None,
+        printed: HashSet::from(["a".to_owned()]),
+        written: HashMap::new(),
+        paused: HashMap::new(),
+        is_complete: true,
+    };
+    printer.choose(&workflow, &mut live, false).unwrap();
+    assert!(!live.is_followed("a"));
+    printer.printed.clear();
+    printer.choose(&workflow, &mut live, false).unwrap();
+    assert!(live.is_followed("a"));
 }
