@@ -1,14 +1,14 @@
 //! Checks for stuck ManifestWorks in a mailbox: without any report, not applied, or in deletion
 //! with a remaining finalizer.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use argosy_api::{
-    ManifestWork, conditions::manifest_work as types, manifest_work::ManifestWorkStatus, names,
+    ManifestWork, WorkStatus, conditions::manifest_work as types, manifest_work::ManifestWorkStatus, names,
 };
 use argosy_core::Failure;
 use jiff::{SignedDuration, Timestamp};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 
 use super::{super::get::age::human, finding::Judgment};
 use crate::runtime::{lenient::Lenient, requests};
@@ -33,13 +33,24 @@ pub(super) async fn check(its: &Client, cluster: &str, patience: Duration) -> Ve
 async fn stuck(its: &Client, cluster: &str, patience: Duration) -> Result<(usize, Vec<Judgment>), Failure> {
     let api: Api<Lenient<ManifestWork>> = Api::namespaced(its.clone(), cluster);
     let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
+    let reported = reported(its, cluster).await?;
     let (mut count, mut stuck) = (0, Vec::new());
     requests::each(&api, ListParams::default().limit(PAGE), |work: ManifestWork| {
         count += 1;
-        stuck.extend(judge(&work, patience, Timestamp::now()));
+        let is_reported = reported.contains(&work.name_any());
+        stuck.extend(judge(&work, is_reported, patience, Timestamp::now()));
     })
     .await?;
     Ok((count, stuck))
+}
+
+/// The names of the ManifestWorks that have a WorkStatus.
+async fn reported(its: &Client, cluster: &str) -> Result<HashSet<String>, Failure> {
+    let api: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(its.clone(), cluster);
+    let mut names = HashSet::new();
+    let add = |status: PartialObjectMeta<WorkStatus>| names.extend([status.name_any()]);
+    requests::each(&api, ListParams::default(), add).await?;
+    Ok(names)
 }
 
 fn tell(mut stuck: Vec<Judgment>) -> Vec<Judgment> {
@@ -54,8 +65,14 @@ fn tell(mut stuck: Vec<Judgment>) -> Vec<Judgment> {
     stuck
 }
 
-/// Returns the obstacle of a ManifestWork that has been stuck for longer than `patience`.
-fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Option<Judgment> {
+/// Returns the obstacle of a ManifestWork that has been stuck for longer than `patience`. One that is
+/// reported by a WorkStatus needs no condition (`--manifest-work-conditions on-demand`).
+fn judge(
+    work: &ManifestWork,
+    is_reported: bool,
+    patience: SignedDuration,
+    now: Timestamp,
+) -> Option<Judgment> {
     let since = |time: Timestamp| Some(now.duration_since(time)).filter(|age| *age > patience);
     let name = shown(work);
     if let Some(deleted) = &work.metadata.deletion_timestamp {
@@ -72,6 +89,7 @@ fn judge(work: &ManifestWork, patience: SignedDuration, now: Timestamp) -> Optio
     let is_withdrawn = conditions().any(|known| known.type_ == types::WITHDRAWN && known.status == "True");
     match conditions().find(|known| known.type_ == types::APPLIED) {
         _ if is_withdrawn || is_used_as_it_is(work) => None,
+        None if is_reported => None,
         None => {
             let age = human(since(work.creation_timestamp()?.0)?);
             Some(Judgment::failed(
@@ -141,7 +159,7 @@ mod tests {
     #[test]
     fn a_manifest_work_has_stuck_when_it_has_waited_for_longer_than_it_may() {
         let patience = SignedDuration::from_mins(5);
-        let judged = |work: &ManifestWork, now: &str| judge(work, patience, now.parse().unwrap());
+        let judged = |work: &ManifestWork, now: &str| judge(work, false, patience, now.parse().unwrap());
         let (soon, late) = ("2026-01-01T00:04:00Z", "2026-01-01T00:06:00Z");
         for (work, outcome, words) in [
             (
@@ -174,6 +192,10 @@ mod tests {
             );
             assert_eq!(judged(&work, soon), None);
         }
+        // Its agent writes conditions on demand.
+        let late = late.parse().unwrap();
+        assert_eq!(judge(&work(None, &[]), true, patience, late), None);
+        assert!(judge(&work(None, &[("Applied", "False")]), true, patience, late).is_some());
     }
 
     #[test]
@@ -195,7 +217,7 @@ mod tests {
             }] }] });
             let status = work.status.as_mut().unwrap();
             status.resource_status = Some(serde_json::from_value(manifests).unwrap());
-            let judgment = judge(&work, SignedDuration::from_mins(5), now);
+            let judgment = judge(&work, false, SignedDuration::from_mins(5), now);
             assert_eq!(judgment.is_some(), is_stuck, "{judgment:?}");
         }
     }
