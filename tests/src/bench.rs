@@ -8,6 +8,7 @@
 //!
 //! Not here: the cost of the controller's index alone (`cargo bench -p argosy-core`).
 
+mod agents;
 mod baseline;
 mod best_cluster;
 mod cost;
@@ -40,10 +41,10 @@ use serde_json::json;
 
 pub use self::options::Options;
 use self::{
-    environment::{Environment, Mode},
+    environment::{Environment, Mode, Shape},
     fake_argo::Script,
     machine::Machine,
-    rows::{Found, hang, live, logs, many, single, single::Plan},
+    rows::{Found, hang, live, live::Live, logs, many, rest, single, single::Plan},
     verdict::Verdict,
 };
 
@@ -68,7 +69,7 @@ pub async fn run(options: &Options) -> Result<bool> {
     let outcome = on_two(options, &rows, &modes, &mut found).await;
     found.note(outcome, "rows over two clusters");
     write(&output, &machine, &found)?;
-    for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h')) {
+    for row in rows.iter().filter(|row| matches!(row, 'f' | 'g' | 'h' | 'l')) {
         for mode in &modes {
             let outcome = on_many(options, *row, *mode, &mut found).await;
             found.note(outcome, &format!("row {row}, {}", mode.name()));
@@ -79,6 +80,11 @@ pub async fn run(options: &Options) -> Result<bool> {
     if rows.contains(&'i') && modes.contains(&Mode::Pull) {
         let outcome = logs::measure(options, &mut found).await;
         found.note(outcome, "row i");
+    }
+    for mode in modes.iter().filter(|_| rows.contains(&'k')) {
+        let outcome = rest::measure(options, *mode, &mut found).await;
+        found.note(outcome, &format!("row k, {}", mode.name()));
+        write(&output, &machine, &found)?;
     }
     let verdicts = write(&output, &machine, &found)?;
     plots::draw(&output, &machine, &found.measurements)?;
@@ -108,7 +114,14 @@ async fn on_two(options: &Options, rows: &[char], modes: &[Mode], found: &mut Fo
         .map(|mode| (*mode, 2))
         .collect();
     let chooses = rows.iter().any(|row| environment::has_best_cluster(*row));
-    let environment = Environment::build(&modes, false, chooses).await?;
+    let environment = Environment::build(
+        &modes,
+        Shape {
+            chooses,
+            ..Shape::default()
+        },
+    )
+    .await?;
     let outcome = on_ground(options, &environment, &rows, found).await;
     environment.clear().await?;
     outcome
@@ -165,11 +178,19 @@ fn steady(options: &Options) -> Plan {
 
 /// The rows over many clusters, each with an environment of its own per mode.
 async fn on_many(options: &Options, row: char, mode: Mode, found: &mut Found) -> Result<()> {
-    let places = if row == 'g' { 50 } else { 10 };
-    let environment = match row {
-        'g' => Environment::build(&[(Mode::Baseline, places), (mode, places)], false, true).await?,
-        _ => Environment::build(&[(mode, places)], row == 'h', false).await?,
+    let places = match row {
+        'g' => 50,
+        'l' => options.count(1000, 1000),
+        _ => 10,
     };
+    let modes = [(Mode::Baseline, places), (mode, places)];
+    let modes = if row == 'g' { &modes[..] } else { &modes[1..] };
+    let shape = Shape {
+        hangs: row == 'h',
+        chooses: row == 'g',
+        has_agents_here: row == 'l',
+    };
+    let environment = Environment::build(modes, shape).await?;
     let outcome = over_many(options, row, &environment, mode, found).await;
     environment.clear().await?;
     outcome
@@ -187,7 +208,12 @@ async fn over_many(
     match row {
         'f' => {
             let count = options.count(10_000, 500);
-            live::measure(environment, there, count, options.count(50, 20), found).await?;
+            let live = Live::of(row, count);
+            live::measure(environment, there, live, options.count(50, 20), found).await?;
+        }
+        'l' => {
+            let live = Live::of(row, options.count(100_000, 100_000));
+            live::measure(environment, there, live, 50, found).await?;
         }
         'g' => {
             let count = options.count(1000, 250);

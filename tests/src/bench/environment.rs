@@ -24,9 +24,10 @@ use tokio::{
     task::JoinSet,
     time::{Duration, Instant},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    baseline, best_cluster,
+    agents, baseline, best_cluster,
     cost::Asked,
     progress::tell,
     timeline::Timeline,
@@ -79,6 +80,17 @@ pub(super) struct Line {
     pub(super) stations: Vec<Station>,
 }
 
+/// The parts of an environment that not every row needs.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shape {
+    /// The connection to the first cluster can be made to hang.
+    pub(super) hangs: bool,
+    /// Each mode of Argosy has a second line, of a policy that chooses among the same clusters.
+    pub(super) chooses: bool,
+    /// With pull, the agents are in this process.
+    pub(super) has_agents_here: bool,
+}
+
 /// Everything that measurements run on.
 pub(super) struct Environment {
     /// The servers and the controller.
@@ -107,14 +119,12 @@ impl Environment {
         line.agents().chain([&self.env.controller]).collect()
     }
 
-    /// Starts everything: the modes with their numbers of stations. With `hangs`, the connection to
-    /// the first cluster can be made to hang. With `chooses`, each mode of Argosy has a second line, of
-    /// a policy that chooses among the same clusters.
-    pub(super) async fn build(modes: &[(Mode, usize)], hangs: bool, chooses: bool) -> Result<Self> {
+    /// Starts everything: the modes with their numbers of stations.
+    pub(super) async fn build(modes: &[(Mode, usize)], shape: Shape) -> Result<Self> {
         let begin = Instant::now();
         let servers = Arc::new(Servers::start(Durability::Synced).await?);
         let env = Arc::new(TestEnv::start_guarded(servers.clone(), "bench").await?);
-        let proxy = if hangs {
+        let proxy = if shape.hangs {
             Some(Proxy::open(server(&servers, 0)?.kubeconfig()).await?)
         } else {
             None
@@ -134,8 +144,8 @@ impl Environment {
             env,
         };
         for (mode, places) in modes {
-            let line = environment.open(*mode, *places).await?;
-            let chosen = if chooses && *mode != Mode::Baseline {
+            let line = environment.open(*mode, *places, shape).await?;
+            let chosen = if shape.chooses && *mode != Mode::Baseline {
                 Some(best_cluster::open(&environment.env, &line).await?)
             } else {
                 None
@@ -208,12 +218,17 @@ impl Environment {
         servers.store.discard()
     }
 
-    async fn open(&self, mode: Mode, places: usize) -> Result<Line> {
+    async fn open(&mut self, mode: Mode, places: usize, shape: Shape) -> Result<Line> {
+        let are_here = shape.has_agents_here && mode == Mode::Pull;
+        let station = |number| self.station(mode, number, are_here);
         let stations: Vec<Station> = stream::iter(0..places)
-            .map(|number| self.station(mode, number))
+            .map(station)
             .buffered(JOINING)
             .try_collect()
             .await?;
+        if are_here {
+            self.start_agents(&stations).await?;
+        }
         Ok(Line {
             mode,
             is_best_cluster: false,
@@ -222,7 +237,21 @@ impl Environment {
         })
     }
 
-    async fn station(&self, mode: Mode, number: usize) -> Result<Station> {
+    /// Starts the agents of these clusters in this process.
+    async fn start_agents(&mut self, stations: &[Station]) -> Result<()> {
+        let its = self.env.control.kubeconfig();
+        for (number, station) in stations.iter().enumerate() {
+            let cluster = station.cluster.as_deref().unwrap_or_default();
+            let wec = server(&self.env.servers, station.server)?.kubeconfig();
+            agents::start(&mut self.tasks, cluster, its, wec, CancellationToken::new()).await?;
+            if (number + 1).is_multiple_of(agents::JOINING) {
+                agents::until_available(&self.control, number + 1).await?;
+            }
+        }
+        agents::until_available(&self.control, stations.len()).await
+    }
+
+    async fn station(&self, mode: Mode, number: usize, is_agent_here: bool) -> Result<Station> {
         let server = number % self.wecs.len();
         let namespace = format!("{}-{number}", mode.name());
         if mode == Mode::Baseline {
@@ -244,6 +273,11 @@ impl Environment {
         };
         let member = match mode {
             Mode::Push => fixture.join_push_through("wec", kubeconfig).await?,
+            _ if is_agent_here => {
+                fixture
+                    .join("wec", self::server(&self.env.servers, server)?)
+                    .await?
+            }
             _ => {
                 fixture
                     .join_pull_through("wec", kubeconfig, LEASE_SECONDS)

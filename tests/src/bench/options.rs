@@ -15,9 +15,10 @@ pub struct Options {
     /// Measure at most three minutes: rows a, b, c and e with fewer Workflows
     #[arg(long)]
     pub quick: bool,
-    /// Letters of the rows, by default all: a one at a time, b 200 at once, c 1,000 at once, d with
+    /// Letters of the rows, by default a to j: a one at a time, b 200 at once, c 1,000 at once, d with
     /// 10 statuses each, e with large statuses, f 10,000 live, g over 50 clusters, h one cluster
-    /// hangs, i live logs, j a status each second that grows
+    /// hangs, i live logs, j a status each second that grows, k 1,000 clusters at rest, l
+    /// 100,000 live over 1,000 clusters
     #[arg(long, value_delimiter = ',')]
     pub rows: Vec<char>,
     /// Ways of copying to measure beside the baseline: pull, push
@@ -46,8 +47,10 @@ pub struct Options {
     pub target: f64,
 }
 
-/// Every row.
+/// The rows that are measured if none is named.
 pub(super) const ROWS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
+/// Rows of a large fleet, which take an hour or more.
+const LARGE: [char; 2] = ['k', 'l'];
 /// Rows of the quick form.
 const QUICK: [char; 4] = ['a', 'b', 'c', 'e'];
 
@@ -60,9 +63,11 @@ impl Options {
             (named, _) => named,
         };
         for row in wanted {
-            ensure!(ROWS.contains(row), "there is no row {row}; there are a to j");
+            let is_known = ROWS.contains(row) || LARGE.contains(row);
+            ensure!(is_known, "there is no row {row}; there are a to l");
         }
-        Ok(ROWS.iter().filter(|row| wanted.contains(row)).copied().collect())
+        let all = ROWS.iter().chain(&LARGE);
+        Ok(all.filter(|row| wanted.contains(row)).copied().collect())
     }
 
     /// The modes beside the baseline.
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(options("bench --rows c,a").rows().unwrap(), ['a', 'c']);
         assert_eq!(options("bench --quick").rows().unwrap(), QUICK);
         assert_eq!(options("bench").rows().unwrap(), ROWS);
+        assert_eq!(options("bench --rows l,a,k").rows().unwrap(), ['a', 'k', 'l']);
         assert!(options("bench --rows z").rows().is_err());
         assert!(options("bench --modes baseline").argosy().is_err());
     }

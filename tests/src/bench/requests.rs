@@ -53,6 +53,19 @@ pub(super) async fn served(clients: &[Client]) -> Result<Served> {
     Ok(served)
 }
 
+/// Number of requests that an API server has answered, of all clients, by verb and resource.
+pub(super) async fn answered(client: &Client) -> Result<Counts> {
+    let request = Request::new("").get("metrics", &GetParams::default())?;
+    let text = timeout(PATIENCE, client.request_text(request)).await??;
+    let mut counts = Counts::new();
+    for sample in exposition::parse(&text, "apiserver_request_total{") {
+        let resource = slashed(sample.label("resource"), sample.label("subresource"));
+        let what = format!("{} {resource}", sample.label("verb"));
+        *counts.entry(what).or_default() += sample.value;
+    }
+    Ok(counts)
+}
+
 impl Served {
     fn take(&mut self, text: &str) {
         let requests = exposition::parse(text, "apiserver_request_total{");

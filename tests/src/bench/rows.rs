@@ -4,6 +4,7 @@ pub(super) mod hang;
 pub(super) mod live;
 pub(super) mod logs;
 pub(super) mod many;
+pub(super) mod rest;
 pub(super) mod single;
 
 use anyhow::Result;

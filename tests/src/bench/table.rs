@@ -17,10 +17,11 @@ pub(super) fn title(row: char) -> &'static str {
         'c' => "many at once, 1 status each",
         'd' => "many at once, 10 statuses each",
         'e' => "one at a time, large statuses",
-        'f' => "many live",
+        'f' | 'l' => "many live",
         'g' => "many at once over many clusters",
         'h' => "one of several clusters hangs",
         'j' => "a status each second",
+        'k' => "clusters at rest",
         _ => "live logs",
     }
 }

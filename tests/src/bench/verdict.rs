@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     measurement::{AGE, DOWN, Measurement, UP, WHOLE},
-    rows::logs,
+    rows::{logs, rest},
     samples::Summary,
 };
 
@@ -55,8 +55,12 @@ pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
         for row in ['c', 'g'] {
             verdicts.extend(chosen_at_once(mode, find(row, mode, "", true), of(row, mode, "")));
         }
-        let live = found.iter().filter(|one| one.row == 'f' && one.mode == mode);
-        verdicts.extend(many_live(mode, &live.collect::<Vec<_>>()));
+        for limits in [TEN_THOUSAND, HUNDRED_THOUSAND] {
+            let live = found
+                .iter()
+                .filter(|one| one.row == limits.row && one.mode == mode);
+            verdicts.extend(many_live(mode, &live.collect::<Vec<_>>(), &limits));
+        }
         let (without, with) = (of('h', mode, "others, none"), of('h', mode, "others, one"));
         verdicts.extend(hanging(mode, without, with));
         verdicts.extend(of('j', mode, "").and_then(|measured| age(mode, measured)));
@@ -64,7 +68,19 @@ pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
     for measured in found.iter().filter(|one| one.row == 'i') {
         verdicts.extend(live_logs(measured));
     }
+    for measured in found.iter().filter(|one| one.row == 'k') {
+        verdicts.extend(at_rest(measured));
+    }
     verdicts
+}
+
+fn at_rest(measured: &Measurement) -> Option<Verdict> {
+    Some(Verdict {
+        target: format!("{}, {}: {}", measured.mode, measured.case, rest::REQUESTS),
+        found: measured.figures.get(rest::REQUESTS)?.round(),
+        limit: 120.0,
+        unit: "/s",
+    })
 }
 
 fn age(mode: &str, measured: &Measurement) -> Option<Verdict> {
@@ -175,7 +191,28 @@ fn chosen_at_once(mode: &str, chosen: Option<&Measurement>, pinned: Option<&Meas
     times(target, 1.15, slower).into_iter().chain([writes]).collect()
 }
 
-fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
+/// Limits of a row of live Workflows.
+struct Limits {
+    row: char,
+    /// MiB of the controller, and of an agent.
+    memory: [f64; 2],
+    /// Seconds until a Workflow is on its cluster that is created while the controller is down.
+    restart: f64,
+}
+
+const TEN_THOUSAND: Limits = Limits {
+    row: 'f',
+    memory: [150.0, 60.0],
+    restart: 15.0,
+};
+
+const HUNDRED_THOUSAND: Limits = Limits {
+    row: 'l',
+    memory: [800.0, 60.0],
+    restart: 30.0,
+};
+
+fn many_live(mode: &str, found: &[&Measurement], limits: &Limits) -> Vec<Verdict> {
     let case = |begin: &'static str| found.iter().filter(move |one| one.case.starts_with(begin));
     let mut one_more = case("one more");
     let mut verdicts = Vec::new();
@@ -186,7 +223,7 @@ fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
         }
     }
     for live in found.iter().filter(|one| one.case.ends_with(" live")) {
-        for (who, limit) in [("controller", 150.0), ("agents", 60.0)] {
+        for (who, limit) in ["controller", "agents"].into_iter().zip(limits.memory) {
             // A hosted agent is part of the controller.
             let used = live.usage.get(who).filter(|usage| usage.resident_mib > 0.0);
             verdicts.extend(used.map(|usage| Verdict {
@@ -198,11 +235,11 @@ fn many_live(mode: &str, found: &[&Measurement]) -> Vec<Verdict> {
         }
     }
     for restart in case("restart") {
-        let limits = [
-            ("seconds to its cluster", 15.0, "s"),
+        let targets = [
+            ("seconds to its cluster", limits.restart, "s"),
             ("needless writes", 0.0, "writes"),
         ];
-        for (figure, limit, unit) in limits {
+        for (figure, limit, unit) in targets {
             let found = restart.figures.get(figure);
             verdicts.extend(found.map(|found| Verdict {
                 target: format!("{mode}, {}: {figure}", restart.case),

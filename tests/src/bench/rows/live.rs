@@ -1,4 +1,4 @@
-//! Many live Workflows (f): the cost of one more, compared with its cost beside ten, and a restart
+//! Many live Workflows (f, and l with many more): the cost of one more, compared with its cost beside ten, and a restart
 //! of the controller at the moment that a Workflow is created.
 
 use anyhow::Result;
@@ -43,29 +43,50 @@ fn bindings(bound: usize) -> Duration {
     Duration::from_secs(7) + of_each * u32::try_from(bound).unwrap_or(u32::MAX)
 }
 
-/// Makes `count` Workflows live in one mode, and measures before and after with `samples` more.
+/// The Workflows of a row.
+#[derive(Clone, Copy)]
+pub(in crate::bench) struct Live {
+    row: char,
+    count: usize,
+    patience: Duration,
+}
+
+impl Live {
+    /// The row with this letter and number of Workflows.
+    pub(in crate::bench) fn of(row: char, count: usize) -> Self {
+        let minutes = u64::try_from(count / 10_000).unwrap_or(u64::MAX);
+        Self {
+            row,
+            count,
+            patience: Duration::from_mins(minutes.saturating_add(4)),
+        }
+    }
+}
+
+/// Makes Workflows live in one mode, and measures before and after with `samples` more.
 pub(in crate::bench) async fn measure(
     environment: &Environment,
     line: &Line,
-    count: usize,
+    row: Live,
     samples: usize,
     found: &mut Found,
 ) -> Result<()> {
     let plan = |count| Plan {
-        row: 'f',
+        row: row.row,
         count,
         script: LIVE,
     };
+    let count = row.count;
     many::send(environment, line, plan(FEW), "few").await?;
-    found.add(one_more(environment, line, samples, FEW).await?);
+    found.add(one_more(environment, line, row, samples, FEW).await?);
     let sending = many::send(environment, line, plan(count), "live");
     let (mut bound, started) = supervisor::beside(&environment.processes(line), sending).await?;
     if started > 0 {
         bound.figures.insert("processes started again", number(started));
     }
     found.add(bound.called(format!("{count} live")));
-    found.add(one_more(environment, line, samples, count).await?);
-    found.add(restart(environment, line, count).await?);
+    found.add(one_more(environment, line, row, samples, count).await?);
+    found.add(restart(environment, line, row).await?);
     Ok(())
 }
 
@@ -73,10 +94,11 @@ pub(in crate::bench) async fn measure(
 async fn one_more(
     environment: &Environment,
     line: &Line,
+    row: Live,
     samples: usize,
     bound: usize,
 ) -> Result<Measurement> {
-    let names = names(&format!("f-{}-more{bound}", line.mode.name()), samples);
+    let names = names(&format!("{}-{}-more{bound}", row.row, line.mode.name()), samples);
     let asked = environment.asked();
     let mut reading = Reading::default();
     let mut turns = Vec::new();
@@ -98,7 +120,7 @@ async fn one_more(
         reading.add(&costs);
     }
     let trips = environment.timeline.trips_of(&names);
-    let mut measured = Measurement::new('f', line.mode, MORE, &trips, &reading);
+    let mut measured = Measurement::new(row.row, line.mode, MORE, &trips, &reading);
     let checks = reading.served.consistency_checks;
     measured
         .figures
@@ -110,15 +132,13 @@ async fn one_more(
 }
 
 /// Kills the controller, starts it again, and creates a Workflow while it is down.
-async fn restart(environment: &Environment, line: &Line, bound: usize) -> Result<Measurement> {
-    let name = format!("f-{}-restart", line.mode.name());
+async fn restart(environment: &Environment, line: &Line, row: Live) -> Result<Measurement> {
+    let bound = row.count;
+    let name = format!("{}-{}-restart", row.row, line.mode.name());
     let station = line.station(1)?;
     let controller = &environment.env.controller;
     let quiet = bindings(bound / line.stations.len().max(1));
-    environment
-        .asked()
-        .until_quiet_for(quiet, Duration::from_mins(5))
-        .await?;
+    environment.asked().until_quiet_for(quiet, row.patience).await?;
     let policy = watches::policy(station.cluster.as_deref().unwrap_or_default());
     let said_before = environment.timeline.trip(&policy).changes;
     let begun = environment.asked().begin().await?;
@@ -129,7 +149,7 @@ async fn restart(environment: &Environment, line: &Line, bound: usize) -> Result
     created?;
     let ready = killed.elapsed();
     let names = [name.clone()];
-    let patience = Duration::from_mins(3);
+    let patience = row.patience;
     let timeline = &environment.timeline;
     timeline
         .until(&names, "on its cluster", patience, |trip| {
@@ -146,10 +166,10 @@ async fn restart(environment: &Environment, line: &Line, bound: usize) -> Result
         .await?;
     // Reads the process IDs again, because the process is a new one.
     let asked = environment.asked();
-    asked.until_quiet_for(quiet, Duration::from_mins(5)).await?;
+    asked.until_quiet_for(quiet, row.patience).await?;
     let reading = asked.end(&begun).await?;
     let trip = timeline.trip(&name);
-    let mut measurement = Measurement::new('f', line.mode, MORE, std::slice::from_ref(&trip), &reading)
+    let mut measurement = Measurement::new(row.row, line.mode, MORE, std::slice::from_ref(&trip), &reading)
         .without_throughput()
         .called(format!("restart, {bound} bound"));
     // The counters were reset with the process.
