@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{KINDS, ObjectIndex, run::MOST_NAMED};
+use super::{KINDS, ObjectIndex};
 use crate::{
     ClusterName,
     hub::objects::{kind::KindName, object_ref::ObjectRef},
@@ -15,6 +15,9 @@ use crate::{
 
 /// Maximum number of objects that a group needs: more than an agent waits for.
 pub(super) const MOST_TARGETS: usize = 256;
+
+/// Maximum number of objects that a run names itself: as many as an agent waits for.
+pub(super) const MOST_NAMED: usize = 200;
 
 /// The needs of a run, as its specification names them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,8 +10,9 @@ use std::{
 };
 
 use super::{
-    Need, ObjectIndex, ObjectRef, ObjectView, Run, closure::MOST_TARGETS, is_namespaces, may_travel,
-    run::MOST_NAMED,
+    Need, ObjectIndex, ObjectRef, ObjectView, Run,
+    closure::{MOST_NAMED, MOST_TARGETS},
+    is_namespaces, may_travel,
 };
 use crate::{
     ClusterName, OriginUid,

@@ -11,7 +11,10 @@ use argosy_api::{names, workflow};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{ObjectIndex, closure::Need};
+use super::{
+    ObjectIndex,
+    closure::{MOST_NAMED, Need},
+};
 use crate::{
     ClusterName, OriginUid,
     hub::objects::{Dirty, DownsyncKey, ObjectView},
@@ -21,9 +24,6 @@ use crate::{
         hold::PENDING,
     },
 };
-
-/// Maximum number of objects that a run names itself: as many as an agent waits for.
-pub(super) const MOST_NAMED: usize = 200;
 
 /// A run of a policy that asks for dependencies.
 #[derive(Debug)]
