@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Condition types on a WDS Workflow. All of them are ours; Argo's own types are left alone.
 pub mod workflow {
@@ -318,6 +319,14 @@ impl WorkflowCondition {
             status: truth(status).to_owned(),
             message: format!("{reason}: {message}"),
         }
+    }
+
+    /// True if a condition of a Workflow, as JSON, has this type and this reason, with which its message
+    /// begins.
+    pub fn is(condition: &Value, type_: &str, reason: &str) -> bool {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        let rest = text("message").strip_prefix(reason);
+        text("type") == type_ && rest.is_some_and(|rest| rest.starts_with(':'))
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
     model::{demand::Demand, runs::Runs, shown::Shown},
 };
 
-use best_cluster::Best;
+use best_cluster::Left;
 pub(crate) use best_cluster::{Candidate, Load, Loads, Reservation};
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
@@ -137,17 +137,6 @@ pub(crate) struct Chosen {
     pub(crate) demand: Option<Demand>,
 }
 
-/// The room of the best cluster for one more Workflow.
-#[derive(Clone, Copy)]
-enum Left {
-    /// Enough, or nobody says how much.
-    Enough,
-    /// Less than the Workflow asks for.
-    TooLittle,
-    /// Its administrator allows no more runs.
-    NoRun,
-}
-
 impl Chosen {
     /// The only possible cluster.
     pub(crate) fn only(cluster: ClusterName) -> Self {
@@ -173,12 +162,7 @@ impl Chosen {
             reason,
             demand: None,
         };
-        let left = match best {
-            Best { is_capped: true, .. } => Left::NoRun,
-            Best { has_room: false, .. } => Left::TooLittle,
-            Best { .. } => Left::Enough,
-        };
-        Some((chosen, left))
+        Some((chosen, best.left))
     }
 }
 

@@ -29,8 +29,26 @@ pub(super) const JOINING: usize = 16;
 /// Time until some agents have joined at the latest.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// Starts the agent of `cluster`, with the kubeconfigs of the control cluster and of its cluster.
-pub(super) async fn start(
+/// Starts the agents of these clusters, each with the kubeconfig of its cluster, some at a time, and
+/// waits until all are available. `its` is the kubeconfig of the control cluster.
+pub(super) async fn start_all(
+    agents: &mut JoinSet<()>,
+    control: &Client,
+    its: &Path,
+    clusters: &[(String, &Path)],
+    stop: &CancellationToken,
+) -> Result<()> {
+    for (number, (cluster, wec)) in clusters.iter().enumerate() {
+        start(agents, cluster, its, wec, stop.clone()).await?;
+        if (number + 1).is_multiple_of(JOINING) {
+            until_available(control, number + 1).await?;
+        }
+    }
+    until_available(control, clusters.len()).await
+}
+
+/// Starts the agent of `cluster`.
+async fn start(
     agents: &mut JoinSet<()>,
     cluster: &str,
     its: &Path,

@@ -240,15 +240,13 @@ impl Environment {
     /// Starts the agents of these clusters in this process.
     async fn start_agents(&mut self, stations: &[Station]) -> Result<()> {
         let its = self.env.control.kubeconfig();
-        for (number, station) in stations.iter().enumerate() {
-            let cluster = station.cluster.as_deref().unwrap_or_default();
+        let clusters = stations.iter().map(|station| {
             let wec = server(&self.env.servers, station.server)?.kubeconfig();
-            agents::start(&mut self.tasks, cluster, its, wec, CancellationToken::new()).await?;
-            if (number + 1).is_multiple_of(agents::JOINING) {
-                agents::until_available(&self.control, number + 1).await?;
-            }
-        }
-        agents::until_available(&self.control, stations.len()).await
+            Ok((station.cluster.clone().unwrap_or_default(), wec))
+        });
+        let clusters: Vec<_> = clusters.collect::<Result<_>>()?;
+        let stop = CancellationToken::new();
+        agents::start_all(&mut self.tasks, &self.control, its, &clusters, &stop).await
     }
 
     async fn station(&self, mode: Mode, number: usize, is_agent_here: bool) -> Result<Station> {

@@ -88,11 +88,19 @@ pub(crate) struct Best<'a> {
     pub(crate) cluster: &'a ClusterName,
     /// The one that would have been chosen without it.
     pub(crate) next: Option<&'a ClusterName>,
-    /// False if the chosen one has as many runs as its administrator allows, or less room than the
-    /// Workflow asks for.
-    pub(crate) has_room: bool,
-    /// The chosen one has as many runs as its administrator allows, as have all others.
-    pub(crate) is_capped: bool,
+    /// The room of the chosen one for the Workflow.
+    pub(crate) left: Left,
+}
+
+/// The room of a cluster for one more Workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Enough, or nobody says how much.
+    Enough,
+    /// Less than the Workflow asks for, or no node.
+    TooLittle,
+    /// Its administrator allows no more runs.
+    NoRun,
 }
 
 impl Load {
@@ -303,8 +311,13 @@ impl Rank {
     }
 
     /// Only a size that is known can be too small.
-    fn has_room(self) -> bool {
-        self.last == 0 && self.share.is_none_or(|(taken, size)| taken <= size)
+    fn left(self) -> Left {
+        let is_enough = || self.last == 0 && self.share.is_none_or(|(taken, size)| taken <= size);
+        match self.last {
+            CAPPED => Left::NoRun,
+            _ if is_enough() => Left::Enough,
+            _ => Left::TooLittle,
+        }
     }
 
     fn compare(self, other: Self) -> Ordering {
@@ -399,8 +412,7 @@ pub(crate) fn best<'a>(
     Some(Best {
         cluster: best.cluster,
         next: leaders.next.map(|next| next.cluster),
-        has_room: best.rank.has_room(),
-        is_capped: best.rank.last == CAPPED,
+        left: best.rank.left(),
     })
 }
 

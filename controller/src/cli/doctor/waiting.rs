@@ -3,7 +3,7 @@
 
 use argosy_api::{
     Workflow,
-    conditions::{reason, workflow as types},
+    conditions::{WorkflowCondition, reason, workflow as types},
     names,
 };
 use argosy_core::Failure;
@@ -54,10 +54,8 @@ fn waits(workflow: &Workflow) -> bool {
         .as_ref()
         .and_then(|status| status.get("conditions")?.as_array());
     conditions.into_iter().flatten().any(|condition| {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        // A condition of Argo has no field for its reason, so the message starts with it.
-        (text("type"), text("status")) == (types::DISPATCHED, "False")
-            && text("message").starts_with(reason::NO_POLICY)
+        condition.get("status").and_then(Value::as_str) == Some("False")
+            && WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_POLICY)
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{anyhow, bail};
 use argosy_api::{
     ManagedCluster, Workflow,
-    conditions::{managed_cluster as types, reason, workflow::DISPATCHED},
+    conditions::{WorkflowCondition, managed_cluster as types, reason, workflow::DISPATCHED},
     names,
 };
 use argosy_core::{Failure, explain::Unfinished};
@@ -14,7 +14,6 @@ use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{ClustersArgs, Common, Inventory, Output, Selection, age::human, table::Row};
 use crate::{
@@ -226,16 +225,12 @@ async fn waiting_for_room(wds: &Client) -> Result<usize, Failure> {
     Ok(waiting)
 }
 
-/// True if the condition of a Workflow says that it waits for room. Its reason is the first word of the
-/// message, because Argo's conditions have none.
+/// True if the condition of a Workflow says that it waits for room.
 fn waits_for_room(workflow: &Workflow) -> bool {
     let status = workflow.status.as_ref();
     let conditions = status.and_then(|status| status.get("conditions")?.as_array());
-    conditions.into_iter().flatten().any(|condition| {
-        let text = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
-        let message = text("message").strip_prefix(reason::NO_ROOM);
-        text("type") == DISPATCHED && message.is_some_and(|rest| rest.starts_with(':'))
-    })
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| WorkflowCondition::is(condition, DISPATCHED, reason::NO_ROOM))
 }
 
 /// Lists and watches clusters as rows that `told` builds.
@@ -353,6 +348,7 @@ mod tests {
         let pulling = Listed::new(&cluster, &running, Some(&Hosted::new()));
         assert_eq!(pulling.mode, "pull");
     }
+
     #[test]
     fn a_workflow_waits_for_room_if_its_condition_says_so() {
         for (type_, message, waits) in [

@@ -131,15 +131,13 @@ impl Fleet {
             .buffered(JOINING)
             .try_collect::<()>()
             .await?;
-        for number in (0..count).filter(|_| mode == Mode::Pull) {
-            let (its, wec) = (self.env.control.kubeconfig(), wec(&self.env, number)?);
-            let stop = self.stop.clone();
-            agents::start(&mut self.agents, &name(number), its, wec.kubeconfig(), stop).await?;
-            if (number + 1).is_multiple_of(JOINING) {
-                until_available(&self.control, number + 1).await?;
-            }
+        if mode == Mode::Push {
+            return until_available(&self.control, count).await;
         }
-        until_available(&self.control, count).await
+        let its = self.env.control.kubeconfig();
+        let clusters = (0..count).map(|number| Ok((name(number), wec(&self.env, number)?.kubeconfig())));
+        let clusters: Vec<_> = clusters.collect::<Result<_>>()?;
+        agents::start_all(&mut self.agents, &self.control, its, &clusters, &self.stop).await
     }
 
     fn used(&self) -> Used {

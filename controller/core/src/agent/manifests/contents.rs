@@ -40,8 +40,8 @@ pub enum Version {
 impl Contents {
     /// The version of an object of this kind that was applied from this ManifestWork.
     pub fn version_of(&self, kind: &str, object: &ObjectMeta) -> Version {
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        let (namespace, name) = (text(&object.namespace), text(&object.name));
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let name = object.name.as_deref().unwrap_or_default();
         let is_it = |wanted: &&Wanted| {
             *wanted.kind == *kind && *wanted.namespace == *namespace && *wanted.name == *name
         };

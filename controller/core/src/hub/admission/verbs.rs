@@ -7,7 +7,7 @@
 
 use argosy_api::{
     Workflow,
-    conditions::{reason, workflow as types},
+    conditions::{WorkflowCondition, reason, workflow as types},
     workflow,
 };
 use serde_json::{Map, Value, json};
@@ -43,11 +43,10 @@ fn has_all_nodes(status: &Value) -> bool {
 /// depend on them.
 fn has_places_withheld(status: &Value) -> bool {
     let conditions = status.get("conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|condition| {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        // Argo's conditions have no field for the reason, so the message begins with it.
-        text("type") == types::STATUS_COMPLETE && text("message").starts_with(reason::LOCATIONS_WITHHELD)
-    })
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| WorkflowCondition::is(condition, types::STATUS_COMPLETE, reason::LOCATIONS_WITHHELD))
 }
 
 /// True if the status has a condition of this type with status `False`.

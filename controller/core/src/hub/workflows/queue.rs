@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use argosy_api::conditions::{reason, workflow as types};
+use argosy_api::conditions::{WorkflowCondition, reason, workflow as types};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -41,11 +41,9 @@ pub(super) struct Rank {
 impl Rank {
     /// The rank of a Workflow that waits for room, according to its condition.
     pub(super) fn of(spec: &Value, created: Option<Timestamp>, conditions: &[Value]) -> Option<Box<Self>> {
-        let waits = conditions.iter().any(|condition| {
-            let field = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
-            let message = field("message").strip_prefix(reason::NO_ROOM);
-            field("type") == types::DISPATCHED && message.is_some_and(|rest| rest.starts_with(':'))
-        });
+        let mut conditions = conditions.iter();
+        let waits =
+            conditions.any(|condition| WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_ROOM));
         waits.then(|| {
             Box::new(Self {
                 priority: Reverse(spec.get("priority").and_then(Value::as_i64).unwrap_or_default()),

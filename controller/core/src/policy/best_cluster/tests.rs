@@ -36,7 +36,7 @@ fn chosen_for(demand: &Demand, loads: &[Load]) -> Option<(usize, bool)> {
     let loads = loads.iter().enumerate();
     let loads: Loads = loads.map(|(number, load)| (name(number), load.clone())).collect();
     let best = best(loads.keys(), &loads, Candidate { demand, own: None })?;
-    Some((best.cluster.as_str().parse().unwrap(), best.has_room))
+    Some((best.cluster.as_str().parse().unwrap(), best.left == Left::Enough))
 }
 
 fn chosen(loads: &[Load]) -> usize {
@@ -266,7 +266,7 @@ fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_
     };
     for (own, expected) in [(None, false), (Some(&reservation), true)] {
         let best = best(loads.keys(), &loads, Candidate { demand: &demand, own }).unwrap();
-        assert_eq!(best.has_room, expected);
+        assert_eq!(best.left == Left::Enough, expected);
     }
     load.release(&own);
     assert_eq!((load.reserved, load.runs), (Amounts::default(), 0));
@@ -444,8 +444,7 @@ proptest! {
         let expected = ordered.first().map(|best| Best {
             cluster: best,
             next: ordered.get(1).copied(),
-            has_room: rank(best).has_room(),
-            is_capped: rank(best).last == CAPPED,
+            left: rank(best).left(),
         });
         prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
         let order = order(names.iter(), &loads, candidate);

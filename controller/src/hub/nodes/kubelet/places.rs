@@ -20,7 +20,8 @@ const STREAMS: usize = 1024;
 /// Maximum number of them of one cluster, its agent hosted or not.
 const OF_CLUSTER: usize = 64;
 
-/// Maximum number of them in one namespace of a cluster. More than the shadow pods of one Workflow, all of whose logs may be followed at a time.
+/// Maximum number of them in one namespace of a cluster: more than the shadow pods of one Workflow, all
+/// of whose logs may be followed at a time.
 const OF_NAMESPACE: usize = 56;
 
 /// Maximum number of requests of one account that are checked at a time. All users of an API server

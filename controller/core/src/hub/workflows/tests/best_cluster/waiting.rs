@@ -26,6 +26,13 @@ impl Fleet {
         fleet
     }
 
+    /// Writes the explanation of the Workflow that waits. Nothing follows.
+    fn rests_when_told(&mut self) {
+        let status = self.patch(Purpose::Explain).value_at("/status").unwrap().clone();
+        self.workflow(with(held("both"), json!({ "status": status })));
+        self.rests();
+    }
+
     /// The Workflows that are claimed after a change of the cluster, one after the other, as the engine
     /// claims them.
     fn claimed_after(&mut self, change: Value) -> Vec<String> {
@@ -208,11 +215,7 @@ fn a_workflow_waits_until_a_cluster_has_room_if_its_policy_wants_that() {
     fleet.workflow(held("both"));
     assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
     // Nothing is written again while it waits.
-    let patch = fleet.patch(Purpose::Explain);
-    let status = patch.value_at("/status").unwrap().clone();
-    let waiting = with(held("both"), json!({ "status": status }));
-    fleet.workflow(waiting.clone());
-    fleet.rests();
+    fleet.rests_when_told();
     assert_eq!(fleet.hub.queue.len(), 1);
     let change = fleet.change(run(1, "Succeeded", &json!({})));
     let dirty = fleet.learn(HubInput::workflow(change));
@@ -328,9 +331,7 @@ fn no_more_runs_are_sent_than_administrators_allow_whatever_the_policy_says() {
     fleet.workflow(run(1, "Running", &json!({})));
     fleet.workflow(held("both"));
     assert_eq!(fleet.conditions(Purpose::Explain), ["Dispatched=False NoRoom"]);
-    let status = fleet.patch(Purpose::Explain).value_at("/status").unwrap().clone();
-    fleet.workflow(with(held("both"), json!({ "status": status })));
-    fleet.rests();
+    fleet.rests_when_told();
     // The end of a run, or another cluster, wakes it.
     let change = fleet.change(run(1, "Succeeded", &json!({})));
     let dirty = fleet.learn(HubInput::workflow(change));
