@@ -25,7 +25,6 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-pub(crate) use self::low_priority::IDLE_AFTER;
 use self::{hot_loop::HotLoopGuard, low_priority::LowPriority, room::Room, timers::Timers};
 use crate::runtime::{
     metrics::{Answered, ReconcileMetrics},

@@ -119,8 +119,8 @@ impl Asked {
 }
 
 /// After this time without a write, no write is caused by earlier work any more: those that nobody
-/// waits for begin after a second without others.
-const QUIET: Duration = Duration::from_secs(3);
+/// waits for begin after four seconds without others.
+const QUIET: Duration = Duration::from_secs(6);
 
 impl Reading {
     /// Adds another period.

@@ -5,7 +5,8 @@
 //! fleet: a Lease alone says nothing, because anybody with a namespace may write one. The leader
 //! closes a tunnel when the digest has changed, when the Lease has ended, or when the cluster leaves:
 //! an agent whose rights were removed cannot renew the Lease, and a connection that is open would
-//! not notice. A tunnel is owned by the map of the open ones alone, so it is closed when it is
+//! not notice. The API server checks the right to open a tunnel only when it is opened, so the leader
+//! also closes old ones, and their agents open others. A tunnel is owned by the map of the open ones alone, so it is closed when it is
 //! removed. The answers of a hosted agent break off when its cluster leaves. Not here: the bytes of a
 //! tunnel (`runtime::tunnel`), and the requests that it carries
 //! (`kubelet`).
@@ -54,6 +55,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Minimum interval between reads of one Lease because of a token that is not in force: the watch
 /// may be late, and anybody may send a token.
 const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Age at which a tunnel without requests is closed, and at which any is.
+const LONGEST_UNUSED: Duration = Duration::from_hours(1);
+const LONGEST: Duration = Duration::from_hours(12);
+
+/// Number of tunnels that are closed at a time because they are old: all agents of a fleet dial when
+/// a controller begins to lead.
+const OLD_AT_ONCE: usize = 4;
 
 /// Duration of a Lease that has none, and the longest that is believed.
 const DEFAULT_LEASE: Duration = Duration::from_mins(1);
@@ -342,20 +351,27 @@ impl State {
         let (leases, fleet, ended_at) = (&self.leases, self.fleet.as_ref(), &mut self.ended_at);
         ended_at.retain(|cluster, _| fleet.is_some_and(|fleet| fleet.contains_key(cluster)));
         self.read_at.retain(|_, at| now.duration_since(*at) < READ_EVERY);
+        let mut old_ones = 0;
         self.open.retain(|cluster, tunnel| {
             let standing = leases.get(cluster);
             let in_force = standing.is_some_and(|lease| {
                 !lease.has_ended(now) && lease.digest.as_ref() == Some(tunnel.digest())
             });
             let stays = in_force && fleet.is_some_and(|fleet| fleet.contains_key(cluster));
-            if !stays {
+            let is_old = stays && old_ones < OLD_AT_ONCE && is_old(tunnel, now);
+            if is_old {
+                old_ones += 1;
+                tracing::debug!(%cluster, "the tunnel was closed: it is old, and its agent opens another");
+            } else if !stays {
                 tracing::info!(
                     %cluster,
                     "the tunnel was closed: the agent's lease has ended or has another token, or the cluster has left"
                 );
+            }
+            if is_old || !stays {
                 ended_at.insert(cluster.clone(), Timestamp::now());
             }
-            stays
+            stays && !is_old
         });
     }
 
@@ -388,6 +404,12 @@ impl State {
             .and_then(|lease| lease.digest)
             .is_some_and(|digest| digest.is_of(token))
     }
+}
+
+/// True if a tunnel has been open for so long that the right to open it should be checked again.
+fn is_old(tunnel: &Tunnel, now: Instant) -> bool {
+    let age = now.saturating_duration_since(tunnel.opened_at());
+    age > LONGEST || (age > LONGEST_UNUSED && !tunnel.is_used())
 }
 
 impl Authenticator for Tunnels {

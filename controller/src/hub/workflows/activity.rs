@@ -1,11 +1,16 @@
 //! The requests of the controller that are under way, for writers that give way to them. Not here:
 //! the order of the requests themselves (`runtime::engine`).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::runtime::engine::IDLE_AFTER;
+/// The controller is idle when it has had no request under way for so long. It has all requests of a
+/// burst, so that its pauses are shorter than those of an agent; and a user waits for Events.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The requests under way. Clones share it.
 #[derive(Clone)]
@@ -69,8 +74,6 @@ impl Drop for Request {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test]

@@ -13,8 +13,9 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The loop is idle when no other action has run for so long.
-pub(crate) const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// The loop is idle when no other action has run for so long. In a burst over many clusters, each
+/// agent has an action every second or two, and the API servers are busy all the time.
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(4);
 
 /// The waiting keys, ordered by the time at which they are due, and the running ones.
 pub(super) struct LowPriority<K> {

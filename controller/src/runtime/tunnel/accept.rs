@@ -36,7 +36,7 @@ use tokio::{
         OwnedSemaphorePermit, Semaphore,
         mpsc::{OwnedPermit, Sender},
     },
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -200,6 +200,8 @@ pub struct Tunnel {
     cluster: String,
     digest: Digest,
     agent: Agent,
+    opened_at: Instant,
+    streams: Arc<Semaphore>,
     open: CancellationToken,
     _closes: DropGuard,
 }
@@ -213,6 +215,16 @@ impl Tunnel {
     /// The digest of the token that the agent was admitted with.
     pub fn digest(&self) -> &Digest {
         &self.digest
+    }
+
+    /// The time at which it was opened.
+    pub fn opened_at(&self) -> Instant {
+        self.opened_at
+    }
+
+    /// True if a request is in progress.
+    pub fn is_used(&self) -> bool {
+        self.streams.available_permits() < STREAMS as usize
     }
 
     /// The agent. A request fails at once if [`STREAMS`] requests are in progress; a request is in progress until its body is read or dropped.
@@ -244,10 +256,13 @@ impl Tunnel {
                 tracing::debug!(cluster = name, %error, "a tunnel has failed");
             }
         });
+        let streams = Arc::new(Semaphore::new(STREAMS as usize));
         Ok(Self {
             cluster: cluster.to_owned(),
             digest,
-            agent: agent(requests),
+            agent: agent(requests, streams.clone()),
+            opened_at: Instant::now(),
+            streams,
             open,
             _closes: closes,
         })
@@ -275,8 +290,7 @@ fn builder(tasks: Tasks) -> Builder<Tasks> {
 struct TooManyStreams;
 
 /// Counts streams itself: a hostile agent could announce that it takes any number.
-fn agent(requests: SendRequest<Body>) -> Agent {
-    let streams = Arc::new(Semaphore::new(STREAMS as usize));
+fn agent(requests: SendRequest<Body>, streams: Arc<Semaphore>) -> Agent {
     BoxCloneSyncService::new(service_fn(move |mut request: Request<Body>| {
         let (mut requests, streams) = (requests.clone(), streams.clone());
         async move {

@@ -1,5 +1,5 @@
-//! Live logs while links are cut and the controller is killed: a log that breaks off says so, and
-//! logs are there again soon after.
+//! Live logs while links are cut and the leading controller goes away: a log that breaks off says
+//! so, and logs are there again soon after.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// Time until logs are there again after the link is there again.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Time until logs are there again after the controller was killed: another one must lead, and the
-/// agent must find it.
+/// Time until logs are there again after the pod of the leading controller is gone: another one must
+/// lead, and the agent must find it.
 const NEXT_CONTROLLER: Duration = Duration::from_mins(1);
 
 const PRINTING: &str = "i=0; while [ ! -e /tmp/end ]; do i=$((i+1)); echo line $i; sleep 0.2; done";

@@ -3,7 +3,7 @@ use std::{io, net::Ipv4Addr};
 use argosy_api::ManagedCluster;
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::{Body, BodyDataStream, Bytes},
     http::StatusCode,
 };
 use futures::{StreamExt, stream};
@@ -93,7 +93,7 @@ impl Lab {
         let dialed = dial(&self.agent, PATH, CLUSTER, &self.token).await.unwrap();
         let serving = tokio::spawn(async move {
             let stop = CancellationToken::new();
-            dialed.serve(Router::new(), &stop).await
+            dialed.serve(Router::new().fallback(endless), &stop).await
         });
         let tunnel = timeout(SOON, self.opened.recv()).await.unwrap();
         self.tunnels.open(tunnel.unwrap());
@@ -112,6 +112,22 @@ impl Lab {
     fn is_open(&self) -> bool {
         self.tunnels.agent(&CLUSTER.into()).is_ok()
     }
+}
+
+/// An answer that does not end.
+async fn endless() -> Body {
+    let first = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"line\n"))]);
+    Body::from_stream(first.chain(stream::pending()))
+}
+
+/// An answer of the cluster's agent, which has begun.
+async fn following(tunnels: &Tunnels) -> BodyDataStream {
+    let request = axum::http::Request::get("/").body(Body::empty()).unwrap();
+    let agent = tunnels.agent(&CLUSTER.into()).unwrap();
+    let answer = tower::ServiceExt::oneshot(agent, request).await.unwrap();
+    let mut parts = answer.into_body().into_data_stream();
+    assert_eq!(parts.next().await.unwrap().unwrap(), "line\n");
+    parts
 }
 
 /// Waits until the agent has noticed the end of its tunnel.
@@ -152,6 +168,29 @@ async fn a_tunnel_is_closed_when_the_lease_names_another_token() {
     lab.close(Instant::now());
     ends(serving).await;
     assert_eq!(lab.verdict().await, Verdict::Refused);
+}
+
+#[tokio::test]
+async fn an_old_tunnel_is_closed_when_nothing_uses_it_and_a_very_old_one_in_any_case() {
+    let mut lab = Lab::new().await;
+    let serving = lab.tunnel().await;
+    let opened = Instant::now();
+    let after = |lab: &Lab, time: Duration| {
+        for lease in lab.tunnels.lock().leases.values_mut() {
+            lease.changed_at = opened + time;
+        }
+        lab.close(opened + time);
+        lab.is_open()
+    };
+    assert!(after(&lab, Duration::from_mins(59)));
+    let used = following(&lab.tunnels).await;
+    assert!(after(&lab, Duration::from_hours(11)), "it is used");
+    assert!(!after(&lab, Duration::from_hours(13)));
+    drop(used);
+    ends(serving).await;
+    let serving = lab.tunnel().await;
+    assert!(!after(&lab, Duration::from_mins(61)), "it is not used");
+    ends(serving).await;
 }
 
 #[tokio::test]
@@ -256,20 +295,8 @@ async fn the_hosted_agent_of_a_cluster_whose_node_is_turned_off_is_not_asked() {
 #[tokio::test]
 async fn an_answer_of_a_hosted_agent_breaks_off_when_the_node_or_the_cluster_is_lost_or_the_agent_ends() {
     let (tunnels, cluster) = (tunnels(), ClusterName::from(CLUSTER));
-    let endless = || async {
-        let first = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"line\n"))]);
-        Body::from_stream(first.chain(stream::pending()))
-    };
     let hosting = tunnels.host(&cluster, agent_of(Router::new().fallback(endless)));
-    let follow = async || {
-        let request = axum::http::Request::get("/").body(Body::empty()).unwrap();
-        let agent = tunnels.agent(&cluster).unwrap();
-        let answer = tower::ServiceExt::oneshot(agent, request).await.unwrap();
-        let mut parts = answer.into_body().into_data_stream();
-        assert_eq!(parts.next().await.unwrap().unwrap(), "line\n");
-        parts
-    };
-    let mut parts = follow().await;
+    let mut parts = following(&tunnels).await;
     let turned_off = member(&json!({ names::NODE_ANNOTATION: names::NODE_OFF }));
     tunnels.know(&Change::Apply(Box::new(turned_off)));
     parts.next().await.unwrap().unwrap_err();
@@ -277,12 +304,12 @@ async fn an_answer_of_a_hosted_agent_breaks_off_when_the_node_or_the_cluster_is_
     let seen = |status: &str| Change::Apply(Box::new(available(status)));
     for lost in [seen("Unknown"), Change::Reset(vec![available("False")])] {
         tunnels.know(&seen("True"));
-        let mut parts = follow().await;
+        let mut parts = following(&tunnels).await;
         tunnels.know(&seen("True"));
         tunnels.know(&lost);
         parts.next().await.unwrap().unwrap_err();
     }
-    let mut parts = follow().await;
+    let mut parts = following(&tunnels).await;
     tunnels.know(&seen("Unknown"));
     drop(hosting);
     parts.next().await.unwrap().unwrap_err();

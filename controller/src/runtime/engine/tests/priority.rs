@@ -1,6 +1,7 @@
 //! Tests of actions of low priority.
 
 use super::*;
+use crate::runtime::engine::low_priority::IDLE_AFTER;
 
 /// The delay of the actions of low priority.
 const AT_MOST: Duration = Duration::from_secs(10);
@@ -133,7 +134,7 @@ async fn observe(mixed: Mixed) -> (Vec<Duration>, usize) {
 }
 
 #[tokio::test]
-async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_second() {
+async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_while() {
     let mixed = Mixed {
         low: [1].into(),
         busy: 4,
