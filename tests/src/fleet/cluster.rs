@@ -53,6 +53,11 @@ impl Cluster {
         })
     }
 
+    /// The same cluster with another kubeconfig.
+    pub(super) async fn with_kubeconfig(&self, kubeconfig: PathBuf) -> Result<Self> {
+        Self::open(&self.name, kubeconfig, self.programs.clone()).await
+    }
+
     /// A client of its API server.
     pub fn client(&self) -> Client {
         self.client.clone()
