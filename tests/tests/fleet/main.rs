@@ -50,7 +50,7 @@ mod quiet {
     mod dependencies;
     mod examples;
     mod features;
-    mod live_logs;
+    pub(crate) mod live_logs;
     mod named;
     mod objects;
     mod once;
