@@ -44,6 +44,7 @@ mod long {
 mod quiet {
     mod applied;
     mod artifacts;
+    mod asked_logs;
     mod best_cluster;
     mod daemon_sets;
     mod deletion;
