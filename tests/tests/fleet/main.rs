@@ -43,6 +43,7 @@ mod long {
 
 mod quiet {
     mod applied;
+    mod argo_logs;
     mod artifacts;
     mod asked_logs;
     mod best_cluster;
