@@ -280,6 +280,13 @@ impl Cluster {
         .await
     }
 
+    /// The findings of `argosy doctor`, whatever they are.
+    pub async fn doctor(&self) -> Result<Vec<Value>> {
+        let doctor = Following::start(&binary("argosy")?, &self.kubeconfig, &["doctor", "-o", "json"])?;
+        let ended = doctor.end(Duration::from_mins(1)).await?;
+        serde_json::from_str(&ended.lines.join("\n")).with_context(|| format!("{ended:?}"))
+    }
+
     /// Runs argo against the cluster, in the users' namespace.
     pub async fn argo(&self, arguments: &[&str]) -> Result<String> {
         run(

@@ -27,6 +27,7 @@ mod dependencies;
 mod dependencies_left;
 mod dispatch;
 mod doctor;
+mod doctor_nodes;
 mod events;
 mod everywhere;
 mod flood;

@@ -346,3 +346,25 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn argosy_doctor_finds_that_the_agents_of_both_clusters_can_be_asked_for_logs() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    for cluster in [PULL, PUSH] {
+        until(LIMIT, "doctor says that all links hold", async || {
+            let findings = fleet.control()?.doctor().await?;
+            let of_node = |finding: &&Value| finding["cluster"] == cluster && finding["check"] == "node";
+            let found: Vec<&Value> = findings.iter().filter(of_node).collect();
+            let is_well = found.iter().all(|finding| finding["outcome"] != "failed");
+            let is_asked = found.iter().any(|finding| {
+                let message = finding["message"].as_str().unwrap_or_default();
+                message.contains("reaches the agent for logs and Events")
+            });
+            ensure!(is_well && is_asked, "{cluster}: {found:#?}");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
