@@ -44,6 +44,7 @@ mod leaders;
 mod leaders_agents;
 mod live_logs;
 mod logs;
+mod logs_asked;
 mod lost;
 mod many_policies;
 mod members;

@@ -78,7 +78,7 @@ fn just_started(name: &str) -> Value {
 
 /// The status of a Workflow whose step has run for a minute, or has ended in `phase`, so its log is in
 /// the bucket.
-fn of_a_long_step(name: &str, phase: &str) -> Value {
+pub(super) fn of_a_long_step(name: &str, phase: &str) -> Value {
     let mut status = fake_argo::running(name);
     status["phase"] = json!(phase);
     let started = Timestamp::now().saturating_sub(SignedDuration::from_mins(1));
@@ -94,7 +94,7 @@ fn of_a_long_step(name: &str, phase: &str) -> Value {
 }
 
 /// Creates a Workflow that the policy of this label selects. Returns it once its step runs.
-async fn begin(fixture: &Fixture, member: &Member, name: &str, label: &str) -> Result<Workflow> {
+pub(super) async fn begin(fixture: &Fixture, member: &Member, name: &str, label: &str) -> Result<Workflow> {
     let created = create(&fixture.workflows(), &workflow(name, label)).await?;
     until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
     report(fixture, member, name, of_a_long_step(name, "Running")).await?;
@@ -102,7 +102,7 @@ async fn begin(fixture: &Fixture, member: &Member, name: &str, label: &str) -> R
 }
 
 /// Lets Argo report a status, and waits until the control cluster shows its phase.
-async fn report(fixture: &Fixture, member: &Member, name: &str, status: Value) -> Result<()> {
+pub(super) async fn report(fixture: &Fixture, member: &Member, name: &str, status: Value) -> Result<()> {
     let wanted = status["phase"].clone();
     member.argo().report(name, status).await?;
     until(&fixture.workflows(), name, "its status is shown", |workflow| {
@@ -134,7 +134,7 @@ async fn is_done(fixture: &Fixture, member: &Member, workflow: &Workflow) -> Res
 }
 
 /// Waits until the pod of a Workflow is shown as a running one, or until none is shown.
-async fn shows(fixture: &Fixture, workflow: &Workflow, is_shown: bool) -> Result<()> {
+pub(super) async fn shows(fixture: &Fixture, workflow: &Workflow, is_shown: bool) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
     let name = workflow.name_any();
     let of_workflow = format!("{},{}={name}", names::SHADOW_OF_LABEL, names::ARGO_WORKFLOW_LABEL);
@@ -261,7 +261,7 @@ async fn a_workflow_of_short_steps_costs_no_more_writes_with_virtual_nodes() -> 
 }
 
 /// Sends the Workflows with the label `shown` to `member`, and shows these pods of them.
-async fn show(fixture: &Fixture, member: &Member, shown: &str) -> Result<()> {
+pub(super) async fn show(fixture: &Fixture, member: &Member, shown: &str) -> Result<()> {
     let mut policy = policy(shown, &fixture.namespace, &member.cluster)?;
     policy
         .annotations_mut()
