@@ -37,7 +37,7 @@ pub use self::{
     argo_server::{ArgoServer, Artifact, Events, Method},
     cluster::Cluster,
     condition::{condition, says},
-    following::Following,
+    following::{Ended, Following},
     gated::{GATE, GATES, failing, gated, one_step, twice_gated, waits_at},
     history::{History, State},
     rights::{Asked, Right, asked},

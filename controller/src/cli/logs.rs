@@ -136,6 +136,7 @@ async fn print(args: &LogsArgs) -> anyhow::Result<bool> {
         printed: HashSet::new(),
         written: HashMap::new(),
         paused: HashMap::new(),
+        asked: Asked::Granted,
         is_complete: true,
     };
     let mut live = Live::of(&printer.client, namespace, name, &args.container);
@@ -189,7 +190,42 @@ struct Printer<'a> {
     /// IDs of the nodes whose logs have ended while they were read from their pods; true if the log
     /// was read to its end.
     paused: HashMap<String, bool>,
+    asked: Asked,
     is_complete: bool,
+}
+
+/// The answer to the requests for the pods to be shown.
+enum Asked {
+    Granted,
+    /// Refused, for this reason.
+    Refused(String),
+    /// Refused, and the user knows.
+    Told,
+}
+
+impl Asked {
+    /// Stores the answer to a request.
+    fn answered(&mut self, answer: Result<(), Failure>) {
+        match answer {
+            Err(Failure::Refused(why)) if matches!(self, Self::Granted) => *self = Self::Refused(why),
+            Err(error) => tracing::debug!(%error, "cannot ask for the pods to be shown"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Tells the user of a refusal once. The pods of a run on the control cluster need not be asked
+    /// for.
+    fn tell(&mut self, workflow: &Workflow) {
+        if let Self::Refused(why) = self
+            && Claim::of(&workflow.metadata).is_some()
+        {
+            note(&format!(
+                "you may not ask for the running pods to be shown, so the log of a step whose pod is not shown \
+                 is printed when the step has ended: {why}"
+            ));
+            *self = Self::Told;
+        }
+    }
 }
 
 impl Printer<'_> {
@@ -330,13 +366,14 @@ impl Printer<'_> {
                     }
                     self.print_part(part, known.as_ref())?;
                 },
-                _ = asks.tick() => Live::ask(&workflows, name).await,
+                _ = asks.tick() => self.asked.answered(Live::ask(&workflows, name).await),
                 () = sleep_until(last_part + LAST_LINES), if known.as_ref().is_some_and(has_ended) => {
                     last_part = Instant::now();
                     is_late = true;
                 }
             }
             let Some(workflow) = &known else { continue };
+            self.asked.tell(workflow);
             self.choose(workflow, &mut live, is_late)?;
             self.print(workflow, &live).await?;
             if has_ended(workflow) && live.followed().next().is_none() {

@@ -1,6 +1,6 @@
 //! Accounts of a cluster with limited rights, and clients that act as them.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Secret;
@@ -11,6 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{Cluster, NAMESPACE, until};
+use crate::testenv::folder;
 
 /// Namespace of Argosy's own objects on every cluster.
 const ARGOSY: &str = "argosy";
@@ -31,6 +32,11 @@ fn objects(name: &str, rules: &Value, is_everywhere: bool) -> Value {
     ] })
 }
 
+/// The user name of the ServiceAccount `name`.
+fn user(name: &str) -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{name}")
+}
+
 impl Cluster {
     /// A client that acts as an account with all verbs on these resources of a group, either in the
     /// users' namespace or on the whole cluster.
@@ -43,19 +49,47 @@ impl Cluster {
     ) -> Result<Client> {
         let rules = json!([{ "apiGroups": [group], "resources": resources, "verbs": ["*"] }]);
         self.apply(&objects(name, &rules, is_everywhere)).await?;
-        let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
-        // The API server receives the rights by a watch, and refuses everything until then.
+        let user = user(name);
         for resource in resources {
-            let resource = format!("{resource}.{group}");
-            until(LIMIT, &format!("{name} to have its rights"), async || {
-                let asked = ["auth", "can-i", "create", &resource, "--as", &user];
-                self.kubectl(&asked).await.map(Some)
-            })
-            .await?;
+            self.until_may(&user, "create", &format!("{resource}.{group}"))
+                .await?;
         }
         let mut config = self.config().await?;
         config.auth_info.impersonate = Some(user);
         Ok(Client::try_from(config)?)
+    }
+
+    /// The cluster as an account sees it that may read logs, and what is needed for them, in the
+    /// users' namespace, and may write nothing.
+    pub async fn as_reader(&self, name: &str) -> Result<Self> {
+        let rule = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"] });
+        let rules = json!([
+            rule("argoproj.io", &["workflows"]),
+            rule("", &["pods", "pods/log", "configmaps", "secrets"]),
+        ]);
+        self.apply(&objects(name, &rules, false)).await?;
+        let user = user(name);
+        for resource in ["workflows.argoproj.io", "secrets"] {
+            self.until_may(&user, "list", resource).await?;
+        }
+        let mut kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
+        for known in &mut kubeconfig.auth_infos {
+            known.auth_info.get_or_insert_default().impersonate = Some(user.clone());
+        }
+        let path = folder::create("reader")?.join(name);
+        fs::write(&path, serde_saphyr::to_string(&kubeconfig)?)?;
+        self.with_kubeconfig(path).await
+    }
+
+    /// Waits until a user has a right. The API server receives rights by a watch, and refuses
+    /// everything until then.
+    async fn until_may(&self, user: &str, verb: &str, resource: &str) -> Result<()> {
+        until(LIMIT, &format!("{user} to have its rights"), async || {
+            let asked = ["auth", "can-i", verb, resource, "--as", user];
+            self.kubectl(&asked).await.map(Some)
+        })
+        .await?;
+        Ok(())
     }
 
     /// A client with the credential that the agent of this cluster keeps for its mailbox.

@@ -53,6 +53,11 @@ impl Cluster {
         })
     }
 
+    /// The same cluster with another kubeconfig.
+    pub(super) async fn with_kubeconfig(&self, kubeconfig: PathBuf) -> Result<Self> {
+        Self::open(&self.name, kubeconfig, self.programs.clone()).await
+    }
+
     /// A client of its API server.
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -273,6 +278,13 @@ impl Cluster {
             &[&["cluster"], arguments].concat(),
         )
         .await
+    }
+
+    /// The findings of `argosy doctor`, whatever they are.
+    pub async fn doctor(&self) -> Result<Vec<Value>> {
+        let doctor = Following::start(&binary("argosy")?, &self.kubeconfig, &["doctor", "-o", "json"])?;
+        let ended = doctor.end(Duration::from_mins(1)).await?;
+        serde_json::from_str(&ended.lines.join("\n")).with_context(|| format!("{ended:?}"))
     }
 
     /// Runs argo against the cluster, in the users' namespace.

@@ -2,10 +2,11 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines},
     process::{Child, ChildStdout, Command},
+    task::JoinHandle,
     time::timeout,
 };
 
@@ -13,8 +14,20 @@ use tokio::{
 #[derive(Debug)]
 pub struct Following {
     command: String,
-    _child: Child,
+    child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    errors: JoinHandle<std::io::Result<String>>,
+}
+
+/// The end of a program.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The lines that were not read before.
+    pub lines: Vec<String>,
+    /// Its standard error.
+    pub errors: String,
 }
 
 impl Following {
@@ -26,14 +39,23 @@ impl Following {
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{command} cannot be started"))?;
         let stdout = child.stdout.take().context("no output")?;
+        let mut stderr = child.stderr.take().context("no standard error")?;
+        // Read at once: a full pipe would hold up the program.
+        let errors = tokio::spawn(async move {
+            let mut text = Vec::new();
+            stderr.read_to_end(&mut text).await?;
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        });
         Ok(Self {
             command,
-            _child: child,
+            child,
             lines: BufReader::new(stdout).lines(),
+            errors,
         })
     }
 
@@ -51,5 +73,33 @@ impl Following {
             lines.push(line);
         }
         Ok(lines)
+    }
+
+    /// The next line that contains `words`. Each line comes within `limit` after the one before.
+    pub async fn line_with(&mut self, words: &str, limit: Duration) -> Result<String> {
+        let mut last = None;
+        while let Some(line) = self.line(limit).await? {
+            if line.contains(words) {
+                return Ok(line);
+            }
+            last = Some(line);
+        }
+        bail!(
+            "{} has ended without {words}; its last line: {last:?}",
+            self.command
+        )
+    }
+
+    /// Reads all further lines, each within `limit` after the one before, and waits for the end.
+    pub async fn end(mut self, limit: Duration) -> Result<Ended> {
+        let lines = self.rest(limit).await?;
+        let context = || format!("{}: no end after {limit:?}", self.command);
+        let status = timeout(limit, self.child.wait()).await.with_context(context)??;
+        let errors = timeout(limit, self.errors).await.with_context(context)???;
+        Ok(Ended {
+            code: status.code(),
+            lines,
+            errors,
+        })
     }
 }

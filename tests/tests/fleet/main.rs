@@ -43,14 +43,16 @@ mod long {
 
 mod quiet {
     mod applied;
+    mod argo_logs;
     mod artifacts;
+    mod asked_logs;
     mod best_cluster;
     mod daemon_sets;
     mod deletion;
     mod dependencies;
     mod examples;
     mod features;
-    mod live_logs;
+    pub(crate) mod live_logs;
     mod named;
     mod objects;
     mod once;

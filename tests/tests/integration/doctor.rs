@@ -37,13 +37,13 @@ use kube::{
 use serde_json::{Value, json};
 
 /// The findings by check. The name of a cluster and a slash precede a check of that cluster.
-struct Said {
-    code: Option<i32>,
-    findings: BTreeMap<String, Vec<(String, String)>>,
+pub(super) struct Said {
+    pub(super) code: Option<i32>,
+    pub(super) findings: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Said {
-    async fn by(kubeconfig: &Path, rest: &[&str]) -> Result<Self> {
+    pub(super) async fn by(kubeconfig: &Path, rest: &[&str]) -> Result<Self> {
         let mut arguments = vec!["doctor", "-o", "json"];
         arguments.extend(rest);
         let answer = argosy(kubeconfig, &arguments).await?;
@@ -64,7 +64,7 @@ impl Said {
     }
 
     /// True if `check` has this outcome, with a message that contains `words`.
-    fn has(&self, check: &str, outcome: &str, words: &str) -> bool {
+    pub(super) fn has(&self, check: &str, outcome: &str, words: &str) -> bool {
         let found = self.findings.get(check).into_iter().flatten();
         found
             .into_iter()

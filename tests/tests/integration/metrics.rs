@@ -4,21 +4,24 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result};
-use argosy_api::{Workflow, names};
+use argosy_api::{BindingPolicy, Workflow, names};
 use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
-    admission::until_held,
+    admission::{eventually, until_held, until_selected},
     binaries::Binary,
     fake_argo,
     fixture::work_name,
     mailbox::{condition, config_map, says},
-    objects::{create, phase, workflow},
+    objects::{create, phase, policy, workflow},
     signing::Signing,
     waiting::until,
 };
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kube::{Api, ResourceExt};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use super::dependencies::{ask, needing};
@@ -73,51 +76,113 @@ fn just_started(name: &str) -> Value {
     status
 }
 
+/// The status of a Workflow whose step has run for a minute, or has ended in `phase`, so its log is in
+/// the bucket.
+pub(super) fn of_a_long_step(name: &str, phase: &str) -> Value {
+    let mut status = fake_argo::running(name);
+    status["phase"] = json!(phase);
+    let started = Timestamp::now().saturating_sub(SignedDuration::from_mins(1));
+    let started = started.unwrap_or(Timestamp::MIN).to_string();
+    for (_, node) in status["nodes"].as_object_mut().into_iter().flatten() {
+        node["phase"] = json!(phase);
+        node["startedAt"] = json!(started);
+        if phase != "Running" && node["type"] == "Pod" {
+            node["outputs"] = json!({ "artifacts": [{ "name": "main-logs", "s3": { "key": name } }] });
+        }
+    }
+    status
+}
+
+/// Creates a Workflow that the policy of this label selects. Returns it once its step runs.
+pub(super) async fn begin(fixture: &Fixture, member: &Member, name: &str, label: &str) -> Result<Workflow> {
+    let created = create(&fixture.workflows(), &workflow(name, label)).await?;
+    until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
+    report(fixture, member, name, of_a_long_step(name, "Running")).await?;
+    Ok(created)
+}
+
+/// Lets Argo report a status, and waits until the control cluster shows its phase.
+pub(super) async fn report(fixture: &Fixture, member: &Member, name: &str, status: Value) -> Result<()> {
+    let wanted = status["phase"].clone();
+    member.argo().report(name, status).await?;
+    until(&fixture.workflows(), name, "its status is shown", |workflow| {
+        wanted == phase(workflow)
+    })
+    .await?;
+    Ok(())
+}
+
+/// Waits until the last write for a Workflow that has ended.
+async fn is_done(fixture: &Fixture, member: &Member, workflow: &Workflow) -> Result<()> {
+    until(
+        &member.workflows(),
+        &workflow.name_any(),
+        "it is let go",
+        |object| object.finalizers().is_empty(),
+    )
+    .await?;
+    // The agent may write it last, when it has nothing else to write.
+    until(
+        &member.works(),
+        &work_name(workflow),
+        "it says that it is applied",
+        |work| says(work, "Applied", "True"),
+    )
+    .await?;
+    // The controller may have more to do than to show a status.
+    shows(fixture, workflow, false).await
+}
+
+/// Waits until the pod of a Workflow is shown as a running one, or until none is shown.
+pub(super) async fn shows(fixture: &Fixture, workflow: &Workflow, is_shown: bool) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
+    let name = workflow.name_any();
+    let of_workflow = format!("{},{}={name}", names::SHADOW_OF_LABEL, names::ARGO_WORKFLOW_LABEL);
+    let of_workflow = ListParams::default().labels(&of_workflow);
+    eventually(&format!("{name}: its pod is shown: {is_shown}"), async || {
+        let listed = pods.list(&of_workflow).await?.items;
+        let is_running = |pod: &Pod| {
+            let status = pod.status.as_ref();
+            status.and_then(|status| status.phase.as_deref()) == Some("Running")
+        };
+        Ok(if is_shown {
+            listed.iter().any(is_running)
+        } else {
+            listed.is_empty()
+        })
+    })
+    .await
+}
+
 /// Runs Workflows to their end in sequence, with two statuses each, and deletes none.
 async fn run(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<()> {
     for run in runs {
         let name = &run.name_any();
         let created = create(&fixture.workflows(), run).await?;
         until(&member.workflows(), name, "it is on the cluster", |_| true).await?;
-        for wanted in ["Running", "Succeeded"] {
-            match wanted {
-                "Running" => member.argo().report(name, just_started(name)).await?,
-                _ => member.argo().finish(name, wanted).await?,
-            };
-            until(&fixture.workflows(), name, "its status is shown", |workflow| {
-                phase(workflow) == wanted
-            })
-            .await?;
-        }
-        until(&member.workflows(), name, "it is let go", |object| {
-            object.finalizers().is_empty()
-        })
-        .await?;
-        // The agent may write it last, when it has nothing else to write.
-        until(
-            &member.works(),
-            &work_name(&created),
-            "it says that it is applied",
-            |work| says(work, "Applied", "True"),
-        )
-        .await?;
+        report(fixture, member, name, just_started(name)).await?;
+        report(fixture, member, name, fake_argo::ended(name, "Succeeded")).await?;
+        is_done(fixture, member, &created).await?;
     }
     Ok(())
 }
 
-/// The writes of the controller, and of the agent, while Workflows run to their end.
-async fn spent(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<[BTreeMap<String, u64>; 2]> {
-    let processes = [&fixture.env.controller, member.agent()?];
-    let before = [
-        writes(processes[0], REQUESTS).await?,
-        writes(processes[1], REQUESTS).await?,
-    ];
-    run(fixture, member, runs).await?;
-    let mut spent = [
-        writes(processes[0], REQUESTS).await?,
-        writes(processes[1], REQUESTS).await?,
-    ];
-    for (spent, before) in spent.iter_mut().zip(&before) {
+/// The writes of the controller, and of the agent, so far.
+async fn written(fixture: &Fixture, member: &Member) -> Result<[BTreeMap<String, u64>; 2]> {
+    Ok([
+        writes(&fixture.env.controller, REQUESTS).await?,
+        writes(member.agent()?, REQUESTS).await?,
+    ])
+}
+
+/// The writes of the controller, and of the agent, since `before`.
+async fn since(
+    fixture: &Fixture,
+    member: &Member,
+    before: &[BTreeMap<String, u64>; 2],
+) -> Result<[BTreeMap<String, u64>; 2]> {
+    let mut spent = written(fixture, member).await?;
+    for (spent, before) in spent.iter_mut().zip(before) {
         for (name, count) in spent.iter_mut() {
             *count -= before.get(name).copied().unwrap_or_default();
         }
@@ -126,29 +191,40 @@ async fn spent(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<
     Ok(spent)
 }
 
+/// The writes of the controller, and of the agent, while Workflows run to their end.
+async fn spent(fixture: &Fixture, member: &Member, runs: &[Workflow]) -> Result<[BTreeMap<String, u64>; 2]> {
+    let before = written(fixture, member).await?;
+    run(fixture, member, runs).await?;
+    since(fixture, member, &before).await
+}
+
 const RUNS: u64 = 5;
 
-/// Asserts that each of [`RUNS`] Workflows has cost what a Workflow costs.
-fn assert_one_write_for_each_step(spent: &[BTreeMap<String, u64>; 2]) {
+/// Asserts that each of `runs` Workflows has cost what a Workflow costs, and each pod that was shown
+/// three writes more.
+fn assert_cost(spent: &[BTreeMap<String, u64>; 2], runs: u64, shown: u64) {
     let of = |wanted: &[(&str, u64)]| -> BTreeMap<String, u64> {
         let wanted = wanted.iter().map(|(name, count)| ((*name).to_owned(), *count));
-        wanted.collect()
+        wanted.filter(|(_, count)| *count > 0).collect()
     };
     // The webhook has written the claim. The rest is the ManifestWork and two statuses.
     let of_controller = of(&[
-        ("wds create manifestworks", RUNS),
-        ("wds patch workflows", 2 * RUNS),
+        ("wds create manifestworks", runs),
+        ("wds patch workflows", 2 * runs),
+        ("wds create pods", shown),
+        ("wds patch pods/status", shown),
+        ("wds delete pods", shown),
     ]);
     assert_eq!(spent[0], of_controller);
     // Object and condition, two statuses, and at the end the record and the removal of the
     // finalizer.
     let of_agent = of(&[
-        ("wec create workflows", RUNS),
-        ("its patch manifestworks/status", RUNS),
-        ("its create workstatuses", RUNS),
-        ("its patch workstatuses", RUNS),
-        ("wec create appliedmanifestworks", RUNS),
-        ("wec patch workflows", RUNS),
+        ("wec create workflows", runs),
+        ("its patch manifestworks/status", runs),
+        ("its create workstatuses", runs),
+        ("its patch workstatuses", runs),
+        ("wec create appliedmanifestworks", runs),
+        ("wec patch workflows", runs),
     ]);
     assert_eq!(spent[1], of_agent);
 }
@@ -163,7 +239,7 @@ async fn a_workflow_costs_one_write_for_each_step_of_its_way() -> Result<()> {
     let runs: Vec<Workflow> = (0..RUNS)
         .map(|number| workflow(&format!("run-{number}"), &member.cluster))
         .collect();
-    assert_one_write_for_each_step(&spent(&fixture, &member, &runs).await?);
+    assert_cost(&spent(&fixture, &member, &runs).await?, RUNS, 0);
     Ok(())
 }
 
@@ -180,7 +256,71 @@ async fn a_workflow_of_short_steps_costs_no_more_writes_with_virtual_nodes() -> 
     let runs: Vec<Workflow> = (0..RUNS)
         .map(|number| workflow(&format!("run-{number}"), &member.cluster))
         .collect();
-    assert_one_write_for_each_step(&spent(&fixture, &member, &runs).await?);
+    assert_cost(&spent(&fixture, &member, &runs).await?, RUNS, 0);
+    Ok(())
+}
+
+/// Sends the Workflows with the label `shown` to `member`, and shows these pods of them.
+pub(super) async fn show(fixture: &Fixture, member: &Member, shown: &str) -> Result<()> {
+    let mut policy = policy(shown, &fixture.namespace, &member.cluster)?;
+    policy
+        .annotations_mut()
+        .insert(names::PODS_ANNOTATION.to_owned(), shown.to_owned());
+    let mut policy = serde_json::to_value(policy)?;
+    policy["spec"]["downsync"][0]["objectSelectors"] =
+        json!([{ "matchLabels": { names::KUBESTELLAR_CLUSTER_LABEL: shown } }]);
+    let policy: BindingPolicy = serde_json::from_value(policy)?;
+    create(&Api::all(fixture.control.clone()), &policy).await?;
+    until_selected(fixture, shown).await
+}
+
+#[tokio::test]
+async fn a_long_step_costs_three_writes_more_if_its_pod_is_shown_and_none_if_it_is_not() -> Result<()> {
+    let (signing, _) = Signing::with_nodes("metrics-shown").await?;
+    let fixture = Fixture::on(Arc::clone(&signing.env), "metrics-shown").await?;
+    let member = fixture.pull().await?;
+    let nodes: Api<Node> = Api::all(fixture.control.clone());
+    let node = names::virtual_node(&member.cluster);
+    until(&nodes, &node, "the cluster is a Node", |_| true).await?;
+    for shown in ["off", "asked", "long"] {
+        show(&fixture, &member, shown).await?;
+    }
+    until_held(&fixture, &member).await?;
+    run(&fixture, &member, &[workflow("first", &member.cluster)]).await?;
+
+    let before = written(&fixture, &member).await?;
+    let unseen = [
+        begin(&fixture, &member, "off", "off").await?,
+        begin(&fixture, &member, "unasked", "asked").await?,
+    ];
+    // The pods of the former two were decided about before those of the next two are shown.
+    let asked = begin(&fixture, &member, "asked", "asked").await?;
+    let end = Timestamp::now().saturating_add(SignedDuration::from_mins(10))?;
+    let watched =
+        json!({ "metadata": { "annotations": { names::WATCHED_UNTIL_ANNOTATION: end.to_string() } } });
+    fixture
+        .workflows()
+        .patch("asked", &PatchParams::default(), &Patch::Merge(watched))
+        .await?;
+    shows(&fixture, &asked, true).await?;
+    let long = begin(&fixture, &member, "long", "long").await?;
+    shows(&fixture, &long, true).await?;
+    for run in &unseen {
+        shows(&fixture, run, false).await?;
+    }
+    let runs = [&unseen[0], &unseen[1], &asked, &long];
+    for run in runs {
+        let name = &run.name_any();
+        report(&fixture, &member, name, of_a_long_step(name, "Succeeded")).await?;
+        is_done(&fixture, &member, run).await?;
+    }
+    // A request is counted when its answer has come, which is after the pod is gone.
+    eventually("the last deletion is counted", async || {
+        let spent = since(&fixture, &member, &before).await?;
+        Ok(spent[0].get("wds delete pods") == Some(&2))
+    })
+    .await?;
+    assert_cost(&since(&fixture, &member, &before).await?, 4, 2);
     Ok(())
 }
 
@@ -213,7 +353,7 @@ async fn a_workflow_whose_needs_are_on_its_cluster_costs_no_more_writes_than_one
     let runs: Vec<Workflow> = (0..RUNS)
         .map(|number| needing(&format!("run-{number}"), &member, &["settings"], &[]))
         .collect();
-    assert_one_write_for_each_step(&spent(&fixture, &member, &runs).await?);
+    assert_cost(&spent(&fixture, &member, &runs).await?, RUNS, 0);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod reader;
 use std::collections::HashMap;
 
 use argosy_api::names;
+use argosy_core::Failure;
 use futures::{AsyncBufRead, StreamExt, stream::BoxStream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -32,7 +33,7 @@ use tokio::{
 use self::reader::Reader;
 use crate::runtime::{
     lenient::Lenient,
-    requests::{REQUEST_TIMEOUT, with_sources},
+    requests::{REQUEST_TIMEOUT, call},
     tunnel::CUT,
     watch::reconnect_policy,
 };
@@ -227,19 +228,17 @@ impl Live {
 
     /// Asks for the pods of the Workflow to be shown for a while. A user who may not write the
     /// Workflow sees the pods that are shown anyway.
-    pub(super) async fn ask(workflows: &Api<Lenient<argosy_api::Workflow>>, name: &str) {
+    pub(super) async fn ask(
+        workflows: &Api<Lenient<argosy_api::Workflow>>,
+        name: &str,
+    ) -> Result<(), Failure> {
         let until = Timestamp::now().saturating_add(WATCHED).unwrap_or(Timestamp::MAX);
         let patch = json!({ "metadata": { "annotations": {
             names::WATCHED_UNTIL_ANNOTATION: until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         } } });
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        let asking = workflows.patch_metadata(name, &params, &patch);
-        if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, asking).await {
-            tracing::debug!(
-                error = with_sources(&error),
-                "cannot ask for the pods to be shown"
-            );
-        }
+        call(workflows.patch_metadata(name, &params, &patch)).await?;
+        Ok(())
     }
 
     /// The running pods, after their first list.

@@ -1,11 +1,12 @@
 //! Live logs while links are cut and the leading controller goes away: a log that breaks off says
-//! so, and logs are there again soon after.
+//! so, logs are there again soon after, and only `argosy logs -f` goes on by itself.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, PULL, one_step, until};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, PULL, PUSH, one_step, until};
 use kube::ResourceExt as _;
+use serde_json::Value;
 use tokio::time::Instant;
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -19,10 +20,13 @@ const NEXT_CONTROLLER: Duration = Duration::from_mins(1);
 
 const PRINTING: &str = "i=0; while [ ! -e /tmp/end ]; do i=$((i+1)); echo line $i; sleep 0.2; done";
 
-/// A step on the cluster that pulls, which prints until it is ended. Returns its Workflow and pod.
-async fn printing(control: &Cluster, name: &str) -> Result<(String, String)> {
+/// Beginning of the line that ends a log which is cut off.
+const CUT: &str = "argosy: this log is cut off here";
+
+/// A step on `cluster` that prints until it is ended. Returns its Workflow and pod.
+async fn printing(control: &Cluster, cluster: &str, name: &str) -> Result<(String, String)> {
     let name = control
-        .create_workflow(&one_step(PULL, name, PRINTING))
+        .create_workflow(&one_step(cluster, name, PRINTING))
         .await?
         .name_any();
     let pod = until(LIMIT, "the pod to be shown", async || {
@@ -42,30 +46,66 @@ async fn readable(control: &Cluster, pod: &str) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn a_log_that_is_cut_off_says_so_and_logs_are_back_when_the_link_is() -> Result<()> {
-    let fleet = Fleet::disturbing(&[PULL], &[CONTROL]).await?;
+/// Waits until `argosy doctor` says that the agent of `cluster` has no tunnel.
+async fn told_by_doctor(control: &Cluster, cluster: &str) -> Result<()> {
+    let words = format!("the agent of cluster {cluster} has no tunnel to the control cluster since 20");
+    until(LIMIT, "doctor says that the tunnel is down", async || {
+        let findings = control.doctor().await?;
+        let is_it = |finding: &Value| {
+            let message = finding["message"].as_str().unwrap_or_default();
+            finding["cluster"] == cluster && finding["outcome"] == "failed" && message.contains(&words)
+        };
+        Ok(findings.iter().any(is_it).then_some(()))
+    })
+    .await
+}
+
+/// Cuts the link of `cluster` while three tools follow a log of it, and restores it. Returns the time
+/// after which logs could be read again.
+async fn assert_cut(cluster: &'static str) -> Result<Duration> {
+    let fleet = Fleet::disturbing(&[cluster], &[CONTROL]).await?;
     let control = fleet.control()?;
-    let (name, pod) = printing(control, "cut").await?;
+    let (name, pod) = printing(control, cluster, "cut").await?;
     readable(control, &pod).await?;
-    let mut following = control.follow_kubectl(&["logs", "-f", &pod])?;
-    following.line(LIMIT).await?.context("no line")?;
+    let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
+    let mut argo = control.follow_argo(&["logs", "-f", "--no-color", &name])?;
     let mut argosy = control.follow_argosy(&["logs", "-f", "--no-prefix", &name])?;
-    argosy.line(LIMIT).await?.context("no line")?;
-    fleet.script(&["cut", PULL]).await?;
-    let ended = following.rest(LIMIT).await;
-    fleet.script(&["heal", PULL]).await?;
+    for following in [&mut kubectl, &mut argo, &mut argosy] {
+        following.line_with("line ", LIMIT).await?;
+    }
+    fleet.script(&["cut", cluster]).await?;
+    let (kubectl, last_of_argo) = tokio::join!(kubectl.end(LIMIT), argo.line_with(CUT, LIMIT));
+    // A push cluster has no tunnel.
+    let told = if cluster == PULL {
+        told_by_doctor(control, cluster).await
+    } else {
+        Ok(())
+    };
+    fleet.script(&["heal", cluster]).await?;
     let back = readable(control, &pod).await?;
-    let last = ended?.pop().context("no line")?;
-    assert!(last.starts_with("argosy: this log is cut off here"), "{last}");
-    ensure!(back <= BACK, "logs were back after {back:?} only");
+    told?;
+    let kubectl = kubectl?;
+    let last = kubectl.lines.last().context("no line")?;
+    assert!(last.starts_with(CUT), "{last}");
+    // The API server does not pass on that the log has broken off.
+    assert_eq!(kubectl.code, Some(0), "{}", kubectl.errors);
+    assert!(last_of_argo?.starts_with(&format!("{pod}: {CUT}")));
+
+    let there = fleet.cluster(cluster)?;
+    let end = ["exec", &pod, "-c", "main", "--", "touch", "/tmp/end"];
+    until(LIMIT, "the step to be told to end", async || {
+        there.kubectl(&end).await.map(Some)
+    })
+    .await?;
+    let (argo, argosy) = tokio::join!(argo.end(LIMIT), argosy.end(LIMIT));
+    // argo waits for the end of the run, and does not begin again.
+    let argo = argo?;
+    assert_eq!((argo.code, argo.lines), (Some(0), vec![]), "{}", argo.errors);
     // argosy goes on by itself, after the line that it has printed last.
-    control
-        .kubectl(&["exec", &pod, "-c", "main", "--", "touch", "/tmp/end"])
-        .await?;
-    let lines = argosy.rest(LIMIT).await?;
-    let numbers: Vec<usize> = lines
+    let argosy = argosy?;
+    assert_eq!(argosy.code, Some(0), "{}", argosy.errors);
+    let numbers: Vec<usize> = argosy
+        .lines
         .iter()
         .map(|line| {
             Ok(line
@@ -76,7 +116,23 @@ async fn a_log_that_is_cut_off_says_so_and_logs_are_back_when_the_link_is() -> R
         .collect::<Result<_>>()?;
     let expected: Vec<usize> = (2..numbers.len() + 2).collect();
     assert_eq!(numbers, expected);
+    Ok(back)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn a_log_that_is_cut_off_says_so_and_logs_are_back_when_the_link_is() -> Result<()> {
+    let back = assert_cut(PULL).await?;
+    ensure!(back <= BACK, "logs were back after {back:?} only");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn a_log_of_a_push_cluster_that_is_cut_off_says_so_and_is_followed_again_when_the_link_is_back()
+-> Result<()> {
+    // No tunnel is opened again: the controller uses its kubeconfig for each request.
+    assert_cut(PUSH).await.map(drop)
 }
 
 /// The pod of the leading controller.
@@ -92,7 +148,7 @@ async fn leader(control: &Cluster) -> Result<String> {
 async fn after_the_pod_of_the_leading_controller_is_gone_the_next_one_serves_logs() -> Result<()> {
     let fleet = Fleet::disturbing(&[CONTROL], &[PULL]).await?;
     let control = fleet.control()?;
-    let (name, pod) = printing(control, "killed").await?;
+    let (name, pod) = printing(control, PULL, "killed").await?;
     readable(control, &pod).await?;
     let mut following = control.follow_kubectl(&["logs", "-f", &pod])?;
     following.line(LIMIT).await?.context("no line")?;

@@ -3,30 +3,49 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use argosy_api::names;
 use argosy_tests::{
-    fleet::{Artifact, CONTROL, Cluster, Fleet, History, NAMESPACE, PULL, PUSH, one_step, steps, until},
+    fleet::{
+        Artifact, CONTROL, Cluster, Fleet, Following, History, NAMESPACE, PULL, PUSH, one_step, steps, until,
+    },
     ui::Browser,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
+use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(3);
+pub(crate) const LIMIT: Duration = Duration::from_mins(3);
+
+/// Time from the moment at which a pod is shown to the first line of its log.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+
+/// Time for a panel of the UI to show what is expected.
+const PANEL: Duration = Duration::from_secs(30);
 
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;
 
-/// A step that prints until its Workflow is terminated.
-const UNTIL_STOPPED: &str = "echo line 1 of the step; while true; do sleep 1; echo on; done";
+/// As many lines as a panel of the UI shows without scrolling.
+const LINES_OF_PANEL: usize = 15;
 
-fn printing() -> String {
-    format!("i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo \"line $i of the step\"; sleep 0.5; done")
+/// The command of a step that prints [`LINES`] lines.
+pub(crate) fn printing() -> String {
+    printing_lines(LINES)
 }
 
-fn printed() -> Vec<String> {
-    (1..=LINES)
+fn printing_lines(count: usize) -> String {
+    format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); echo \"line $i of the step\"; sleep 0.5; done")
+}
+
+/// The lines of [`printing`].
+pub(crate) fn printed() -> Vec<String> {
+    printed_lines(LINES)
+}
+
+fn printed_lines(count: usize) -> Vec<String> {
+    (1..=count)
         .map(|line| format!("line {line} of the step"))
         .collect()
 }
@@ -44,30 +63,60 @@ async fn shown(control: &Cluster, cluster: &str, name: &str, command: &str) -> R
 }
 
 /// The lines of the step, without those of Argo's executor, which Argo's own tools leave out, too.
-fn of_the_step(lines: Vec<String>) -> Vec<String> {
+pub(crate) fn of_the_step(lines: Vec<String>) -> Vec<String> {
     let is_of_executor = |line: &String| line.ends_with(" argo=true") || line.contains(" argo=true ");
     lines.into_iter().filter(|line| !is_of_executor(line)).collect()
 }
 
+/// The first line that `following` prints, and the time at which it does.
+async fn first_line(following: &mut Following) -> Result<(String, Instant)> {
+    let line = following.line(LIMIT).await?.context("no line")?;
+    Ok((line, Instant::now()))
+}
+
 async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
     let control = fleet.control()?;
-    let (name, pod) = shown(control, cluster, "live", &printing()).await?;
-    let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
+    let workflow = one_step(cluster, "live", &printing());
+    let name = control.create_workflow(&workflow).await?.name_any();
+    // It waits for the pod, as a user does.
     let mut argo = control.follow_argo(&["logs", "-f", "--no-color", &name])?;
-    let first = kubectl.line(LIMIT).await?.context("no line")?;
+    let visible = async {
+        let pod = until(LIMIT, "the pod to be shown", async || {
+            Ok(control.shadow_pods_of(&name).await?.pop())
+        })
+        .await?;
+        let since = Instant::now();
+        let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
+        let first = first_line(&mut kubectl).await?;
+        anyhow::Ok((pod, since, kubectl, first))
+    };
+    let (visible, first_of_argo) = tokio::join!(visible, first_line(&mut argo));
+    let (pod, since, kubectl, first_of_kubectl) = visible?;
+    let first_of_argo = first_of_argo?;
+    for (tool, (_, at)) in [("kubectl", &first_of_kubectl), ("argo", &first_of_argo)] {
+        let passed = at.saturating_duration_since(since);
+        ensure!(
+            passed <= FIRST_LINE,
+            "{cluster}, {tool}: the first line came {passed:?} after the pod"
+        );
+    }
     let server = fleet.argo_server.log(&name, &pod, "main");
-    let (rest, argo, server) = tokio::join!(kubectl.rest(LIMIT), argo.rest(LIMIT), server);
-    let kubectl: Vec<String> = [first].into_iter().chain(rest?).collect();
-    assert_eq!(of_the_step(kubectl), printed(), "kubectl");
+    let (kubectl, argo, server) = tokio::join!(kubectl.end(LIMIT), argo.end(LIMIT), server);
+    let (kubectl, argo) = (kubectl?, argo?);
+    assert_eq!(kubectl.code, Some(0), "{kubectl:?}");
+    let lines = [first_of_kubectl.0].into_iter().chain(kubectl.lines).collect();
+    assert_eq!(of_the_step(lines), printed(), "kubectl");
     assert_eq!(of_the_step(server?), printed(), "argo-server");
+    assert_eq!(argo.code, Some(0), "{argo:?}");
     let prefix = format!("{pod}: ");
-    let argo: Vec<String> = argo?
-        .iter()
-        .map(|line| line.strip_prefix(&prefix).unwrap_or(line).to_owned())
+    let lines = [first_of_argo.0]
+        .into_iter()
+        .chain(argo.lines)
+        .map(|line| line.strip_prefix(&prefix).unwrap_or(&line).to_owned())
         .collect();
-    assert_eq!(of_the_step(argo), printed(), "argo");
+    assert_eq!(of_the_step(lines), printed(), "argo");
     let status = History::follow(control, &name, LIMIT).await?.last.status;
-    assert_archived(fleet, &status.context("no status")?).await?;
+    assert_eq!(archived(fleet, &status.context("no status")?).await?, printed());
     // The log is in S3 now, so nothing is left to be shown.
     until(LIMIT, "the shadow pod to be gone", async || {
         Ok(control.shadow_pods_of(&name).await?.is_empty().then_some(()))
@@ -75,14 +124,13 @@ async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
     .await
 }
 
-async fn assert_archived(fleet: &Fleet, status: &Value) -> Result<()> {
+/// The lines of the archived log of the only step of a run with this status.
+async fn archived(fleet: &Fleet, status: &Value) -> Result<Vec<String>> {
     let logs = Artifact::all(status)
         .into_iter()
         .find(|artifact| artifact.name == "main-logs");
     let archived = fleet.store.get(&logs.context("no archived log")?.key).await?;
-    let lines: Vec<String> = String::from_utf8(archived)?.lines().map(str::to_owned).collect();
-    assert_eq!(lines, printed());
-    Ok(())
+    Ok(String::from_utf8(archived)?.lines().map(str::to_owned).collect())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,36 +229,80 @@ async fn the_events_of_a_pod_are_listed_on_the_control_cluster() -> Result<()> {
     Ok(())
 }
 
+/// The node ID of the only pod of the Workflow `name`.
+async fn node_of(control: &Cluster, name: &str) -> Result<String> {
+    let status = control.workflow(name).await?.and_then(|run| run.status);
+    let status = status.context("no status")?;
+    let mut nodes = status["nodes"].as_object().context("no nodes")?.iter();
+    let (node, _) = nodes.find(|(_, node)| node["type"] == "Pod").context("no pod")?;
+    Ok(node.clone())
+}
+
+/// The rows of a panel that are lines of the step, without the name of the pod. A line of Argo's
+/// executor may take two rows.
+fn rows_of_the_step(rows: &[String]) -> Vec<&str> {
+    let lines = rows
+        .iter()
+        .map(|row| row.split_once(": ").map_or(row.as_str(), |(_, line)| line));
+    let is_other = |row: &&str| row.is_empty() || row.contains("argo=true") || row.starts_with("time=");
+    lines.filter(|row| !is_other(row)).collect()
+}
+
+/// Looks at the panels of the step of the run `name`, which prints its lines and goes on until it is
+/// told to end. Then compares the panel of the step with the archived log.
+async fn assert_panels(fleet: &Fleet, browser: &Browser, cluster: &str, run: (&str, &str)) -> Result<()> {
+    let (control, (name, pod)) = (fleet.control()?, run);
+    let node = node_of(control, name).await?;
+    let open = async |panel: &str| {
+        let page = format!("workflows/{NAMESPACE}/{name}?tab=workflow&sidePanel={panel}");
+        browser.open(&page).await
+    };
+    for (panel, expected) in [
+        ("logs::main".to_owned(), "line 1 of the step"),
+        (format!("logs:{node}:wait"), "level="),
+    ] {
+        open(&panel).await?;
+        let is_shown = |texts: &[String]| texts.iter().any(|text| text.contains(expected));
+        browser
+            .texts(".workflow-logs-viewer", PANEL, is_shown)
+            .await
+            .with_context(|| panel.clone())?;
+    }
+    open(&format!("logs:{node}:main")).await?;
+    let expected = printed_lines(LINES_OF_PANEL);
+    let is_whole =
+        |rows: &[String]| rows_of_the_step(rows).last() == Some(&expected[LINES_OF_PANEL - 1].as_str());
+    let rows = browser
+        .texts(".workflow-logs-viewer .xterm-rows > div", PANEL, is_whole)
+        .await?;
+    browser.screenshot(&format!("live-log-{cluster}")).await?;
+    let end = ["exec", pod, "-c", "main", "--", "touch", "/tmp/end"];
+    fleet.cluster(cluster)?.kubectl(&end).await?;
+    let status = History::follow(control, name, LIMIT).await?.last.status;
+    let archived = archived(fleet, &status.context("no status")?).await?;
+    assert_eq!(archived, expected, "{cluster}");
+    assert_eq!(rows_of_the_step(&rows), archived, "{cluster}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn the_logs_panel_of_the_ui_shows_a_step_while_it_runs() -> Result<()> {
-    let fleet = Fleet::using(&[CONTROL, PUSH]).await?;
+async fn the_logs_panel_of_the_ui_shows_the_lines_of_a_step_while_it_runs() -> Result<()> {
+    let fleet = Fleet::open().await?;
     let control = fleet.control()?;
+    let command = format!(
+        "{}; while [ ! -e /tmp/end ]; do sleep 0.2; done",
+        printing_lines(LINES_OF_PANEL)
+    );
     Browser::visit(&fleet, "live-log", async |browser| {
         // Not before: the browser may have been in use for long.
-        let (name, _) = shown(control, PUSH, "panel", UNTIL_STOPPED).await?;
-        let run = control.workflow(&name).await?.and_then(|run| run.status);
-        let run = run.context("no status")?;
-        let nodes = run["nodes"].as_object().context("no nodes")?;
-        let (node, _) = nodes
-            .iter()
-            .find(|(_, node)| node["type"] == "Pod")
-            .context("no pod")?;
-        for (panel, expected) in [
-            (format!("logs:{node}:main"), "line 1 of the step"),
-            ("logs::main".to_owned(), "line 1 of the step"),
-            (format!("logs:{node}:wait"), "level="),
-        ] {
-            let page = format!("workflows/{NAMESPACE}/{name}?tab=workflow&sidePanel={panel}");
-            browser.open(&page).await?;
-            let is_shown = |texts: &[String]| texts.iter().any(|text| text.contains(expected));
-            browser
-                .texts(".workflow-logs-viewer", Duration::from_secs(15), is_shown)
-                .await
-                .with_context(|| panel.clone())?;
+        let (pulled, pushed) = tokio::try_join!(
+            shown(control, PULL, "panel", &command),
+            shown(control, PUSH, "panel", &command)
+        )?;
+        for (cluster, (name, pod)) in [(PULL, &pulled), (PUSH, &pushed)] {
+            assert_panels(&fleet, browser, cluster, (name, pod)).await?;
         }
-        browser.screenshot("live-log").await?;
-        control.argo(&["terminate", &name]).await?;
         Ok(())
     })
     .await
@@ -251,6 +343,28 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
                 pod.name_any()
             );
         }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn argosy_doctor_finds_that_the_agents_of_both_clusters_can_be_asked_for_logs() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    for cluster in [PULL, PUSH] {
+        until(LIMIT, "doctor says that all links hold", async || {
+            let findings = fleet.control()?.doctor().await?;
+            let of_node = |finding: &&Value| finding["cluster"] == cluster && finding["check"] == "node";
+            let found: Vec<&Value> = findings.iter().filter(of_node).collect();
+            let is_well = found.iter().all(|finding| finding["outcome"] != "failed");
+            let is_asked = found.iter().any(|finding| {
+                let message = finding["message"].as_str().unwrap_or_default();
+                message.contains("reaches the agent for logs and Events")
+            });
+            ensure!(is_well && is_asked, "{cluster}: {found:#?}");
+            Ok(Some(()))
+        })
+        .await?;
     }
     Ok(())
 }

@@ -11,7 +11,10 @@ use axum::{
 use clap::Parser;
 use kube::core::Status;
 
-use super::{super::Printer, *};
+use super::{
+    super::{Asked, Printer},
+    *,
+};
 use crate::{
     cli::{Cli, Command},
     runtime::tunnel::CUT_WITHIN_LINE,
@@ -157,6 +160,7 @@ async fn a_log_that_was_printed_from_the_bucket_before_its_step_has_ended_is_not
         printed: HashSet::from(["a".to_owned()]),
         written: HashMap::new(),
         paused: HashMap::new(),
+        asked: Asked::Granted,
         is_complete: true,
     };
     printer.choose(&workflow, &mut live, false).unwrap();
