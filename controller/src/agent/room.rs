@@ -190,3 +190,71 @@ impl Room {
         set_condition(conditions, told);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    use serde_json::json;
+
+    use super::*;
+
+    impl Room {
+        fn counting() -> Self {
+            Self {
+                source: Capacity::Pods,
+                inputs: None,
+                runs: KnownRuns::default(),
+                pods: PodTally::default(),
+                refused: None,
+                told: None,
+            }
+        }
+
+        /// The pods of others on the cluster request so much.
+        fn foreign(&mut self, cpu: &str) {
+            let container = json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } });
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": { "name": "p", "uid": "00000000-0000-4000-8000-000000000001" },
+                "spec": { "nodeName": "n", "containers": [container] },
+            }))
+            .unwrap();
+            self.pods.learn(Change::Reset(vec![pod.into()]));
+        }
+
+        /// Lets time pass since the last change of the claim.
+        fn wait(&mut self, time: Duration) {
+            if let Some((_, at)) = &mut self.told {
+                *at -= time;
+            }
+        }
+    }
+
+    #[test]
+    fn the_requests_of_pods_in_the_claim_change_at_most_every_ten_seconds_and_only_if_they_have_moved() {
+        let cpu = BTreeMap::from([("cpu".to_owned(), Quantity("100".to_owned()))]);
+        let nodes = NodeResources {
+            capacity: cpu.clone(),
+            allocatable: cpu.clone(),
+            largest: cpu,
+            ..NodeResources::default()
+        };
+        let claim = |cpu: &str| Some(format!(r#"{{"cpu":{{"node":"100","foreign":"{cpu}"}}}}"#));
+        let mut room = Room::counting();
+        assert_eq!(room.claim(Some(&nodes)), None, "the pods are not listed yet");
+        room.foreign("10");
+        assert_eq!(room.claim(Some(&nodes)), claim("10"));
+        room.foreign("50");
+        assert_eq!(room.claim(Some(&nodes)), claim("10"), "it is too early");
+        room.wait(Duration::from_secs(9));
+        assert_eq!(room.claim(Some(&nodes)), claim("10"), "it is still too early");
+        room.wait(Duration::from_secs(1));
+        assert_eq!(room.claim(Some(&nodes)), claim("50"));
+        room.foreign("90");
+        assert_eq!(room.claim(Some(&nodes)), claim("50"), "the time begins anew");
+        room.foreign("51");
+        room.wait(Duration::from_secs(60));
+        assert_eq!(room.claim(Some(&nodes)), claim("50"), "it has hardly moved");
+    }
+}
