@@ -94,11 +94,17 @@ fn the_schema_of_whether_a_cluster_can_be_reached_has_what_is_printed() {
 
 /// The clusters of a Workflow with these labels and this claim, of which a policy chooses the best.
 fn chosen_for(own: &Labels, claim: Option<&Value>) -> Vec<ClusterAnswer> {
+    chosen_among(["cpu=8,memory=16Gi"; 2], own, claim)
+}
+
+/// The same with this room of each of the clusters.
+fn chosen_among(rooms: [&str; 2], own: &Labels, claim: Option<&Value>) -> Vec<ClusterAnswer> {
     let mut policy = for_clusters("best", &["c1", "c2"]);
     policy.metadata.annotations = Some(labels(&[("argosy.dev/runs", "best-cluster")]));
-    let clusters = ["c1", "c2"].map(|name| {
+    let [first, second] = rooms;
+    let clusters = [("c1", first), ("c2", second)].map(|(name, room)| {
         let mut cluster = cluster(name, "True");
-        let annotations = [("argosy.dev/room".to_owned(), "cpu=8,memory=16Gi".to_owned())];
+        let annotations = [("argosy.dev/room".to_owned(), room.to_owned())];
         cluster.metadata.annotations = Some(annotations.into());
         cluster
     });
@@ -124,6 +130,21 @@ fn chosen_for(own: &Labels, claim: Option<&Value>) -> Vec<ClusterAnswer> {
         History::of_workflow(&run, &[], &[]),
     );
     explanation.clusters
+}
+
+#[test]
+fn the_cluster_that_would_be_chosen_comes_first_and_one_that_cannot_run_it_has_no_place() {
+    for (rooms, expected) in [
+        (["cpu=8"; 2], [("c1", Some(1)), ("c2", Some(2))]),
+        (["cpu=8", "cpu=16"], [("c2", Some(1)), ("c1", Some(2))]),
+        (["cpu=1", "cpu=8"], [("c2", Some(1)), ("c1", None)]),
+    ] {
+        let clusters = chosen_among(rooms, &Labels::new(), None);
+        let places = clusters
+            .iter()
+            .map(|cluster| (cluster.name.as_str(), cluster.place));
+        assert_eq!(places.collect::<Vec<_>>(), expected, "{rooms:?}");
+    }
 }
 
 #[test]

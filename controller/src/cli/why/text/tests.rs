@@ -228,7 +228,7 @@ fn no_line_is_longer_than_a_terminal_unless_a_word_is() {
 }
 
 #[test]
-fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_by_a_label() {
+fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_and_which_one_comes_first() {
     let mut answer = ClusterAnswer {
         name: "cluster1".to_owned(),
         reachability: Reachability::Reachable {
@@ -254,4 +254,18 @@ fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_by_a_label() {
     answer.excluded_by = Some("argosy.dev/run-on=cluster2".to_owned());
     let excluded = "is NOT chosen: the Workflow has the label argosy.dev/run-on=cluster2";
     assert_eq!(cluster_lines(&answer, true)[1..], [reached, excluded]);
+    answer.excluded_by = None;
+    answer.load = Some("1 run, cpu 1 of 8".to_owned());
+    for (place, percent, expected) in [
+        (
+            Some(1),
+            Some(25),
+            "comes FIRST: has 1 run, cpu 1 of 8, 25 % with this Workflow",
+        ),
+        (Some(2), None, "comes 2.: has 1 run, cpu 1 of 8"),
+        (None, None, "has 1 run, cpu 1 of 8"),
+    ] {
+        (answer.place, answer.percent_with_it) = (place, percent);
+        assert_eq!(cluster_lines(&answer, true)[1..], [reached, expected]);
+    }
 }
