@@ -38,7 +38,8 @@ pub(crate) struct Rules {
     /// The time after the expiry of its lease at which a cluster counts as lost, if the policy
     /// requests a rerun.
     pub(crate) lost_after: Option<SignedDuration>,
-    /// The clusters on which the policy has a Workflow run.
+    /// The clusters on which the policy has a Workflow run. Unknown if an annotation that decides it
+    /// cannot be read.
     pub(crate) runs: Runs,
     /// True if the policy wants a Workflow to wait while no cluster has room.
     pub(crate) waits: bool,
@@ -61,16 +62,15 @@ impl Rules {
         let wants_logs = annotations
             .and_then(|annotations| annotations.get(names::ARCHIVE_LOGS_ANNOTATION))
             .is_some_and(|value| value == "true");
-        let lost_after = rerun::asked(annotations).unwrap_or_else(|problem| {
-            problems.push(problem);
-            None
-        });
+        let lost_after = rerun::asked(annotations).map_err(|problem| problems.push(problem));
         let runs = runs::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
             Runs::Unknown
         });
         let waits = runs::waits(annotations).map_err(|problem| problems.push(problem));
-        let runs = if waits.is_ok() { runs } else { Runs::Unknown };
+        // Each of these annotations decides on which cluster a Workflow runs.
+        let is_understood = waits.is_ok() && lost_after.is_ok();
+        let runs = if is_understood { runs } else { Runs::Unknown };
         let shown = shown::asked(annotations).unwrap_or_else(|problem| {
             problems.push(problem);
             None
@@ -94,7 +94,7 @@ impl Rules {
                 .map(|(index, clause)| Clause::compile(index, clause, legacy, problems))
                 .collect(),
             wants_logs,
-            lost_after,
+            lost_after: lost_after.unwrap_or_default(),
         }
     }
 

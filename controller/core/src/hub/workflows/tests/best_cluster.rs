@@ -500,6 +500,9 @@ fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
         json!({ names::RUNS_ANNOTATION: "some-cluster" }),
         json!({ names::RUNS_ANNOTATION: "" }),
         json!({ names::WHEN_FULL_ANNOTATION: "queue" }),
+        json!({ names::ON_LOST_ANNOTATION: "wait" }),
+        json!({ names::ON_LOST_ANNOTATION: "rerun", names::LOST_AFTER_ANNOTATION: "soon" }),
+        json!({ names::ON_LOST_ANNOTATION: "rerun", names::LOST_AFTER_ANNOTATION: "2s" }),
     ] {
         let mut fleet = Fleet::new();
         fleet.policy(best(&annotations));
@@ -510,4 +513,14 @@ fn an_unknown_value_of_an_annotation_makes_the_workflows_wait() {
             "{annotations}"
         );
     }
+    // Also if a single cluster matches, and the policy says nothing about the choice.
+    let mut fleet = Fleet::new();
+    let annotations = json!({ names::ON_LOST_ANNOTATION: "wait" });
+    let one = policy("one", json!({ "name": "cluster1" }));
+    fleet.policy(with(one, json!({ "metadata": { "annotations": annotations } })));
+    fleet.workflow(held("one"));
+    assert_eq!(
+        fleet.conditions(Purpose::Explain),
+        ["Dispatched=False PolicyUnreadable"]
+    );
 }
