@@ -21,7 +21,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{Api, ResourceExt, api::ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A multiple of the sum of the clusters' sizes.
 const WORKFLOWS: usize = 90;
@@ -190,6 +190,10 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
         listed.errors.contains("until a cluster has room for"),
         "{listed:?}"
     );
+    let listed = argosy(kubeconfig, &["get", "clusters", "-o", "json"]).await?;
+    let clusters: Vec<Value> = serde_json::from_str(&listed.output)?;
+    let waits = |cluster: &Value| cluster["waiting"].as_u64() >= Some(1);
+    assert!(!clusters.is_empty() && clusters.iter().all(waits), "{listed:?}");
     let said = words(&argosy(kubeconfig, &why).await?.output);
     assert!(said.contains("CANNOT run it: has no example.com/fpga"), "{said}");
     assert!(

@@ -60,7 +60,7 @@ pub(in crate::cli) struct Member {
 }
 
 pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
-    let told = async |cluster: ManagedCluster| Ok(Some(Member::of(&cluster)));
+    let told = async |clusters: Vec<ManagedCluster>| Ok(clusters.iter().map(Member::of).collect());
     list_or_watch(&args.inventory, &args.common, told).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `argosy get clusters`.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use anyhow::{anyhow, bail};
 use argosy_api::{
@@ -50,6 +50,8 @@ pub(in crate::cli) struct Listed {
     reserved: String,
     /// The room for runs, in the same form.
     room: String,
+    /// Workflows of the fleet that wait until a cluster has room: the same number for each cluster.
+    waiting: u64,
     /// Version of its API server; empty if the agent has not reported it.
     kubernetes: String,
     /// Version of the agent; empty if it was not reported.
@@ -67,8 +69,17 @@ pub(in crate::cli) struct Listed {
     message: String,
 }
 
+/// The Workflows on the control cluster that matter to the clusters.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Those that were sent and have not ended.
+    unfinished: Unfinished,
+    /// The number of those that wait for room.
+    waiting: u64,
+}
+
 impl Listed {
-    fn new(cluster: &ManagedCluster, unfinished: &Unfinished, hosted: Option<&Hosted>) -> Self {
+    fn new(cluster: &ManagedCluster, counted: &Counted, hosted: Option<&Hosted>) -> Self {
         let status = cluster.status.clone().unwrap_or_default();
         let condition = |type_: &str| status.conditions.iter().find(|known| known.type_ == type_);
         let told = |type_: &str| {
@@ -90,7 +101,7 @@ impl Listed {
             types::ARTIFACT_REPOSITORY_READY,
             types::PODS_COUNTED,
         ];
-        let load = unfinished.load(cluster);
+        let load = counted.unfinished.load(cluster);
         let wrong = kinds
             .iter()
             .filter_map(|type_| condition(type_))
@@ -106,6 +117,7 @@ impl Listed {
             reserved_percent: load.percent,
             reserved: load.reserved,
             room: load.room,
+            waiting: counted.waiting,
             kubernetes: status.version.kubernetes.clone(),
             agent: claimed(cluster, names::AGENT_VERSION_CLAIM).to_owned(),
             cpu: amount("cpu"),
@@ -183,35 +195,44 @@ impl Row for Listed {
 
 /// Lists clusters, and watches them with `--watch`.
 pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
-    let told = async |cluster: ManagedCluster| {
-        let running = unfinished(&wds).await;
-        let running = running.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+    let is_table = matches!(args.common.output, Output::Text | Output::Wide);
+    let said = Cell::new(0);
+    let told = async |clusters: Vec<ManagedCluster>| {
+        let counted = counted(&wds).await;
+        let counted = counted.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
         let hosted = hosted_clusters(&wds, &args.namespace).await.ok();
-        Ok(Some(Listed::new(&cluster, &running, hosted.as_ref())))
+        if is_table && said.replace(counted.waiting) != counted.waiting {
+            say_waiting(counted.waiting);
+        }
+        let listed = clusters
+            .iter()
+            .map(|cluster| Listed::new(cluster, &counted, hosted.as_ref()));
+        Ok(listed.collect())
     };
-    list_or_watch(&args.inventory, &args.common, told).await?;
-    if !args.common.watch && matches!(args.common.output, Output::Text | Output::Wide) {
-        let waiting = waiting_for_room(&wds).await;
-        let waiting = waiting.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
-        say_waiting(waiting);
-    }
-    Ok(())
+    list_or_watch(&args.inventory, &args.common, told).await
 }
 
 #[expect(
     clippy::print_stderr,
     reason = "the table is on standard output, for other programs"
 )]
-fn say_waiting(waiting: usize) {
+fn say_waiting(waiting: u64) {
     match waiting {
-        0 => {}
+        0 => eprintln!("no Workflow waits for room any more"),
         1 => eprintln!("1 Workflow waits until a cluster has room for it"),
         _ => eprintln!("{waiting} Workflows wait until a cluster has room for them"),
     }
 }
 
+async fn counted(wds: &Client) -> Result<Counted, Failure> {
+    Ok(Counted {
+        unfinished: unfinished(wds).await?,
+        waiting: waiting_for_room(wds).await?,
+    })
+}
+
 /// The number of Workflows that wait on the control cluster until a cluster has room.
-async fn waiting_for_room(wds: &Client) -> Result<usize, Failure> {
+async fn waiting_for_room(wds: &Client) -> Result<u64, Failure> {
     let api: Api<Lenient<Workflow>> = Api::all(wds.clone());
     let unclaimed = format!(
         "!{},{} notin (Succeeded,Failed,Error)",
@@ -219,7 +240,7 @@ async fn waiting_for_room(wds: &Client) -> Result<usize, Failure> {
         names::ARGO_PHASE_LABEL
     );
     let mut waiting = 0;
-    let count = |workflow: Workflow| waiting += usize::from(waits_for_room(&workflow));
+    let count = |workflow: Workflow| waiting += u64::from(waits_for_room(&workflow));
     let params = ListParams::default().labels(&unclaimed).limit(PAGE);
     requests::each(&api, params, count).await?;
     Ok(waiting)
@@ -233,11 +254,12 @@ fn waits_for_room(workflow: &Workflow) -> bool {
     conditions.any(|condition| WorkflowCondition::is(condition, DISPATCHED, reason::NO_ROOM))
 }
 
-/// Lists and watches clusters as rows that `told` builds.
+/// Lists and watches clusters as rows that `told` builds: one for each cluster that it is given, which
+/// are all of the list at once, and then one at a time.
 pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
     args: &Inventory,
     common: &Common,
-    told: impl AsyncFn(ManagedCluster) -> anyhow::Result<Option<T>>,
+    told: impl AsyncFn(Vec<ManagedCluster>) -> anyhow::Result<Vec<T>>,
 ) -> anyhow::Result<()> {
     let wds = client::connect_as_user(common.kubeconfig.as_deref()).await?;
     let api: Api<Lenient<ManagedCluster>> = Api::all(inventory(&wds, args.its_kubeconfig.as_deref()).await?);
@@ -249,15 +271,13 @@ pub(in crate::cli) async fn list_or_watch<T: Row + Serialize + PartialEq>(
     if let (Some(name), true) = (&args.name, list.is_empty()) {
         bail!("there is no ManagedCluster {name}");
     }
-    let mut listed = Vec::new();
-    for cluster in list {
-        listed.extend(told(cluster).await?);
-    }
+    let listed = told(list).await?;
     common.print(&listed, "no ManagedClusters found; has any cluster joined?")?;
     if !common.watch {
         return Ok(());
     }
-    common.follow(api, selection.watch, listed, told).await
+    let one = async |cluster| Ok(told(vec![cluster]).await?.pop());
+    common.follow(api, selection.watch, listed, one).await
 }
 
 /// Names of the clusters whose agent the controller hosts.
@@ -309,11 +329,12 @@ mod tests {
             },
         }))
         .unwrap();
-        let (mut running, hosted) = (Unfinished::default(), ["one".to_owned()].into());
+        let (mut counted, hosted) = (Counted::default(), ["one".to_owned()].into());
+        counted.waiting = 3;
         let claim = json!({ "cluster": "one", "attempt": 1, "needs": "cpu=1", "uid": "u" }).to_string();
         let run = json!({ "uid": "u", "annotations": { names::CLAIM_ANNOTATION: claim } });
-        running.count(&serde_json::from_value(run).unwrap());
-        let mut listed = Listed::new(&cluster, &running, Some(&hosted));
+        counted.unfinished.count(&serde_json::from_value(run).unwrap());
+        let mut listed = Listed::new(&cluster, &counted, Some(&hosted));
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let mut expected = [
             "one",
@@ -343,9 +364,11 @@ mod tests {
             listed.name(),
             "managedcluster.cluster.open-cluster-management.io/one"
         );
-        let unknown = Listed::new(&cluster, &running, None);
+        let printed = serde_json::to_value(&listed).unwrap();
+        assert_eq!((&printed["running"], &printed["waiting"]), (&json!(1), &json!(3)));
+        let unknown = Listed::new(&cluster, &counted, None);
         assert_eq!(unknown.mode, "");
-        let pulling = Listed::new(&cluster, &running, Some(&Hosted::new()));
+        let pulling = Listed::new(&cluster, &counted, Some(&Hosted::new()));
         assert_eq!(pulling.mode, "pull");
     }
 
