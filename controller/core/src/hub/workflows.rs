@@ -94,7 +94,7 @@ pub use action::{HubAction, Purpose};
 pub(crate) use blocked::{Blocked, will_be_claimed};
 use cluster::LeaseObservation;
 use counts::WorkflowCounts;
-pub use counts::{CensusChange, ClusterState};
+pub use counts::{CensusChange, ClusterState, ResourceRoom};
 pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
 pub use observed::{ObservedReport, ObservedWork, ObservedWorkflow};

@@ -31,9 +31,10 @@ pub(crate) const MEMORY: &str = "memory";
 pub struct Amounts(Vec<(Name, u64)>);
 
 /// The name of a resource. The usual ones take no memory of their own.
-type Name = Cow<'static, str>;
+pub(crate) type Name = Cow<'static, str>;
 
-fn named(name: &str) -> Name {
+/// The name of a resource, without memory of its own if it is a usual one.
+pub(crate) fn named(name: &str) -> Name {
     match name {
         CPU => Cow::Borrowed(CPU),
         MEMORY => Cow::Borrowed(MEMORY),
@@ -221,14 +222,15 @@ pub(crate) fn compare_shares(one: (u64, u64), other: (u64, u64)) -> Ordering {
     }
 }
 
+/// True for an extended resource such as `nvidia.com/gpu`.
+pub(crate) fn is_extended(name: &str) -> bool {
+    name.contains('/')
+}
+
 /// The number of parts into which a unit of a resource is divided. Fractions of a byte mean nothing,
 /// and sums of them would not fit.
-fn parts(name: &str) -> u64 {
-    if name == CPU || name.contains('/') {
-        1000
-    } else {
-        1
-    }
+pub(crate) fn parts(name: &str) -> u64 {
+    if name == CPU || is_extended(name) { 1000 } else { 1 }
 }
 
 /// Reads a quantity of a resource. `None` if it is no quantity, is negative, or is too large.

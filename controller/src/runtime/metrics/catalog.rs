@@ -104,10 +104,15 @@ metrics! {
     WAITING: Gauge of Controller, "argosy_waiting_workflows", [],
         "Workflows that wait on the control cluster until a cluster has room";
     ROOM: Gauge of Controller, "argosy_cluster_room", ["cluster", "resource"],
-        "Room for runs on a cluster of the inventory: CPU in cores, memory in bytes; absent if it is not known";
+        "Room for runs on a cluster of the inventory: CPU in cores, memory in bytes, and up to 8 extended \
+        resources such as nvidia.com/gpu by number; absent if it is not known";
     RESERVED: Gauge of Controller, "argosy_cluster_reserved", ["cluster", "resource"],
         "Sum of the requests of unfinished runs that are claimed for a cluster of the inventory: CPU in cores, \
-        memory in bytes";
+        memory in bytes, and the same extended resources by number";
+    CHOICES: Counter of Controller, "argosy_choices_total", ["outcome", "cluster"],
+        "Choices of one of several clusters for a Workflow by outcome: chosen, waiting until a cluster has \
+        room, or no_cluster if none can be chosen; a Workflow that waits counts again once its cluster is \
+        chosen";
     NOTICES: Counter of Controller, "argosy_notices_total", ["type", "reason"],
         "Events on Workflows, such as Dispatched, or, with type Warning, the reason why a Workflow cannot be \
         sent";

@@ -4,13 +4,14 @@
 //! counted anew.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use argosy_core::{
     ClusterName,
-    hub::workflows::{CensusChange, ClusterState, EventRecord, Ignored},
+    hub::workflows::{CensusChange, ClusterState, EventRecord, Ignored, ResourceRoom},
 };
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -18,7 +19,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::catalog::{CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, RESERVED, ROOM, WAITING, WORKFLOWS};
+use super::catalog::{
+    CHOICES, CLUSTER_AVAILABLE, CLUSTERS, IGNORED, NOTICES, RESERVED, ROOM, WAITING, WORKFLOWS,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -39,7 +42,14 @@ struct Runs {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Resource {
     cluster: String,
-    resource: &'static str,
+    resource: Cow<'static, str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Choice {
+    outcome: &'static str,
+    /// Empty unless a cluster was chosen.
+    cluster: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,7 +68,7 @@ struct Report {
 /// Workflow can invent some.
 const MOST_REASONS: usize = 64;
 
-/// A gauge of cores or bytes.
+/// A gauge of cores, bytes or devices.
 type Amount = Gauge<f64, AtomicU64>;
 
 /// The metrics of the fleet. Clones share them.
@@ -70,11 +80,14 @@ pub struct Fleet {
     waiting: Gauge,
     room: Family<Resource, Amount>,
     reserved: Family<Resource, Amount>,
+    choices: Family<Choice, Counter>,
     records: Family<Reason, Counter>,
     ignored: Family<Report, Counter>,
     /// The reasons that have their own series.
     reasons: Arc<Mutex<HashSet<Reason>>>,
     known: Arc<Mutex<BTreeMap<ClusterName, ClusterState>>>,
+    /// The resources of each cluster that have series.
+    resources: Arc<Mutex<BTreeMap<ClusterName, Vec<Resource>>>>,
 }
 
 impl Fleet {
@@ -86,6 +99,7 @@ impl Fleet {
         WAITING.register(registry, fleet.waiting.clone());
         ROOM.register(registry, fleet.room.clone());
         RESERVED.register(registry, fleet.reserved.clone());
+        CHOICES.register(registry, fleet.choices.clone());
         NOTICES.register(registry, fleet.records.clone());
         IGNORED.register(registry, fleet.ignored.clone());
         fleet
@@ -99,12 +113,16 @@ impl Fleet {
                 CensusChange::Waiting(count) => {
                     self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
                 }
-                CensusChange::Room {
+                CensusChange::Room(cluster, rooms) => self.learn_room(&cluster, rooms),
+                CensusChange::Choices {
                     cluster,
-                    resource,
-                    room,
-                    reserved,
-                } => self.learn_room(&cluster, resource, room, reserved),
+                    outcome,
+                    count,
+                } => {
+                    let cluster = cluster.map(|cluster| cluster.to_string()).unwrap_or_default();
+                    let choice = Choice { outcome, cluster };
+                    self.choices.get_or_create(&choice).inc_by(count);
+                }
                 CensusChange::Workflows {
                     cluster,
                     phase,
@@ -137,29 +155,40 @@ impl Fleet {
         }
     }
 
-    fn learn_room(&self, cluster: &ClusterName, resource: &'static str, room: Option<u64>, reserved: u64) {
-        // Sums of bytes up to 2^53 are exact.
-        #[expect(clippy::cast_precision_loss, reason = "a metric")]
-        let amount = |amount: u64| {
-            if resource == "cpu" {
-                amount as f64 / 1000.0
-            } else {
-                amount as f64
+    /// Sets the room of a cluster. The series of resources that it no longer has are removed.
+    fn learn_room(&self, cluster: &ClusterName, rooms: Vec<ResourceRoom>) {
+        let mut labels = Vec::with_capacity(rooms.len());
+        for room in rooms {
+            // Sums of bytes up to 2^53 are exact.
+            #[expect(clippy::cast_precision_loss, reason = "a metric")]
+            let amount = |amount: u64| amount as f64 / room.unit as f64;
+            let label = Resource {
+                cluster: cluster.to_string(),
+                resource: room.resource,
+            };
+            match room.room {
+                Some(room) => {
+                    self.room.get_or_create(&label).set(amount(room));
+                }
+                None => {
+                    self.room.remove(&label);
+                }
             }
+            self.reserved.get_or_create(&label).set(amount(room.reserved));
+            labels.push(label);
+        }
+        let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if labels.is_empty() {
+            resources.remove(cluster)
+        } else {
+            resources.insert(cluster.clone(), labels.clone())
         };
-        let labels = Resource {
-            cluster: cluster.to_string(),
-            resource,
-        };
-        match room {
-            Some(room) => {
-                self.room.get_or_create(&labels).set(amount(room));
-            }
-            None => {
-                self.room.remove(&labels);
+        for label in before.unwrap_or_default() {
+            if !labels.contains(&label) {
+                self.room.remove(&label);
+                self.reserved.remove(&label);
             }
         }
-        self.reserved.get_or_create(&labels).set(amount(reserved));
     }
 
     fn learn_cluster(&self, name: ClusterName, state: Option<ClusterState>) {
@@ -176,12 +205,11 @@ impl Fleet {
                 .set(i64::from(is_available));
             self.states.get_or_create(&of(state)).inc();
         } else {
-            for resource in ["cpu", "memory"] {
-                let cluster = name.to_string();
-                let labels = Resource { cluster, resource };
-                self.room.remove(&labels);
-                self.reserved.remove(&labels);
-            }
+            self.learn_room(&name, Vec::new());
+            self.choices.remove(&Choice {
+                outcome: "chosen",
+                cluster: name.to_string(),
+            });
             self.available.remove(&cluster);
             for reason in [Ignored::Invalid, Ignored::Foreign, Ignored::OtherAttempt] {
                 self.ignored.remove(&report(&name, reason));
@@ -244,13 +272,24 @@ mod tests {
             count,
         };
         fleet.learn(vec![of(Some(ClusterState::Joining)), runs(2)]);
-        let room = |resource, room, reserved| CensusChange::Room {
-            cluster: "one".into(),
-            resource,
+        let room = |resource: &'static str, unit, room, reserved| ResourceRoom {
+            resource: resource.into(),
+            unit,
             room,
             reserved,
         };
-        fleet.learn(vec![room("cpu", Some(8000), 1500), room("memory", None, 1024)]);
+        let (cpu, memory) = (room("cpu", 1000, Some(8000), 1500), room("memory", 1, None, 1024));
+        let gpu = room("nvidia.com/gpu", 1000, Some(8000), 2000);
+        let rooms = |rooms: &[&ResourceRoom]| {
+            CensusChange::Room("one".into(), rooms.iter().map(|room| (*room).clone()).collect())
+        };
+        fleet.learn(vec![rooms(&[&cpu, &memory, &gpu])]);
+        fleet.learn(vec![CensusChange::Choices {
+            cluster: Some("one".into()),
+            outcome: "chosen",
+            count: 2,
+        }]);
+        fleet.learn(vec![CensusChange::Waiting(3)]);
         fleet.learn(vec![of(Some(ClusterState::Available))]);
         let text = text_of(&registry);
         for line in [
@@ -261,9 +300,17 @@ mod tests {
             "argosy_cluster_room{cluster=\"one\",resource=\"cpu\"} 8.0\n",
             "argosy_cluster_reserved{cluster=\"one\",resource=\"cpu\"} 1.5\n",
             "argosy_cluster_reserved{cluster=\"one\",resource=\"memory\"} 1024.0\n",
+            "argosy_cluster_room{cluster=\"one\",resource=\"nvidia.com/gpu\"} 8.0\n",
+            "argosy_cluster_reserved{cluster=\"one\",resource=\"nvidia.com/gpu\"} 2.0\n",
+            "argosy_waiting_workflows 3\n",
+            "argosy_choices_total{outcome=\"chosen\",cluster=\"one\"} 2\n",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }
+        fleet.learn(vec![rooms(&[&cpu, &memory])]);
+        let text = text_of(&registry);
+        assert!(!text.contains("resource=\"nvidia.com/gpu\""), "{text}");
+        assert!(text.contains("resource=\"cpu\""), "{text}");
         fleet.learn(vec![runs(0), of(None)]);
         let text = text_of(&registry);
         assert!(!text.contains("cluster=\"one\""), "{text}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use argosy_core::hub::{
     shadow_pods::Counts,
-    workflows::{CensusChange, ClusterState, EventRecord, Ignored},
+    workflows::{CensusChange, ClusterState, EventRecord, Ignored, ResourceRoom},
 };
 use jiff::Timestamp;
 
@@ -31,11 +31,19 @@ fn busy() -> (Metrics, Vec<Box<dyn std::any::Any>>) {
     watch.failed();
     metrics.fleet().learn(vec![
         CensusChange::Cluster("one".into(), Some(ClusterState::Available)),
-        CensusChange::Room {
-            cluster: "one".into(),
-            resource: "cpu",
-            room: Some(8000),
-            reserved: 100,
+        CensusChange::Room(
+            "one".into(),
+            vec![ResourceRoom {
+                resource: "cpu".into(),
+                unit: 1000,
+                room: Some(8000),
+                reserved: 100,
+            }],
+        ),
+        CensusChange::Choices {
+            cluster: None,
+            outcome: "waiting",
+            count: 1,
         },
         CensusChange::Waiting(1),
         CensusChange::Workflows {

@@ -90,7 +90,8 @@ impl WorkflowIndex {
         self.events.push(record);
     }
 
-    /// Adds notices for the changes from `before`, if it is known, to `after`.
+    /// Adds notices for the changes from `before`, if it is known, to `after`, and counts the choice of
+    /// a cluster among them.
     pub(super) fn record_event(
         &mut self,
         key: &WorkflowKey,
@@ -100,6 +101,7 @@ impl WorkflowIndex {
         if !self.is_synced() {
             return;
         }
+        self.counts.count_choice(before, after);
         for (is_warning, reason, message) in news(before, after) {
             if self.events.len() >= MOST {
                 return;

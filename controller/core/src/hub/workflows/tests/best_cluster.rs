@@ -1,5 +1,6 @@
 //! One of several clusters is chosen by its load.
 
+mod choices;
 mod room;
 mod waiting;
 

@@ -5,18 +5,16 @@ use super::*;
 /// The changes, as `cluster phase count` and `cluster state`.
 fn changes(fleet: &mut Fleet) -> Vec<String> {
     let changes = fleet.hub.count().into_iter();
-    let changes =
-        changes.filter(|change| !matches!(change, CensusChange::Room { .. } | CensusChange::Waiting(_)));
-    let changes = changes.map(|change| match change {
-        CensusChange::Room { .. } | CensusChange::Waiting(_) => unreachable!("it is filtered"),
+    let changes = changes.filter_map(|change| match change {
+        CensusChange::Room(..) | CensusChange::Waiting(_) | CensusChange::Choices { .. } => None,
         CensusChange::Cluster(name, state) => {
-            format!("{name} {}", state.map_or("gone", ClusterState::as_str))
+            Some(format!("{name} {}", state.map_or("gone", ClusterState::as_str)))
         }
         CensusChange::Workflows {
             cluster,
             phase,
             count,
-        } => format!("{cluster} {phase} {count}"),
+        } => Some(format!("{cluster} {phase} {count}")),
     });
     changes.collect()
 }
