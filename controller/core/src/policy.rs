@@ -147,16 +147,17 @@ impl Chosen {
         }
     }
 
-    /// The best cluster, and its room.
-    fn best<'a>(
-        clusters: impl Iterator<Item = &'a ClusterName>,
+    /// The best of the clusters that `clusters` lists, and its room.
+    fn best<'a, I: Iterator<Item = &'a ClusterName>>(
+        clusters: impl Fn() -> I,
         loads: &Loads,
         candidate: Candidate<'_>,
     ) -> Option<(Self, Left)> {
         let mut among = 0;
-        let counted = clusters.inspect(|_| among += 1);
+        let counted = clusters().inspect(|_| among += 1);
         let best = best_cluster::best(counted, loads, candidate)?;
-        let reason = (among > 1).then(|| best_cluster::reason(&best, among, loads).into());
+        let fit = || best_cluster::count_fit(clusters(), loads, candidate.demand);
+        let reason = (among > 1).then(|| best_cluster::reason(&best, fit, loads).into());
         let chosen = Self {
             cluster: best.cluster.clone(),
             reason,
@@ -336,7 +337,7 @@ impl Placement {
         match self.choose(fleet) {
             Err(Unplaced::ByLoad) => {
                 let (chosen, left) =
-                    Chosen::best(self.reachable(fleet), loads, candidate).ok_or(Unplaced::Unfit)?;
+                    Chosen::best(|| self.reachable(fleet), loads, candidate).ok_or(Unplaced::Unfit)?;
                 match left {
                     Left::NoRun => Err(Unplaced::Full),
                     Left::TooLittle if self.waits => Err(Unplaced::Full),
@@ -356,7 +357,7 @@ impl Placement {
         candidate: Candidate<'_>,
     ) -> Option<Chosen> {
         self.lost_after?;
-        let others = self.reachable(fleet).filter(|cluster| *cluster != lost);
+        let others = || self.reachable(fleet).filter(|cluster| *cluster != lost);
         Chosen::best(others, loads, candidate).map(|(chosen, _)| chosen)
     }
 

@@ -12,7 +12,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, btree_map},
-    fmt::{self, Write},
+    fmt,
     ops::Bound,
     sync::Arc,
 };
@@ -467,16 +467,30 @@ fn rank_all<'a>(
     }
 }
 
-/// The reason why the best cluster was chosen, for users.
-pub(crate) fn reason(best: &Best<'_>, among: usize, loads: &Loads) -> String {
+/// The number of these clusters that can run the Workflow. The choice itself looks at the fitness of
+/// few of them.
+pub(crate) fn count_fit<'a>(
+    clusters: impl Iterator<Item = &'a ClusterName>,
+    loads: &Loads,
+    demand: &Demand,
+) -> usize {
+    let mut lookup = Lookup::new(loads);
+    let is_fit = |load: &Load| load.unfit(demand).is_none();
+    clusters
+        .filter(|cluster| lookup.get(cluster).is_none_or(is_fit))
+        .count()
+}
+
+/// The reason why the best cluster was chosen from several, for users. `fit` counts those that can run
+/// the Workflow.
+pub(crate) fn reason(best: &Best<'_>, fit: impl FnOnce() -> usize, loads: &Loads) -> String {
     let nothing = Load::default();
     let load = |cluster: &ClusterName| loads.get(cluster).unwrap_or(&nothing);
-    let mut text = format!("the best of {among}: {}", load(best.cluster));
-    if let Some(next) = best.next {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "; next {next}: {}", load(next));
+    let chosen = load(best.cluster);
+    match best.next {
+        None => format!("the only one that can run it: {chosen}"),
+        Some(next) => format!("the best of {}: {chosen}; next {next}: {}", fit(), load(next)),
     }
-    text
 }
 
 #[cfg(test)]

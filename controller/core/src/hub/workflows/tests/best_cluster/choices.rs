@@ -132,6 +132,25 @@ fn the_room_of_a_cluster_is_told_with_few_of_the_extended_resources_that_it_inve
 }
 
 #[test]
+fn the_reason_of_a_choice_counts_only_clusters_that_can_run_the_workflow() {
+    let mut fleet = Fleet::best();
+    let room = |gpus: &str| json!({ "status": { "allocatable": { "cpu": "8", "nvidia.com/gpu": gpus } } });
+    fleet.cluster_is("cluster1", room("1"));
+    fleet.cluster_is("cluster2", room("0"));
+    fleet.cluster_is("cluster3", room("0"));
+    fleet.workflow(asks(1, &json!({ "nvidia.com/gpu": 1 })));
+    assert_eq!(
+        fleet.chosen(&subject(1)).1,
+        "Claimed: sent to cluster1, attempt 1; the only one that can run it: 0 runs, cpu 0 of 8"
+    );
+    fleet.cluster_is("cluster3", room("1"));
+    assert_eq!(
+        fleet.chosen(&subject(1)).1,
+        "Claimed: sent to cluster1, attempt 1; the best of 2: 0 runs, cpu 0 of 8; next cluster3: 0 runs, cpu 0 of 8"
+    );
+}
+
+#[test]
 fn a_cluster_that_only_a_plain_policy_adds_is_a_candidate() {
     let mut fleet = Fleet::new();
     let labels =
