@@ -206,7 +206,7 @@ A histogram has three series, with `_bucket`, `_sum` and `_count`.
 Labels have few values, and none ever names an object:
 
 - `space` is wds, its or wec.
-- `verb` and `resource` are as RBAC names them.
+- `verb`, and `resource` of requests, are as RBAC names them; `resource` of clusters is as containers request it.
 - `engine` is the loop: workflows, objects, expiry, approvals, nodes, shadow_pods, agent_workflows or agent_objects.
 - `cluster` is a cluster of the inventory, whose series are removed with it.
 
