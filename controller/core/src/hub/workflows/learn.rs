@@ -194,8 +194,8 @@ impl WorkflowIndex {
         self.by_uid.remove(&view.uid);
         self.workflow_bytes = self.workflow_bytes.saturating_sub(view.size());
         self.counts.remove(&view);
-        if let Some(rank) = view.queued.as_deref() {
-            self.queue.remove(key, *rank);
+        if let Some(rank) = view.queued() {
+            self.queue.remove(key, rank, view.placement.policies());
         }
         self.unplaced.remove(key);
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
@@ -215,8 +215,8 @@ impl WorkflowIndex {
         }
         self.by_uid.insert(view.uid.clone(), key.clone());
         self.counts.add(view);
-        if let Some(rank) = view.queued.as_deref() {
-            self.queue.insert(key, *rank);
+        if let Some(rank) = view.queued() {
+            self.queue.insert(key, rank, view.placement.policies());
         } else if view.claim.is_none() && view.hold().is_some() && !view.is_final() {
             self.unplaced.insert(key.clone());
         }

@@ -1,6 +1,7 @@
 //! One of several clusters is chosen by its load.
 
 mod room;
+mod turns;
 mod waiting;
 
 use argosy_api::names;
