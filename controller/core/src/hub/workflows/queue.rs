@@ -147,8 +147,6 @@ impl Queue {
                 }
             }
         }
-        // Others may have left room to it.
-        self.go_on();
     }
 
     /// The number of waiting Workflows.
@@ -173,7 +171,7 @@ impl Queue {
     }
 
     /// All that wait are decided again, although no room was freed.
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         self.left = self.len;
     }
 

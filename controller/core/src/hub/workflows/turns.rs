@@ -18,7 +18,7 @@
 //!
 //! Not here: the order of the turns (`queue`), and the choice of the cluster (`policy::best_cluster`).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{WorkflowIndex, view::WorkflowView};
 use crate::{
@@ -70,6 +70,32 @@ impl WorkflowIndex {
         let was_queued = view.queued().is_some();
         if was_queued || (self.queue.is_giving() && self.is_contested(&view.placement, cluster)) {
             self.queue.pass_turn(&key.namespace, was_queued);
+        }
+    }
+
+    /// Updates the queue from a Workflow's version `before` to its version `after`. One that keeps its
+    /// place keeps its turn.
+    pub(super) fn requeue(
+        &mut self,
+        key: &WorkflowKey,
+        before: Option<&WorkflowView>,
+        after: Option<&WorkflowView>,
+    ) {
+        let place = |view: Option<&WorkflowView>| {
+            let view = view?;
+            Some((view.queued()?, Arc::clone(&view.placement)))
+        };
+        let (before, after) = (place(before), place(after));
+        if before == after {
+            return;
+        }
+        if let Some((rank, placement)) = &before {
+            self.queue.remove(key, *rank, placement.policies());
+        }
+        match after {
+            Some((rank, placement)) => self.queue.insert(key, rank, placement.policies()),
+            // Others may have left room to it.
+            None => self.queue.go_on(),
         }
     }
 

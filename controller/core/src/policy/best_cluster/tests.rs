@@ -488,10 +488,10 @@ fn a_cluster_that_is_drawn_is_any_of_those_that_admit_the_workflow_and_no_other(
         load(2, "cpu=8", 2),
         load(0, "cpu=2", None),
     ];
-    // Only the last two of these are left, then only the one without a further run.
+    // The third cluster is too small. Without those that have room, the one without a further run is left.
     for (clusters, expected, left) in [
-        (0..5, vec!["0", "1", "4"], Left::Enough),
-        (2..4, vec!["3"], Left::NoRun),
+        (0..5, vec!["0000", "0001", "0004"], Left::Enough),
+        (2..4, vec!["0003"], Left::NoRun),
     ] {
         let loads: Loads = clusters
             .map(|number| (name(number), all[number].clone()))

@@ -114,6 +114,27 @@ fn a_workflow_whose_claim_is_refused_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_workflow_that_is_seen_again_keeps_its_turn_and_wakes_nobody_and_one_that_leaves_wakes_the_others() {
+    let mut fleet = Fleet::full();
+    let waiting = waits("argo", "one", 0, 0);
+    fleet.workflow(waiting.clone());
+    fleet.workflow(waits("argo", "two", 0, 1));
+    while !fleet.hub.due().is_empty() {}
+    fleet.workflow(waiting.clone());
+    assert!(!fleet.hub.has_due() && fleet.hub.due().is_empty());
+    fleet.hub.queue.wake();
+    assert_eq!(fleet.hub.due().len(), 2);
+    let change = fleet.change(waiting.clone());
+    fleet.hub.apply(HubInput::workflow(change), now());
+    assert!(!fleet.hub.has_due());
+    let gone = fleet.next(waiting);
+    fleet
+        .hub
+        .apply(HubInput::workflow(Change::Delete(Box::new(read(gone)))), now());
+    assert_eq!(fleet.hub.due(), [of("argo", "two")]);
+}
+
+#[test]
 fn only_those_that_wait_for_the_same_clusters_come_first() {
     let wait = json!({ names::WHEN_FULL_ANNOTATION: "wait" });
     let send = json!({ names::WHEN_FULL_ANNOTATION: "send" });
