@@ -132,7 +132,8 @@ pub mod reason {
     /// None of the matched ManagedClusters can ever run the Workflow: each lacks a resource that it
     /// asks for, or is too small for one of its pods.
     pub const NO_CLUSTER_FITS: &str = "NoClusterFits";
-    /// None of the matched ManagedClusters has room, and a policy wants the Workflow to wait for it.
+    /// None of the matched ManagedClusters has room for the Workflow now, or others wait for that room
+    /// first.
     pub const NO_ROOM: &str = "NoRoom";
     /// An annotation of a selecting policy has an unknown value, so it is not known on which clusters
     /// the Workflow is to run.

@@ -11,9 +11,9 @@ use std::{
 
 use argosy_api::ManagedCluster;
 use argosy_core::{
-    Change, Reconcile, WorkflowKey,
+    Change, Failure, Reconcile, WorkflowKey,
     explain::dry_run::Choice,
-    hub::workflows::{HubConfig, HubInput, HubKey, WorkflowIndex},
+    hub::workflows::{HubAction, HubConfig, HubInput, HubKey, Purpose, WorkflowIndex},
 };
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -270,7 +270,7 @@ fn run(number: usize, version: usize, phase: &str) -> HubInput {
     )))
 }
 
-/// A run ends, and those that it wakes are decided.
+/// A run ends, the first ones of those that wait have their turn, and one of them is claimed.
 fn waiting(waiting: usize) -> Duration {
     let inventory = (0..10).map(|number| cluster(number, "runs=10", 1)).collect();
     let mut index = index(inventory, vec![policy(0, &json!({ "fleet": "all" }), "wait", 1)]);
@@ -293,13 +293,41 @@ fn waiting(waiting: usize) -> Duration {
     for number in 0..EVENTS {
         let ends = run(number % 100, next(), "Succeeded");
         let started = Instant::now();
-        for key in index.apply(ends, Timestamp::UNIX_EPOCH) {
-            index.decide(&key, Timestamp::UNIX_EPOCH);
-        }
+        let claimed = turn(&mut index, ends);
         times.push(started.elapsed());
+        assert_eq!(claimed.len(), 1, "the room of one run was freed");
+        // All is as before: the claim is refused, and the cluster is full again.
         index.apply(run(number % 100, next(), "Running"), Timestamp::UNIX_EPOCH);
+        for (key, action) in claimed {
+            index.failed(&key, &action, &Failure::Conflict, Timestamp::UNIX_EPOCH);
+        }
     }
     median(times)
+}
+
+/// What the engine does after one input: the keys that it concerns and those that are due are decided,
+/// and requests are sent. Returns the claims.
+fn turn(index: &mut WorkflowIndex, input: HubInput) -> Vec<(HubKey, HubAction)> {
+    let mut keys: Vec<HubKey> = index.apply(input, Timestamp::UNIX_EPOCH).into_iter().collect();
+    keys.extend(index.due());
+    let mut claims = Vec::new();
+    for key in keys {
+        let action = index.decide(&key, Timestamp::UNIX_EPOCH).action;
+        let is_claim = |action: &HubAction| {
+            matches!(
+                action,
+                HubAction::PatchWorkflow {
+                    purpose: Purpose::Claim,
+                    ..
+                }
+            )
+        };
+        if let Some(action) = action.filter(is_claim) {
+            index.requested(&key, &action, Timestamp::UNIX_EPOCH);
+            claims.push((key, action));
+        }
+    }
+    claims
 }
 
 fn main() -> ExitCode {

@@ -185,6 +185,7 @@ fn outlook(
     let candidate = Candidate {
         demand: &demand,
         own: own.as_deref(),
+        drawn: None,
     };
     if placement.is_by_load() {
         let loads = (&loads, unfinished.is_some());

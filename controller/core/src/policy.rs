@@ -335,30 +335,44 @@ impl Placement {
         candidate: Candidate<'_>,
     ) -> Result<Chosen, Unplaced> {
         match self.choose(fleet) {
-            Err(Unplaced::ByLoad) => {
-                let (chosen, left) =
-                    Chosen::best(|| self.reachable(fleet), loads, candidate).ok_or(Unplaced::Unfit)?;
-                match left {
-                    Left::NoRun => Err(Unplaced::Full),
-                    Left::TooLittle if self.waits => Err(Unplaced::Full),
-                    Left::TooLittle | Left::Enough => Ok(chosen),
-                }
-            }
+            Err(Unplaced::ByLoad) => self.admitted(|| self.reachable(fleet), loads, candidate),
             chosen => chosen.map(Chosen::only),
         }
     }
 
-    /// The cluster for a rerun after `lost` is lost. It does not wait for room.
+    /// The cluster for a rerun after `lost` is lost. It is admitted there like any other Workflow.
     pub(crate) fn successor(
         &self,
         lost: &ClusterName,
         fleet: &Fleet,
         loads: &Loads,
         candidate: Candidate<'_>,
-    ) -> Option<Chosen> {
-        self.lost_after?;
-        let others = || self.reachable(fleet).filter(|cluster| *cluster != lost);
-        Chosen::best(others, loads, candidate).map(|(chosen, _)| chosen)
+    ) -> Result<Chosen, Unplaced> {
+        match self.choose(fleet) {
+            Err(Unplaced::ByLoad) if self.lost_after.is_some() => {
+                let others = || self.reachable(fleet).filter(|cluster| *cluster != lost);
+                self.admitted(others, loads, candidate)
+            }
+            Err(unplaced) => Err(unplaced),
+            // Without a rerun policy there is no successor.
+            Ok(_) => Err(Unplaced::NoCluster),
+        }
+    }
+
+    /// The best of these clusters, unless the Workflow has to wait: a policy wants that while none has
+    /// room, and the number of runs that an administrator allows is a limit for every policy.
+    fn admitted<'a, I: Iterator<Item = &'a ClusterName>>(
+        &self,
+        clusters: impl Fn() -> I,
+        loads: &Loads,
+        candidate: Candidate<'_>,
+    ) -> Result<Chosen, Unplaced> {
+        let (chosen, left) = Chosen::best(clusters, loads, candidate).ok_or(Unplaced::Unfit)?;
+        match left {
+            Left::NoRun => Err(Unplaced::Full),
+            Left::TooLittle if self.waits => Err(Unplaced::Full),
+            Left::TooLittle | Left::Enough => Ok(chosen),
+        }
     }
 
     /// True if there may be a cluster for a rerun after `lost` is lost.

@@ -73,6 +73,7 @@ pub fn distribute(
     let candidate = Candidate {
         demand: &demand,
         own: None,
+        drawn: None,
     };
     for number in 0..count {
         let Ok(chosen) = will_be_claimed(run, &placement, &fleet, &loads, candidate) else {
@@ -126,7 +127,11 @@ impl Choice {
 
     /// The best cluster; `None` if none can run the Workflow.
     pub fn choose(&self, demand: &Demand) -> Option<usize> {
-        let candidate = Candidate { demand, own: None };
+        let candidate = Candidate {
+            demand,
+            own: None,
+            drawn: None,
+        };
         let best = best(self.names.iter(), &self.loads, candidate)?;
         self.names.binary_search(best.cluster).ok()
     }

@@ -46,6 +46,7 @@ mod restore_claim;
 mod subject;
 mod taints;
 mod templates;
+mod turns;
 mod unanswered;
 mod unconfirmed;
 mod verb_outcomes;
@@ -101,6 +102,7 @@ pub use observed::{ObservedReport, ObservedWork, ObservedWorkflow};
 use queue::Queue;
 pub(crate) use report_validation::is_node;
 pub use subject::HubKey;
+use turns::is_sent;
 use view::WorkflowView;
 pub use work::{Ignored, taken};
 use work::{ManifestWorkView, WorkStatusView};
@@ -278,6 +280,8 @@ pub struct WorkflowIndex {
     counts: WorkflowCounts,
     /// The loads of clusters that are in the inventory or have unfinished runs.
     loads: Loads,
+    /// Clusters are drawn, and not chosen by their loads.
+    draws_clusters: bool,
     /// Workflows that wait for room.
     queue: Queue,
     /// Number of ignored reports since they were last taken.
@@ -327,6 +331,7 @@ impl WorkflowIndex {
             events: Vec::new(),
             counts: WorkflowCounts::default(),
             loads: Loads::new(),
+            draws_clusters: false,
             queue: Queue::default(),
             ignored: BTreeMap::new(),
             runs: HashMap::new(),
@@ -394,7 +399,7 @@ impl Index for WorkflowIndex {
         let takes_turns = |key: &HubKey| match key {
             HubKey::Workflow(key) => {
                 let view = self.workflows.get(key);
-                view.is_some_and(|view| view.queued.is_some())
+                view.is_some_and(|view| view.queued().is_some())
             }
             HubKey::Transform(_) | HubKey::Cluster(_) => false,
         };
@@ -429,12 +434,7 @@ impl Index for WorkflowIndex {
 
     fn take_turns(&mut self) -> Vec<HubKey> {
         let workflows = &self.workflows;
-        let is_sent = |key: &WorkflowKey| {
-            workflows
-                .get(key)
-                .is_some_and(|view| view.pending_claim.is_some())
-        };
-        let due = self.queue.due(is_sent);
+        let due = self.queue.due(|key| is_sent(workflows, key));
         due.into_iter().map(HubKey::Workflow).collect()
     }
 

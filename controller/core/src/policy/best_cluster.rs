@@ -13,6 +13,7 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, btree_map},
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     ops::Bound,
     sync::Arc,
 };
@@ -64,6 +65,9 @@ pub(crate) struct Candidate<'a> {
     pub(crate) demand: &'a Demand,
     /// Its own reservation, if it is claimed.
     pub(crate) own: Option<&'a Reservation>,
+    /// A number by which any of the clusters that admit it is drawn, whatever their loads. Only tests
+    /// draw.
+    pub(crate) drawn: Option<u64>,
 }
 
 /// The reason why a cluster cannot run a Workflow, however few runs it has.
@@ -320,6 +324,20 @@ impl Rank {
         }
     }
 
+    /// The rank without the loads: only the room for the Workflow is left of it.
+    fn without_load(self) -> Self {
+        let last = match self.left() {
+            Left::Enough => 0,
+            Left::TooLittle => 1,
+            Left::NoRun => CAPPED,
+        };
+        Self {
+            last,
+            share: None,
+            runs: 0,
+        }
+    }
+
     fn compare(self, other: Self) -> Ordering {
         // A cluster of which no size is known comes after those that are known to have room, and before
         // those that are known to have none. Among such clusters, the runs decide.
@@ -370,6 +388,17 @@ struct Ranked<'a> {
 }
 
 impl Ranked<'_> {
+    /// The cluster among those that have as much room, in an order that the number decides.
+    fn drawn(self, number: u64) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (number, self.cluster.as_str()).hash(&mut hasher);
+        Self {
+            rank: self.rank.without_load(),
+            place: usize::try_from(hasher.finish() >> 32).unwrap_or_default(),
+            ..self
+        }
+    }
+
     fn precedes(&self, other: &Self) -> bool {
         let by_rank = self.rank.compare(other.rank);
         by_rank.then(self.place.cmp(&other.place)) == Ordering::Less
@@ -406,7 +435,10 @@ pub(crate) fn best<'a>(
     candidate: Candidate<'_>,
 ) -> Option<Best<'a>> {
     let mut leaders = Leaders::default();
-    let take = |ranked, load: &Load| leaders.take(ranked, || load.unfit(candidate.demand).is_none());
+    let take = |ranked: Ranked<'a>, load: &Load| {
+        let ranked = candidate.drawn.map_or(ranked, |number| ranked.drawn(number));
+        leaders.take(ranked, || load.unfit(candidate.demand).is_none());
+    };
     rank_all(clusters, loads, candidate, take);
     let best = leaders.best?;
     Some(Best {

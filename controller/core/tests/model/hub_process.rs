@@ -40,6 +40,9 @@ impl Process for WorkflowIndex {
             report_budget: REPORT_BUDGET,
             workflow_budget: WORKFLOW_BUDGET,
         });
+        if servers.draws_clusters {
+            hub.draw_clusters();
+        }
         // No policy of the model reads the labels of namespaces.
         hub.apply(HubInput::Namespace(Change::Reset(Vec::new())), servers.now);
         // No Workflow of the model refers to a template.

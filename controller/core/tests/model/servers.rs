@@ -32,6 +32,8 @@ pub(crate) struct Servers {
     /// Identifies a cluster among several of the same name.
     pub(crate) cluster_ids: Vec<String>,
     pub(crate) now: Timestamp,
+    /// The controller draws one of the clusters that admit a Workflow, whatever their loads.
+    pub(crate) draws_clusters: bool,
     /// Webhook and admission policies protect the WDS.
     pub(crate) is_guarded: bool,
     pub(crate) is_webhook_down: bool,
@@ -130,6 +132,7 @@ impl Servers {
             wecs: CLUSTERS.iter().map(|name| ApiServer::new(name)).collect(),
             cluster_ids: CLUSTERS.iter().map(ToString::to_string).collect(),
             now,
+            draws_clusters: false,
             is_guarded,
             is_webhook_down: false,
             ailing: BTreeSet::new(),

@@ -75,7 +75,19 @@ const HASTY_ROUNDS: usize = 10;
 
 impl World {
     pub(crate) fn new(is_guarded: bool) -> Self {
-        let servers = Servers::new(is_guarded);
+        Self::of(Servers::new(is_guarded))
+    }
+
+    /// A fleet whose controller draws clusters: what holds for it holds for every score.
+    pub(crate) fn drawing(is_guarded: bool) -> Self {
+        Self::of(Servers {
+            draws_clusters: true,
+            ..Servers::new(is_guarded)
+        })
+    }
+
+    fn of(servers: Servers) -> Self {
+        let is_guarded = servers.is_guarded;
         let agents = (0..CLUSTERS.len())
             .map(|number| Actor::new(number, &servers))
             .collect();

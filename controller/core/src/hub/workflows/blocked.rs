@@ -132,7 +132,7 @@ fn unplaced_message(view: &WorkflowView, unplaced: Unplaced) -> String {
         }
         (Unplaced::Full, _) => {
             format!(
-                "selected by {policies} for {clusters}, none of which has room now; it is {hold} and is sent when one has"
+                "selected by {policies} for {clusters}, none of which has room now, or others wait for it first; it is {hold} and is sent in its turn"
             )
         }
         (Unplaced::Unknown, _) => {

@@ -189,7 +189,7 @@ fn choice(
         return (is_new && !claim.is_retry).then(|| (Some(claim.cluster.clone()), "chosen"));
     }
     let begins = |is_so: fn(&WorkflowView) -> bool| is_so(after) && !before.is_some_and(is_so);
-    if begins(|view| view.queued.is_some()) {
+    if begins(|view| view.queued().is_some()) {
         Some((None, "waiting"))
     } else {
         begins(has_no_cluster).then_some((None, "no_cluster"))

@@ -9,7 +9,7 @@ use super::{HubAction, WorkflowIndex, action::Purpose, view::WorkflowView};
 use crate::{
     WorkflowKey,
     model::{control::Verbs, handback::unheld, json_patch::JsonPatch},
-    policy::Chosen,
+    policy::{Chosen, Unplaced},
 };
 
 /// Message for a verb of a run that was taken back before it began.
@@ -17,17 +17,18 @@ const TOO_EARLY: &str = "the run was withdrawn before it began on a cluster";
 
 impl WorkflowIndex {
     /// The patch with the next claim, or the release if no single cluster is left. A rerun is not
-    /// handed back, because the previous attempt has begun: it goes to its own cluster again, or
-    /// waits while that takes no Workflows.
+    /// handed back, because the previous attempt has begun: it waits in the queue while its clusters
+    /// have no room. If it has none any more, it goes to its own cluster again, or waits while that
+    /// takes no Workflows.
     pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
-        if let Ok(cluster) = self.choose(key, view) {
-            return Some(self.claim(key, view, cluster));
-        }
-        match view.claim.as_ref().filter(|claim| claim.lost.is_some()) {
-            Some(rerun) => self
+        let rerun = view.claim.as_ref().filter(|claim| claim.lost.is_some());
+        match (self.choose(key, view), rerun) {
+            (Ok(chosen), _) => Some(self.claim(key, view, chosen)),
+            (Err(Unplaced::Full), Some(_)) => None,
+            (Err(_), Some(rerun)) => self
                 .is_available(&rerun.cluster)
                 .then(|| self.claim(key, view, Chosen::only(rerun.cluster.clone()))),
-            None => Some(release(key, view)),
+            (Err(_), None) => Some(release(key, view)),
         }
     }
 }

@@ -172,6 +172,7 @@ impl WorkflowIndex {
         self.record_event(&key, of_same.map(Box::as_ref), &view);
         let mut dirty = self.concerned(&key, before.as_deref(), Some(&view));
         self.list(&key, &view);
+        self.requeue(&key, before.as_deref(), Some(&view));
         let bytes = view.size();
         self.workflows.insert(key.clone(), view);
         self.reserve(&key);
@@ -185,6 +186,7 @@ impl WorkflowIndex {
         let before = self.unlist(key);
         self.release(before.as_ref().and_then(|before| before.reservation.as_deref()));
         self.reselect(key, before.as_deref(), None);
+        self.requeue(key, before.as_deref(), None);
         self.concerned(key, before.as_deref(), None)
     }
 
@@ -194,9 +196,6 @@ impl WorkflowIndex {
         self.by_uid.remove(&view.uid);
         self.workflow_bytes = self.workflow_bytes.saturating_sub(view.size());
         self.counts.remove(&view);
-        if let Some(rank) = view.queued.as_deref() {
-            self.queue.remove(key, *rank);
-        }
         self.unplaced.remove(key);
         self.unlist_claim(key, view.claim.as_ref().map(|claim| &claim.cluster));
         self.unlist_run(key, &view);
@@ -215,9 +214,8 @@ impl WorkflowIndex {
         }
         self.by_uid.insert(view.uid.clone(), key.clone());
         self.counts.add(view);
-        if let Some(rank) = view.queued.as_deref() {
-            self.queue.insert(key, *rank);
-        } else if view.claim.is_none() && view.hold().is_some() && !view.is_final() {
+        let is_unplaced = view.claim.is_none() && view.hold().is_some() && !view.is_final();
+        if is_unplaced && view.queued().is_none() {
             self.unplaced.insert(key.clone());
         }
         self.list_run(key, view);

@@ -7,7 +7,10 @@
 //! its own reservation, so giving it back is exact. Not here: the choice (`policy::best_cluster`), and the
 //! size of a cluster (`model::room`).
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use argosy_api::names;
 
@@ -21,6 +24,16 @@ use crate::{
 impl WorkflowIndex {
     /// The cluster for a Workflow, or the reason why there is none.
     pub(super) fn choose(&self, key: &WorkflowKey, view: &WorkflowView) -> Result<Chosen, Unplaced> {
+        let chosen = self.choose_out_of_turn(key, view)?;
+        self.in_turn(key, view, chosen)
+    }
+
+    /// The same, whoever waits for the room of the cluster.
+    pub(super) fn choose_out_of_turn(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+    ) -> Result<Chosen, Unplaced> {
         let placement = &view.placement;
         let chosen = placement.choose(self.fleet());
         if chosen != Err(Unplaced::ByLoad) {
@@ -30,10 +43,27 @@ impl WorkflowIndex {
         let candidate = Candidate {
             demand: &demand,
             own: view.reservation.as_deref(),
+            drawn: self.draw(view),
         };
         let mut chosen = placement.choose_by_load(self.fleet(), &self.loads, candidate)?;
         chosen.demand = Some(demand);
         Ok(chosen)
+    }
+
+    /// Chooses any cluster that admits a Workflow from now on, whatever the loads: for tests of promises
+    /// that must not depend on the choice.
+    #[doc(hidden)]
+    pub fn draw_clusters(&mut self) {
+        self.draws_clusters = true;
+    }
+
+    /// A number by which a cluster is drawn. It differs for each version of a Workflow.
+    pub(super) fn draw(&self, view: &WorkflowView) -> Option<u64> {
+        self.draws_clusters.then(|| {
+            let mut hasher = DefaultHasher::new();
+            (view.uid.as_str(), &view.resource_version).hash(&mut hasher);
+            hasher.finish()
+        })
     }
 
     /// The resources that a Workflow asks for.
@@ -48,12 +78,9 @@ impl WorkflowIndex {
         let Some(pending) = PendingClaim::of(action) else {
             return;
         };
+        self.pass_turn(key, &pending.cluster);
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
-            if view.queued.is_some() {
-                self.queue.wake();
-                self.queue.pass_turn(&key.namespace);
-            }
         }
         self.reserve(key);
     }

@@ -130,6 +130,10 @@ impl WorkflowIndex {
             };
             if placement != *view.placement {
                 self.reselect(&key, Some(&view), Some(&placement));
+                if let Some(rank) = view.queued() {
+                    self.queue.remove(&key, rank, view.placement.policies());
+                    self.queue.insert(&key, rank, placement.policies());
+                }
                 view.placement = self.placements.share(placement);
                 dirty.insert(HubKey::Workflow(key.clone()));
             }
@@ -142,7 +146,7 @@ impl WorkflowIndex {
     /// Takes out the Workflows that still wait for room. They take turns, so that room goes to the one
     /// of the highest priority and not to the first by name.
     fn leave_to_queue(&mut self, dirty: &mut Dirty) {
-        let takes_turns = |view: &WorkflowView| view.queued.is_some() && view.placement.waits_for_room();
+        let takes_turns = |view: &WorkflowView| view.queued().is_some() && view.placement.waits_for_room();
         let before = dirty.len();
         dirty.retain(|key| match key {
             HubKey::Workflow(key) => !self.workflows.get(key).is_some_and(|view| takes_turns(view)),
@@ -203,7 +207,7 @@ impl WorkflowIndex {
             let is_choosing = placement.is_by_load() && view.claim.is_none();
             let depends = is_recordoned || is_choosing || placement.lost_after.is_some();
             // Those in the queue take turns.
-            depends && view.queued.is_none() && placement.matches(name)
+            depends && view.queued().is_none() && placement.matches(name)
         };
         self.selected_for(name, is_concerned)
     }

@@ -4,12 +4,15 @@
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
 //! turns: after a Workflow of one was sent, those after it come first. When room is freed, a few of
 //! them are decided again at a time, in this order, until all had their turn, so they do not delay
-//! events however many they are. A smaller one may pass a larger one that does not fit.
-//! Not here: the room (`load`), and the condition that says that a Workflow waits (`blocked`).
+//! events however many they are. A smaller one may pass a larger one that does not fit. Behind those
+//! at the head, the turns go on where they ended the last time, so that each one gets its turn although
+//! room is freed all the time; there, an older one that fits may be passed by a younger one.
+//! Not here: the room (`load`), the rule for Workflows that do not wait yet (`turns`), and the condition
+//! that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, btree_map::Entry},
     ops::Bound,
     sync::Arc,
 };
@@ -38,49 +41,110 @@ pub(super) struct Rank {
     created: Timestamp,
 }
 
-impl Rank {
-    /// The rank of a Workflow that waits for room, according to its condition.
-    pub(super) fn of(spec: &Value, created: Option<Timestamp>, conditions: &[Value]) -> Option<Box<Self>> {
-        let mut conditions = conditions.iter();
-        let waits =
-            conditions.any(|condition| WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_ROOM));
-        waits.then(|| {
-            Box::new(Self {
-                priority: Reverse(spec.get("priority").and_then(Value::as_i64).unwrap_or_default()),
-                created: created.unwrap_or_default(),
-            })
-        })
+/// The place of a Workflow that may wait for room.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    rank: Rank,
+    /// It is in the queue.
+    pub(super) is_queued: bool,
+}
+
+/// True if a condition says that a Workflow waits for room.
+pub(super) fn waits_for_room(conditions: &[Value]) -> bool {
+    let mut conditions = conditions.iter();
+    conditions.any(|condition| WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_ROOM))
+}
+
+impl Turn {
+    /// The place of a Workflow of this specification and age.
+    pub(super) fn of(spec: &Value, created: Option<Timestamp>, is_queued: bool) -> Self {
+        let priority = spec.get("priority").and_then(Value::as_i64);
+        let rank = Rank {
+            priority: Reverse(priority.unwrap_or_default()),
+            created: created.unwrap_or_default(),
+        };
+        Self { rank, is_queued }
+    }
+
+    /// Its rank, if it is in the queue.
+    pub(super) fn queued(&self) -> Option<Rank> {
+        self.is_queued.then_some(self.rank)
     }
 }
 
 type Place = (Rank, Arc<str>);
 
+/// A Workflow in the queue, by its namespace.
+type Waiting = (Arc<str>, Place);
+
 /// The waiting Workflows.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    by_namespace: BTreeMap<Arc<str>, BTreeSet<Place>>,
+    /// Each with the number of the wake after which it had its last turn.
+    by_namespace: BTreeMap<Arc<str>, BTreeMap<Place, u64>>,
+    /// The number of waiting Workflows that each policy selects.
+    by_policy: BTreeMap<Arc<str>, usize>,
     len: usize,
+    /// The number of wakes.
+    wakes: u64,
     /// The namespace of the last one that was sent.
+    sent: Option<Arc<str>>,
+    /// The namespace after which the turns begin: that one, or the one that was tried in vain since.
     last: Option<Arc<str>>,
     /// The last one of those that were decided again besides the head.
-    cursor: Option<(Arc<str>, Place)>,
+    cursor: Option<Waiting>,
     /// The number of those that have yet to be decided again after room was freed.
     left: usize,
+    /// Some have their turn now, and may not be decided yet.
+    is_calling: bool,
     /// The head was decided, and nothing was sent since then.
     is_head_stuck: bool,
 }
 
 impl Queue {
-    pub(super) fn insert(&mut self, key: &WorkflowKey, rank: Rank) {
+    pub(super) fn insert<'a>(
+        &mut self,
+        key: &WorkflowKey,
+        rank: Rank,
+        policies: impl Iterator<Item = &'a Arc<str>>,
+    ) {
         let places = self.by_namespace.entry(Arc::clone(&key.namespace)).or_default();
-        self.len += usize::from(places.insert((rank, Arc::clone(&key.name))));
+        let Entry::Vacant(vacant) = places.entry((rank, Arc::clone(&key.name))) else {
+            return;
+        };
+        vacant.insert(0);
+        self.len += 1;
+        for policy in policies {
+            *self.by_policy.entry(Arc::clone(policy)).or_default() += 1;
+        }
+        // It has its turn after those that have yet to come.
+        if self.is_giving() {
+            self.go_on();
+        }
     }
 
-    pub(super) fn remove(&mut self, key: &WorkflowKey, rank: Rank) {
-        if let Some(places) = self.by_namespace.get_mut(&key.namespace) {
-            self.len -= usize::from(places.remove(&(rank, Arc::clone(&key.name))));
-            if places.is_empty() {
-                self.by_namespace.remove(&key.namespace);
+    pub(super) fn remove<'a>(
+        &mut self,
+        key: &WorkflowKey,
+        rank: Rank,
+        policies: impl Iterator<Item = &'a Arc<str>>,
+    ) {
+        let Some(places) = self.by_namespace.get_mut(&key.namespace) else {
+            return;
+        };
+        if places.remove(&(rank, Arc::clone(&key.name))).is_none() {
+            return;
+        }
+        self.len -= 1;
+        if places.is_empty() {
+            self.by_namespace.remove(&key.namespace);
+        }
+        for policy in policies {
+            if let Some(count) = self.by_policy.get_mut(policy) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_policy.remove(policy);
+                }
             }
         }
     }
@@ -90,8 +154,24 @@ impl Queue {
         self.len
     }
 
+    /// The policies that select waiting Workflows.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_policy.keys()
+    }
+
+    /// True if a Workflow waits that this policy selects.
+    pub(super) fn awaits(&self, policy: &str) -> bool {
+        self.by_policy.contains_key(policy)
+    }
+
     /// There may be more room, so all that wait are decided again.
     pub(super) fn wake(&mut self) {
+        self.wakes += 1;
+        self.go_on();
+    }
+
+    /// All that wait are decided again, although no room was freed.
+    pub(super) fn go_on(&mut self) {
         self.left = self.len;
     }
 
@@ -100,17 +180,61 @@ impl Queue {
         self.left > 0
     }
 
-    /// A Workflow of this namespace is sent, so it is the turn of the others.
-    pub(super) fn pass_turn(&mut self, namespace: &Arc<str>) {
-        self.last = Some(Arc::clone(namespace));
-        self.is_head_stuck = false;
+    /// True if there may be room for some that wait: not all were decided again since it was freed.
+    pub(super) fn is_giving(&self) -> bool {
+        self.has_turns() || self.is_calling
+    }
+
+    /// Those at the head that have their turn before a waiting Workflow.
+    pub(super) fn before(
+        &self,
+        key: &WorkflowKey,
+        is_sent: impl Fn(&WorkflowKey) -> bool,
+    ) -> impl Iterator<Item = WorkflowKey> {
+        let heads = self.heads(is_sent).1.into_iter();
+        let keys = heads.map(|(namespace, place)| WorkflowKey::new(&namespace, &place.1));
+        keys.take_while(move |head| head != key)
+    }
+
+    /// True if a waiting Workflow had its turn since room was freed.
+    pub(super) fn had_turn(&self, key: &WorkflowKey, turn: &Turn) -> bool {
+        let rank = turn.rank;
+        let places = self.by_namespace.get(&key.namespace);
+        let last = places.and_then(|places| places.get(&(rank, Arc::clone(&key.name))));
+        last == Some(&self.wakes)
+    }
+
+    /// True if no waiting Workflow has its turn before this one.
+    pub(super) fn is_first(&self, key: &WorkflowKey, turn: &Turn) -> bool {
+        let Some((next, places)) = self.turn(self.sent.as_ref()).next() else {
+            return true;
+        };
+        let when = |namespace: &Arc<str>| {
+            let is_past = self.sent.as_ref().is_some_and(|sent| namespace <= sent);
+            (is_past, Arc::clone(namespace))
+        };
+        let own = (when(&key.namespace), (turn.rank, &key.name));
+        let first = places.first_key_value().map(|((rank, name), _)| (*rank, name));
+        first.is_none_or(|first| own <= (when(next), first))
+    }
+
+    /// A Workflow of this namespace is sent, so it is the turn of the others. If it was in the queue,
+    /// those at the head come alone again, and then all that have left room to it.
+    pub(super) fn pass_turn(&mut self, namespace: &Arc<str>, was_queued: bool) {
+        self.sent = Some(Arc::clone(namespace));
+        self.last.clone_from(&self.sent);
+        self.is_head_stuck &= !was_queued;
+        if was_queued {
+            self.go_on();
+        }
     }
 
     /// The next few Workflows to decide again, if there may be room, in the order of their turns: those
     /// at the head, and once none of these is sent, further ones. `is_sent` is true for a Workflow
     /// whose claim is being written.
     pub(super) fn due(&mut self, is_sent: impl Fn(&WorkflowKey) -> bool) -> Vec<WorkflowKey> {
-        if self.left == 0 {
+        self.is_calling = self.has_turns();
+        if !self.is_calling {
             return Vec::new();
         }
         let (first, mut due) = self.heads(is_sent);
@@ -127,25 +251,40 @@ impl Queue {
         if due.len() >= self.len {
             self.left = 0;
         }
-        due
+        due.into_iter().map(|waiting| self.call(&waiting)).collect()
     }
 
-    /// The first ones of the namespaces in turn, and the namespace whose turn it is.
-    fn heads(&self, is_sent: impl Fn(&WorkflowKey) -> bool) -> (Option<Arc<str>>, Vec<WorkflowKey>) {
-        let after = match &self.last {
+    /// Notes that a Workflow has its turn.
+    fn call(&mut self, (namespace, place): &Waiting) -> WorkflowKey {
+        let places = self.by_namespace.get_mut(namespace);
+        if let Some(last) = places.and_then(|places| places.get_mut(place)) {
+            *last = self.wakes;
+        }
+        WorkflowKey::new(namespace, &place.1)
+    }
+
+    /// The namespaces in the order of their turns, those after `last` first.
+    fn turn(&self, last: Option<&Arc<str>>) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<Place, u64>)> {
+        let after = match last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
         let turn = self.by_namespace.range(after).chain(&self.by_namespace);
-        let turn: Vec<_> = turn.take(FROM_HEAD.min(self.by_namespace.len())).collect();
+        turn.take(self.by_namespace.len())
+    }
+
+    /// The first ones of the namespaces in turn, and the namespace whose turn it is.
+    fn heads(&self, is_sent: impl Fn(&WorkflowKey) -> bool) -> (Option<Arc<str>>, Vec<Waiting>) {
+        let turn: Vec<_> = self.turn(self.last.as_ref()).take(FROM_HEAD).collect();
         let first = turn.first().map(|(namespace, _)| Arc::clone(namespace));
         let is_sent = &is_sent;
         let mut waiting: Vec<_> = turn
             .iter()
             .map(|(namespace, places)| {
-                let keys = places.iter().take(MOST_SENT);
-                let keys = keys.map(move |(_, name)| WorkflowKey::new(namespace, name));
-                keys.filter(move |key| !is_sent(key))
+                let places = places.keys().take(MOST_SENT);
+                let is_left = move |place: &&Place| !is_sent(&WorkflowKey::new(namespace, &place.1));
+                let left = places.filter(is_left);
+                left.map(move |place| (Arc::clone(namespace), place.clone()))
             })
             .collect();
         let mut heads = Vec::new();
@@ -160,27 +299,24 @@ impl Queue {
     }
 
     /// The one after that of the last time, and the first one after the last one.
-    fn next_of_rest(&mut self) -> Option<WorkflowKey> {
-        let next = self.after_cursor().or_else(|| {
+    fn next_of_rest(&mut self) -> Option<Waiting> {
+        self.cursor = self.after_cursor().or_else(|| {
             self.cursor = None;
             self.after_cursor()
         });
-        let (namespace, place) = next?;
-        let key = WorkflowKey::new(&namespace, &place.1);
-        self.cursor = Some((namespace, place));
-        Some(key)
+        self.cursor.clone()
     }
 
-    fn after_cursor(&self) -> Option<(Arc<str>, Place)> {
-        let first = |(namespace, places): (&Arc<str>, &BTreeSet<Place>)| {
-            Some((Arc::clone(namespace), places.first()?.clone()))
+    fn after_cursor(&self) -> Option<Waiting> {
+        let first = |(namespace, places): (&Arc<str>, &BTreeMap<Place, u64>)| {
+            Some((Arc::clone(namespace), places.first_key_value()?.0.clone()))
         };
         let Some((namespace, place)) = &self.cursor else {
             return self.by_namespace.first_key_value().and_then(first);
         };
         let same = self.by_namespace.get(namespace).and_then(|places| {
-            let next = places.range((Bound::Excluded(place), Bound::Unbounded)).next()?;
-            Some((Arc::clone(namespace), next.clone()))
+            let mut after = places.range((Bound::Excluded(place), Bound::Unbounded));
+            Some((Arc::clone(namespace), after.next()?.0.clone()))
         });
         let after = (Bound::Excluded(Arc::clone(namespace)), Bound::Unbounded);
         same.or_else(|| self.by_namespace.range(after).next().and_then(first))
@@ -189,6 +325,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn rank(priority: i64, second: i64) -> Rank {
@@ -198,8 +336,23 @@ mod tests {
         }
     }
 
+    fn turn(priority: i64, second: i64) -> Turn {
+        Turn {
+            rank: rank(priority, second),
+            is_queued: true,
+        }
+    }
+
     fn key(namespace: &str, number: usize) -> WorkflowKey {
         WorkflowKey::new(namespace, &format!("w{number:03}"))
+    }
+
+    fn insert(queue: &mut Queue, key: &WorkflowKey, rank: Rank) {
+        queue.insert(key, rank, [].iter());
+    }
+
+    fn remove(queue: &mut Queue, key: &WorkflowKey, rank: Rank) {
+        queue.remove(key, rank, [].iter());
     }
 
     fn due(queue: &mut Queue) -> Vec<String> {
@@ -211,23 +364,30 @@ mod tests {
     fn the_highest_priority_comes_first_then_the_oldest_and_namespaces_take_turns() {
         let mut queue = Queue::default();
         for number in 0..100 {
-            queue.insert(
+            insert(
+                &mut queue,
                 &key("big", number),
                 rank(i64::from(number == 99), 100 - i64::try_from(number).unwrap()),
             );
         }
-        queue.insert(&key("small", 0), rank(-5, 1000));
+        insert(&mut queue, &key("small", 0), rank(-5, 1000));
         let big = |number| key("big", number);
-        let heads = |queue: &Queue| queue.heads(|_| false).1;
+        let keys = |heads: Vec<Waiting>| -> Vec<WorkflowKey> {
+            let keys = heads
+                .iter()
+                .map(|(namespace, place)| WorkflowKey::new(namespace, &place.1));
+            keys.collect()
+        };
+        let heads = |queue: &Queue| keys(queue.heads(|_| false).1);
         assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
-        queue.pass_turn(&"big".into());
+        queue.pass_turn(&"big".into(), true);
         assert_eq!(heads(&queue), [key("small", 0), big(99), big(98), big(97)]);
-        queue.pass_turn(&"small".into());
+        queue.pass_turn(&"small".into(), true);
         assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
         // Those that are being sent make place for the next ones.
         let is_sent = |sent: &WorkflowKey| [big(99), big(98)].contains(sent);
         assert_eq!(
-            queue.heads(is_sent).1,
+            keys(queue.heads(is_sent).1),
             [big(97), key("small", 0), big(96), big(95)]
         );
     }
@@ -236,7 +396,8 @@ mod tests {
     fn each_one_gets_its_turn_when_room_is_freed_once_and_one_event_never_wakes_more_than_a_few() {
         let mut queue = Queue::default();
         for number in 0..200 {
-            queue.insert(
+            insert(
+                &mut queue,
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),
                 rank(0, 0),
             );
@@ -251,7 +412,8 @@ mod tests {
         }
         assert_eq!((seen.len(), queue.due(|_| false).len()), (200, 0));
         for number in 0..200 {
-            queue.remove(
+            remove(
+                &mut queue,
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),
                 rank(0, 0),
             );
@@ -264,7 +426,11 @@ mod tests {
         let mut queue = Queue::default();
         for namespace in ["a", "b", "c", "d", "e"] {
             for number in 0..20 {
-                queue.insert(&key(namespace, number), rank(0, i64::try_from(number).unwrap()));
+                insert(
+                    &mut queue,
+                    &key(namespace, number),
+                    rank(0, i64::try_from(number).unwrap()),
+                );
             }
         }
         let first = |namespace| key(namespace, 0).to_string();
@@ -274,7 +440,106 @@ mod tests {
         assert_eq!(next.len(), FROM_HEAD + FROM_REST - 1, "{next:?}");
         assert!(due(&mut queue).contains(&first("e")));
         // One is sent, so those at the head come alone again.
-        queue.pass_turn(&"a".into());
+        queue.pass_turn(&"a".into(), true);
         assert_eq!(due(&mut queue), ["b", "c", "d", "e"].map(first));
+    }
+
+    #[test]
+    fn a_workflow_comes_first_only_if_it_precedes_those_of_the_namespace_whose_turn_it_is() {
+        let mut queue = Queue::default();
+        assert!(queue.is_first(&key("b", 1), &turn(0, 5)), "nobody waits");
+        insert(&mut queue, &key("b", 1), rank(2, 5));
+        insert(&mut queue, &key("d", 1), rank(0, 5));
+        for (last, first) in [
+            // Namespace, priority, second.
+            (
+                None,
+                [
+                    ("a", -9, 9, true),
+                    ("b", 2, 4, true),
+                    ("b", 2, 5, true),
+                    ("b", 2, 6, false),
+                    ("c", 9, 0, false),
+                ],
+            ),
+            (
+                Some("b"),
+                [
+                    ("b", 9, 0, false),
+                    ("c", -9, 9, true),
+                    ("d", 0, 4, true),
+                    ("d", 0, 6, false),
+                    ("e", 9, 0, false),
+                ],
+            ),
+            (
+                Some("d"),
+                [
+                    ("d", 9, 0, false),
+                    ("e", -9, 9, true),
+                    ("a", -9, 9, true),
+                    ("b", 2, 4, true),
+                    ("c", 9, 0, false),
+                ],
+            ),
+        ] {
+            queue.sent = last.map(Into::into);
+            for (namespace, priority, second, expected) in first {
+                let is_first = queue.is_first(&key(namespace, 1), &turn(priority, second));
+                assert_eq!(
+                    is_first, expected,
+                    "{namespace} {priority} {second} after {last:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_given_until_all_that_wait_had_their_turn_and_the_last_ones_may_be_decided() {
+        let mut queue = Queue::default();
+        queue.wake();
+        assert!(!queue.is_giving(), "nobody waits");
+        for number in 0..10 {
+            insert(
+                &mut queue,
+                &key("a", number),
+                rank(0, i64::try_from(number).unwrap()),
+            );
+        }
+        assert!(!queue.is_giving(), "no room was freed");
+        queue.wake();
+        let mut called = BTreeSet::new();
+        while queue.is_giving() {
+            for number in 0..10 {
+                let turn = turn(0, i64::try_from(number).unwrap());
+                let had_turn = queue.had_turn(&key("a", number), &turn);
+                assert_eq!(had_turn, called.contains(&key("a", number)), "{number}");
+            }
+            assert!(!queue.had_turn(&key("a", 99), &turn(0, 99)));
+            called.extend(queue.due(|_| false));
+        }
+        assert_eq!(called.len(), 10);
+        queue.wake();
+        assert!(!queue.had_turn(&key("a", 0), &turn(0, 0)), "room was freed again");
+    }
+
+    #[test]
+    fn one_that_joins_while_room_is_given_has_its_turn_too() {
+        let mut queue = Queue::default();
+        for number in 0..12 {
+            insert(&mut queue, &key("a", number), rank(0, 50));
+        }
+        queue.wake();
+        let mut seen = BTreeSet::new();
+        for turn in 0..20 {
+            if turn == 2 {
+                // The turns have passed its place.
+                insert(&mut queue, &key("a", 99), rank(0, 0));
+                insert(&mut queue, &key("Z", 99), rank(-1, 99));
+            }
+            seen.extend(queue.due(|_| true));
+        }
+        assert!(!queue.is_giving());
+        assert_eq!(seen.len(), 14, "{seen:?}");
     }
 }

@@ -6,7 +6,9 @@
 //! attempt, then reads the Lease, then claims the next attempt for another cluster.
 //!
 //! The grace period starts when the lease expires. This process ages the lease by its own clock,
-//! from the last change that it saw, so a restart starts the period again. The old ManifestWork is
+//! from the last change that it saw, so a restart starts the period again. The next cluster is chosen
+//! as for any other Workflow, with the same limits. While none has room, nothing is withdrawn, and the
+//! Workflow waits in the same queue (`queue`). The old ManifestWork is
 //! then deleted. It stays in the lost cluster's mailbox until the agent is back and has deleted its
 //! object, which it does before anything else.
 
@@ -30,7 +32,7 @@ use crate::{
         demand::Demand,
         json_patch::annotation_path,
     },
-    policy::{Candidate, Chosen},
+    policy::{Candidate, Chosen, Unplaced},
 };
 
 /// Time after which a Workflow that no other cluster can run is decided again.
@@ -74,12 +76,10 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
                 let (key, uid) = (key.clone(), view.uid.clone());
                 return Next::Act(HubAction::ReadWorkflow { key, uid });
             }
-            if index.successor(key, view, claim).is_some() {
-                return Next::Act(withdraw(view, &claim.cluster, work));
-            }
-            // No other cluster can run it, so it stays where it is until one can.
-            Next::Pass {
-                requeue_at: now.checked_add(UNFIT_FOR).ok(),
+            match index.successor(key, view, claim) {
+                Ok(_) => Next::Act(withdraw(view, &claim.cluster, work)),
+                // No other cluster takes it, so it stays where it is until one does.
+                Err(unplaced) => index.stay(case, claim, unplaced),
             }
         }
         Some(work) => {
@@ -90,20 +90,49 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
                 work,
                 due,
             };
-            index.move_on(&loss).map_or(
-                Next::Pass {
-                    requeue_at: now.checked_add(UNFIT_FOR).ok(),
-                },
-                Next::Act,
-            )
+            match index.move_on(&loss) {
+                Ok(action) => Next::Act(action),
+                Err(unplaced) => index.stay(case, claim, unplaced),
+            }
         }
     }
 }
 
 impl WorkflowIndex {
-    /// The cluster for the rerun. The requests of the pods do not count, because the lost cluster has
+    /// The next step of a Workflow that no other cluster takes. If only room is missing, it waits in the
+    /// queue, where its condition puts it, until it is its turn.
+    fn stay(&self, case: &Case<'_>, claim: &Claim, unplaced: Unplaced) -> Next {
+        let Case { key, view, now, .. } = *case;
+        if unplaced != Unplaced::Full {
+            return Next::Pass {
+                requeue_at: now.checked_add(UNFIT_FOR).ok(),
+            };
+        }
+        if view.queued().is_some() {
+            return Next::PASS;
+        }
+        let mut queued = view.clone();
+        queued.enqueue();
+        Next::act_or_pass(self.mirror(key, &queued, claim))
+    }
+
+    /// True if the next attempt of a claimed Workflow waits for room: one whose cluster is lost, or a
+    /// rerun that was withdrawn before it began.
+    pub(super) fn next_waits_for_room(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        let Some(key) = self.by_uid.get(&view.uid) else {
+            return false;
+        };
+        if view.queued().is_some() && self.rerun(view, claim).is_some() {
+            // It keeps its place until it is claimed.
+            return matches!(self.successor(key, view, claim), Ok(_) | Err(Unplaced::Full));
+        }
+        let may_reclaim = || self.is_leaving(view, claim) && self.may_reclaim(view, claim);
+        claim.lost.is_some() && may_reclaim() && self.choose(key, view) == Err(Unplaced::Full)
+    }
+
+    /// The cluster for the rerun, chosen and admitted as for any other Workflow. The requests of the pods do not count, because the lost cluster has
     /// reported them: it could name a resource that no other cluster has.
-    fn successor(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<Chosen> {
+    fn successor(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Result<Chosen, Unplaced> {
         let needs = Needs::elsewhere(claim.needs.as_ref());
         let demand = Demand {
             typical: Amounts::clone(&Needs::reserved(needs.as_ref())),
@@ -112,12 +141,14 @@ impl WorkflowIndex {
         let candidate = Candidate {
             demand: &demand,
             own: view.reservation.as_deref(),
+            drawn: self.draw(view),
         };
         let placement = &view.placement;
-        placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)
+        let chosen = placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
+        self.in_turn(key, view, chosen)
     }
 
-    fn move_on(&self, loss: &Loss<'_>) -> Option<HubAction> {
+    fn move_on(&self, loss: &Loss<'_>) -> Result<HubAction, Unplaced> {
         let Loss {
             key,
             view,
@@ -136,7 +167,7 @@ impl WorkflowIndex {
             None => self.is_cut_off(&claim.cluster),
         };
         if !is_unrenewed {
-            return Some(HubAction::ReadLease {
+            return Ok(HubAction::ReadLease {
                 cluster: claim.cluster.clone(),
                 work: work.resource_version.clone(),
             });
@@ -160,7 +191,7 @@ impl WorkflowIndex {
         if next.is_guarded && !claim.is_guarded {
             patch = without_suspend(patch, view);
         }
-        Some(HubAction::PatchWorkflow {
+        Ok(HubAction::PatchWorkflow {
             key: key.clone(),
             patch,
             purpose: Purpose::Rerun,

@@ -29,18 +29,25 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
 }
 
 impl WorkflowIndex {
+    /// True if the claimed attempt of a Workflow that leaves its cluster can never start there.
+    pub(super) fn may_reclaim(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        if let Some(work) = self.work(view, &claim.cluster) {
+            let is_of_claim = work.attempt >= claim.attempt;
+            return is_of_claim && work.is_withdrawn && work.withdraw == Some(claim.attempt);
+        }
+        let mut failure = view.send_failure.iter();
+        let no_mailbox = failure.any(|failure| failure.reason == reason::MAILBOX_MISSING);
+        // The mailbox took its ManifestWorks with it when it was removed, and their removal waited
+        // for the agent.
+        no_mailbox || self.is_wrongly_claimed_at_creation(view)
+    }
+
     /// The next request; `None` while the agent's answer or a cluster is awaited.
     fn decide_move(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
+        if self.may_reclaim(view, claim) {
+            return self.reclaim(key, view);
+        }
         let Some(work) = self.work(view, &claim.cluster) else {
-            let no_mailbox = view
-                .send_failure
-                .as_ref()
-                .is_some_and(|failure| failure.reason == reason::MAILBOX_MISSING);
-            // The mailbox took its ManifestWorks with it when it was removed, and their removal
-            // waited for the agent.
-            if no_mailbox || self.is_wrongly_claimed_at_creation(view) {
-                return self.reclaim(key, view);
-            }
             return Some(HubAction::CreateWork {
                 cluster: claim.cluster.clone(),
                 work: Box::new(self.manifest_work(key, view, claim, true)),
@@ -48,9 +55,6 @@ impl WorkflowIndex {
         };
         if work.attempt < claim.attempt {
             return self.clear(view, Some(claim), &claim.cluster, work);
-        }
-        if work.is_withdrawn && work.withdraw == Some(claim.attempt) {
-            return self.reclaim(key, view);
         }
         if work.is_deleting || work.withdraw == Some(work.attempt) {
             return None;

@@ -35,7 +35,15 @@ fn pod(asked: &str) -> Demand {
 fn chosen_for(demand: &Demand, loads: &[Load]) -> Option<(usize, bool)> {
     let loads = loads.iter().enumerate();
     let loads: Loads = loads.map(|(number, load)| (name(number), load.clone())).collect();
-    let best = best(loads.keys(), &loads, Candidate { demand, own: None })?;
+    let best = best(
+        loads.keys(),
+        &loads,
+        Candidate {
+            demand,
+            own: None,
+            drawn: None,
+        },
+    )?;
     Some((best.cluster.as_str().parse().unwrap(), best.left == Left::Enough))
 }
 
@@ -89,7 +97,8 @@ fn the_cluster_with_the_fewest_runs_for_its_size_is_chosen() {
             &Loads::new(),
             Candidate {
                 demand: &demand,
-                own: None
+                own: None,
+                drawn: None
             }
         ),
         None
@@ -185,7 +194,15 @@ fn a_cluster_that_says_no_size_of_what_is_asked_for_has_room_up_to_its_number_of
         let loads = std::slice::from_ref(&load);
         assert_eq!(chosen_for(demand, loads), Some((0, expected)), "{load:?}");
         let loads: Loads = [(name(0), load)].into();
-        let ordered = order(loads.keys(), &loads, Candidate { demand, own: None });
+        let ordered = order(
+            loads.keys(),
+            &loads,
+            Candidate {
+                demand,
+                own: None,
+                drawn: None,
+            },
+        );
         assert_eq!(
             ordered,
             [(&name(0), None)],
@@ -265,7 +282,16 @@ fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_
         amounts: Arc::clone(&own),
     };
     for (own, expected) in [(None, false), (Some(&reservation), true)] {
-        let best = best(loads.keys(), &loads, Candidate { demand: &demand, own }).unwrap();
+        let best = best(
+            loads.keys(),
+            &loads,
+            Candidate {
+                demand: &demand,
+                own,
+                drawn: None,
+            },
+        )
+        .unwrap();
         assert_eq!(best.left == Left::Enough, expected);
     }
     load.release(&own);
@@ -401,7 +427,7 @@ proptest! {
         }).collect();
         let runs = |loads: &[Load]| {
             let (best, has_room) = chosen_for(&demand, loads).unwrap();
-            let rank = Rank::of(&loads[best], &name(best), Candidate { demand: &demand, own: None }, None);
+            let rank = Rank::of(&loads[best], &name(best), Candidate { demand: &demand, own: None , drawn: None}, None);
             let share = rank.share.map(|(taken, size)| taken * 1_000_000 / size.max(1));
             (rank.last, share, rank.runs, has_room)
         };
@@ -418,7 +444,7 @@ proptest! {
         loads in loads(), gpus in prop::collection::vec(0_u64..3, 8), skipped in prop::collection::vec(any::<bool>(), 8), turn in 0_usize..8
     ) {
         let demand = pod("cpu=1m,gpu=1");
-        let candidate = Candidate { demand: &demand, own: None };
+        let candidate = Candidate { demand: &demand, own: None , drawn: None};
         let sized = loads.into_iter().zip(gpus).map(|(mut load, gpus)| {
             if !load.room.is_unknown() {
                 load.room.size.set("gpu", gpus);
@@ -449,5 +475,38 @@ proptest! {
         prop_assert_eq!(best(names.iter(), &loads, candidate), expected);
         let order = order(names.iter(), &loads, candidate);
         prop_assert_eq!(order.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ordered);
+    }
+}
+
+#[test]
+fn a_cluster_that_is_drawn_is_any_of_those_that_admit_the_workflow_and_no_other() {
+    let demand = pod("cpu=2");
+    let all = [
+        load(0, "cpu=8", None),
+        load(3, "cpu=8", None),
+        load(0, "cpu=1", None),
+        load(2, "cpu=8", 2),
+        load(0, "cpu=2", None),
+    ];
+    // The third cluster is too small. Without those that have room, the one without a further run is left.
+    for (clusters, expected, left) in [
+        (0..5, vec!["0000", "0001", "0004"], Left::Enough),
+        (2..4, vec!["0003"], Left::NoRun),
+    ] {
+        let loads: Loads = clusters
+            .map(|number| (name(number), all[number].clone()))
+            .collect();
+        let draw = |number| {
+            let candidate = Candidate {
+                demand: &demand,
+                own: None,
+                drawn: Some(number),
+            };
+            let best = best(loads.keys(), &loads, candidate).unwrap();
+            assert_eq!(best.left, left);
+            best.cluster.to_string()
+        };
+        let drawn: std::collections::BTreeSet<String> = (0..64).map(draw).collect();
+        assert_eq!(drawn.into_iter().collect::<Vec<_>>(), expected);
     }
 }

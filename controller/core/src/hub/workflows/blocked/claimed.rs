@@ -21,6 +21,9 @@ impl WorkflowIndex {
             let reason = reason.to_owned();
             Some(Blocked::NotStarted { reason, message })
         };
+        if self.next_waits_for_room(view, claim) {
+            return not_started(reason::NO_ROOM, waits_for_room(claim));
+        }
         if let Some(failure) = &view.send_failure {
             return not_started(failure.reason, of_cluster(claim, &failure.message));
         }
@@ -70,6 +73,14 @@ impl WorkflowIndex {
             claim.cluster
         )
     }
+}
+
+/// The message for a Workflow that starts again as soon as it is its turn for the room of a cluster.
+fn waits_for_room(claim: &Claim) -> String {
+    format!(
+        "waits to start again on another cluster than {}: none has room now, or others wait for it first",
+        claim.cluster
+    )
 }
 
 /// The message with the name of the claimed cluster, because lists do not show the cluster anywhere

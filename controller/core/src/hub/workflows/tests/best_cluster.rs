@@ -2,6 +2,7 @@
 
 mod choices;
 mod room;
+mod turns;
 mod waiting;
 
 use argosy_api::names;

@@ -2,6 +2,7 @@
 //! and the lost attempt does not start any more.
 
 mod successor;
+mod waiting;
 
 use super::*;
 

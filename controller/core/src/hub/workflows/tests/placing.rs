@@ -208,10 +208,11 @@ impl Both {
                 let candidate = Candidate {
                     demand: &demand,
                     own: None,
+                    drawn: None,
                 };
                 let successor = is.successor(&cluster, hub.fleet(), &Loads::new(), candidate);
                 assert_eq!(
-                    successor.map(|chosen| chosen.cluster).as_ref(),
+                    successor.ok().map(|chosen| chosen.cluster).as_ref(),
                     next,
                     "{key}: {naive:?}"
                 );

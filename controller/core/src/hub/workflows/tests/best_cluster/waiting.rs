@@ -12,13 +12,13 @@ fn waiting() -> Value {
 }
 
 /// Room for so many runs.
-fn room(runs: usize) -> Value {
+pub(super) fn room(runs: usize) -> Value {
     json!({ "metadata": { "annotations": { names::ROOM_ANNOTATION: format!("runs={runs}") } } })
 }
 
 impl Fleet {
     /// A fleet of one reachable cluster without room, and with a policy that lets Workflows wait.
-    fn full() -> Self {
+    pub(super) fn full() -> Self {
         let mut fleet = Self::new();
         fleet.policy(best(&json!({ names::WHEN_FULL_ANNOTATION: "wait" })));
         fleet.cluster_is("cluster1", room(0));
@@ -35,7 +35,7 @@ impl Fleet {
 
     /// The Workflows that are claimed after a change of the cluster, one after the other, as the engine
     /// claims them.
-    fn claimed_after(&mut self, change: Value) -> Vec<String> {
+    pub(super) fn claimed_after(&mut self, change: Value) -> Vec<String> {
         let change = self.change(with(cluster("cluster1"), change));
         self.hub.apply(HubInput::Cluster(change), now());
         let due = self.hub.due();
@@ -89,7 +89,7 @@ impl Fleet {
 }
 
 /// A Workflow that waits, with a priority, created at this minute.
-fn waits(namespace: &str, name: &str, priority: i64, minute: usize) -> Value {
+pub(super) fn waits(namespace: &str, name: &str, priority: i64, minute: usize) -> Value {
     let created = format!("2026-11-21T10:{minute:02}:00Z");
     with(
         with(held("both"), waiting()),
@@ -259,8 +259,8 @@ fn a_message_names_few_of_many_clusters_and_policies_and_stays_when_one_more_clu
     assert_eq!(
         status["conditions"][0]["message"],
         "NoRoom: selected by both, both00, both01, both02, both03, both04 and at least 20 more \
-         for c000, c001, c002, c003, c004, c005 and at least 100 more, none of which has room now; \
-         it is suspended and is sent when one has"
+         for c000, c001, c002, c003, c004, c005 and at least 100 more, none of which has room now, or others wait for it first; \
+         it is suspended and is sent in its turn"
     );
     fleet.workflow(with(held("both"), json!({ "status": status })));
     fleet.cluster_is("c999", room(0));
