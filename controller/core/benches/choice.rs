@@ -290,14 +290,16 @@ fn waiting(waiting: usize) -> Duration {
         index.apply(HubInput::workflow(apply(object)), Timestamp::UNIX_EPOCH);
     }
     let mut times = Vec::with_capacity(EVENTS);
-    for number in 0..EVENTS {
-        let ends = run(number % 100, next(), "Succeeded");
+    for event in 0..EVENTS {
+        // Its cluster has the GPUs that those that wait ask for.
+        let number = event % 10 * 10 + 2;
+        let ends = run(number, next(), "Succeeded");
         let started = Instant::now();
         let claimed = turn(&mut index, ends);
         times.push(started.elapsed());
         assert_eq!(claimed.len(), 1, "the room of one run was freed");
         // All is as before: the claim is refused, and the cluster is full again.
-        index.apply(run(number % 100, next(), "Running"), Timestamp::UNIX_EPOCH);
+        index.apply(run(number, next(), "Running"), Timestamp::UNIX_EPOCH);
         for (key, action) in claimed {
             index.failed(&key, &action, &Failure::Conflict, Timestamp::UNIX_EPOCH);
         }
