@@ -63,6 +63,8 @@ struct Engine<R: Reconcile, E> {
     queue: VecDeque<R::Key>,
     /// Time of the first input about the key that has not led to a decision yet.
     queued: HashMap<R::Key, Instant>,
+    /// The keys whose turn it was the last time.
+    called: Vec<R::Key>,
     running: HashMap<R::Key, InFlight>,
     /// Resources that running actions take.
     room: Room<R::Key>,
@@ -169,6 +171,7 @@ where
             executor,
             queue: VecDeque::new(),
             queued: HashMap::new(),
+            called: Vec::new(),
             running: HashMap::new(),
             room: Room::default(),
             retries: HashMap::new(),
@@ -195,11 +198,17 @@ where
         }
     }
 
-    /// Queues the keys whose turn it is, in their order, except those that wait for another attempt.
+    /// Queues the keys whose turn it is, in their order, except those that wait for another attempt. The
+    /// next turn comes after all of this one were decided.
     fn enqueue_due(&mut self) {
+        self.called.retain(|key| self.queued.contains_key(key));
+        if !self.called.is_empty() {
+            return;
+        }
         for key in self.index.due() {
             if !self.retries.contains_key(&key) {
-                self.enqueue(key, Instant::now());
+                self.enqueue(key.clone(), Instant::now());
+                self.called.push(key);
             }
         }
     }

@@ -33,6 +33,7 @@ mod manifest_work;
 mod mirror;
 mod mirror_patch;
 mod mirrored_status;
+mod next_attempt;
 mod observed;
 mod pending_claim;
 mod place;

@@ -85,12 +85,6 @@ impl Table {
             .map(|(name, _)| name)
     }
 
-    /// True if a policy matches `cluster`.
-    pub(crate) fn is_matched_by(&self, policy: &str, cluster: &ClusterName) -> bool {
-        let policy = self.policies.get(policy);
-        policy.is_some_and(|policy| policy.matched.clusters.contains(cluster))
-    }
-
     /// Updates policies. Each changed policy is compared with every cluster once.
     pub(crate) fn set_policies(&mut self, changes: &PolicyChanges) {
         let policies = Arc::make_mut(&mut self.policies);

@@ -22,7 +22,12 @@ impl WorkflowIndex {
     /// takes no Workflows.
     pub(super) fn reclaim(&self, key: &WorkflowKey, view: &WorkflowView) -> Option<HubAction> {
         let rerun = view.claim.as_ref().filter(|claim| claim.lost.is_some());
-        match (self.choose(key, view), rerun) {
+        // It had its turn when it was claimed.
+        let chosen = match rerun {
+            Some(_) => self.choose(key, view),
+            None => self.choose_out_of_turn(key, view),
+        };
+        match (chosen, rerun) {
             (Ok(chosen), _) => Some(self.claim(key, view, chosen)),
             (Err(Unplaced::Full), Some(_)) => None,
             (Err(_), Some(rerun)) => self

@@ -78,7 +78,7 @@ impl WorkflowIndex {
         let Some(pending) = PendingClaim::of(action) else {
             return;
         };
-        self.pass_turn(key, &pending.cluster);
+        self.pass_turn(key);
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
         }

@@ -2,17 +2,20 @@
 //! ([`names::WHEN_FULL_ANNOTATION`](argosy_api::names::WHEN_FULL_ANNOTATION)).
 //!
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
-//! turns: after a Workflow of one was sent, those after it come first. When room is freed, a few of
-//! them are decided again at a time, in this order, until all had their turn, so they do not delay
-//! events however many they are. A smaller one may pass a larger one that does not fit. Behind those
-//! at the head, the turns go on where they ended the last time, so that each one gets its turn although
-//! room is freed all the time; there, an older one that fits may be passed by a younger one.
+//! turns: after a Workflow of one was sent, those after it come first. If the turn of a namespace was in
+//! vain, because its first Workflow fits nowhere, another one of it comes next to the first in its next
+//! turn. When room is freed, a few of them are decided again at a time, in this order, until all had their turn,
+//! so they do not delay events however many they are. A smaller one may pass a larger one that does not
+//! fit. Behind those at the head, the turns go on where they ended the last time, so that each one gets
+//! its turn although room is freed all the time; there, an older one that fits may be passed by a
+//! younger one.
+//!
 //! Not here: the room (`load`), the rule for Workflows that do not wait yet (`turns`), and the condition
 //! that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
     sync::Arc,
 };
@@ -35,40 +38,24 @@ const FROM_REST: usize = 4;
 const MOST_SENT: usize = 64;
 
 /// The place of a Workflow among those of its namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     priority: Reverse<i64>,
     created: Timestamp,
 }
 
-/// The place of a Workflow that may wait for room.
-#[derive(Clone, Debug)]
-pub(super) struct Turn {
-    rank: Rank,
-    /// It is in the queue.
-    pub(super) is_queued: bool,
-}
-
-/// True if a condition says that a Workflow waits for room.
-pub(super) fn waits_for_room(conditions: &[Value]) -> bool {
-    let mut conditions = conditions.iter();
-    conditions.any(|condition| WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_ROOM))
-}
-
-impl Turn {
-    /// The place of a Workflow of this specification and age.
-    pub(super) fn of(spec: &Value, created: Option<Timestamp>, is_queued: bool) -> Self {
-        let priority = spec.get("priority").and_then(Value::as_i64);
-        let rank = Rank {
-            priority: Reverse(priority.unwrap_or_default()),
-            created: created.unwrap_or_default(),
-        };
-        Self { rank, is_queued }
-    }
-
-    /// Its rank, if it is in the queue.
-    pub(super) fn queued(&self) -> Option<Rank> {
-        self.is_queued.then_some(self.rank)
+impl Rank {
+    /// The rank of a Workflow that waits for room, according to its condition.
+    pub(super) fn of(spec: &Value, created: Option<Timestamp>, conditions: &[Value]) -> Option<Box<Self>> {
+        let mut conditions = conditions.iter();
+        let waits =
+            conditions.any(|condition| WorkflowCondition::is(condition, types::DISPATCHED, reason::NO_ROOM));
+        waits.then(|| {
+            Box::new(Self {
+                priority: Reverse(spec.get("priority").and_then(Value::as_i64).unwrap_or_default()),
+                created: created.unwrap_or_default(),
+            })
+        })
     }
 }
 
@@ -80,17 +67,19 @@ type Waiting = (Arc<str>, Place);
 /// The waiting Workflows.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Each with the number of the wake after which it had its last turn.
-    by_namespace: BTreeMap<Arc<str>, BTreeMap<Place, u64>>,
+    by_namespace: BTreeMap<Arc<str>, BTreeSet<Place>>,
+    /// Those that had no turn yet since they joined.
+    new: BTreeSet<Waiting>,
     /// The number of waiting Workflows that each policy selects.
     by_policy: BTreeMap<Arc<str>, usize>,
     len: usize,
-    /// The number of wakes.
-    wakes: u64,
-    /// The namespace of the last one that was sent.
-    sent: Option<Arc<str>>,
-    /// The namespace after which the turns begin: that one, or the one that was tried in vain since.
+    /// The namespace after which the turns begin: that of the last one that was sent, or the one that was
+    /// tried in vain since.
     last: Option<Arc<str>>,
+    /// The namespace whose turn it is, until a Workflow is sent.
+    front: Option<Arc<str>>,
+    /// The number of turns that each namespace had in vain since one of its Workflows was sent.
+    in_vain: BTreeMap<Arc<str>, usize>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<Waiting>,
     /// The number of those that have yet to be decided again after room was freed.
@@ -108,18 +97,15 @@ impl Queue {
         rank: Rank,
         policies: impl Iterator<Item = &'a Arc<str>>,
     ) {
+        let waiting = waiting(key, rank);
         let places = self.by_namespace.entry(Arc::clone(&key.namespace)).or_default();
-        let Entry::Vacant(vacant) = places.entry((rank, Arc::clone(&key.name))) else {
+        if !places.insert(waiting.1.clone()) {
             return;
-        };
-        vacant.insert(0);
+        }
+        self.new.insert(waiting);
         self.len += 1;
         for policy in policies {
             *self.by_policy.entry(Arc::clone(policy)).or_default() += 1;
-        }
-        // It has its turn after those that have yet to come.
-        if self.is_giving() {
-            self.go_on();
         }
     }
 
@@ -129,16 +115,19 @@ impl Queue {
         rank: Rank,
         policies: impl Iterator<Item = &'a Arc<str>>,
     ) {
+        let waiting = waiting(key, rank);
         let Some(places) = self.by_namespace.get_mut(&key.namespace) else {
             return;
         };
-        if places.remove(&(rank, Arc::clone(&key.name))).is_none() {
+        if !places.remove(&waiting.1) {
             return;
         }
-        self.len -= 1;
         if places.is_empty() {
             self.by_namespace.remove(&key.namespace);
+            self.in_vain.remove(&key.namespace);
         }
+        self.new.remove(&waiting);
+        self.len -= 1;
         for policy in policies {
             if let Some(count) = self.by_policy.get_mut(policy) {
                 *count -= 1;
@@ -154,90 +143,53 @@ impl Queue {
         self.len
     }
 
-    /// The policies that select waiting Workflows.
-    pub(super) fn policies(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.by_policy.keys()
-    }
-
     /// True if a Workflow waits that this policy selects.
     pub(super) fn awaits(&self, policy: &str) -> bool {
         self.by_policy.contains_key(policy)
     }
 
-    /// There may be more room, so all that wait are decided again.
-    pub(super) fn wake(&mut self) {
-        self.wakes += 1;
-        self.go_on();
+    /// True if a waiting Workflow had no turn yet.
+    pub(super) fn is_new(&self, key: &WorkflowKey, rank: Rank) -> bool {
+        self.new.contains(&waiting(key, rank))
     }
 
-    /// All that wait are decided again, although no room was freed.
-    pub(super) fn go_on(&mut self) {
+    /// There may be more room, so all that wait are decided again.
+    pub(super) fn wake(&mut self) {
         self.left = self.len;
     }
 
     /// True if some have yet to be decided again.
     pub(super) fn has_turns(&self) -> bool {
-        self.left > 0
+        self.left > 0 || !self.new.is_empty()
     }
 
-    /// True if there may be room for some that wait: not all were decided again since it was freed.
+    /// True if there may be room for some that wait: not all were decided since it was freed.
     pub(super) fn is_giving(&self) -> bool {
         self.has_turns() || self.is_calling
     }
 
-    /// Those at the head that have their turn before a waiting Workflow.
-    pub(super) fn before(
-        &self,
-        key: &WorkflowKey,
-        is_sent: impl Fn(&WorkflowKey) -> bool,
-    ) -> impl Iterator<Item = WorkflowKey> {
-        let heads = self.heads(is_sent).1.into_iter();
-        let keys = heads.map(|(namespace, place)| WorkflowKey::new(&namespace, &place.1));
-        keys.take_while(move |head| head != key)
-    }
-
-    /// True if a waiting Workflow had its turn since room was freed.
-    pub(super) fn had_turn(&self, key: &WorkflowKey, turn: &Turn) -> bool {
-        let rank = turn.rank;
-        let places = self.by_namespace.get(&key.namespace);
-        let last = places.and_then(|places| places.get(&(rank, Arc::clone(&key.name))));
-        last == Some(&self.wakes)
-    }
-
-    /// True if no waiting Workflow has its turn before this one.
-    pub(super) fn is_first(&self, key: &WorkflowKey, turn: &Turn) -> bool {
-        let Some((next, places)) = self.turn(self.sent.as_ref()).next() else {
-            return true;
-        };
-        let when = |namespace: &Arc<str>| {
-            let is_past = self.sent.as_ref().is_some_and(|sent| namespace <= sent);
-            (is_past, Arc::clone(namespace))
-        };
-        let own = (when(&key.namespace), (turn.rank, &key.name));
-        let first = places.first_key_value().map(|((rank, name), _)| (*rank, name));
-        first.is_none_or(|first| own <= (when(next), first))
-    }
-
-    /// A Workflow of this namespace is sent, so it is the turn of the others. If it was in the queue,
-    /// those at the head come alone again, and then all that have left room to it.
-    pub(super) fn pass_turn(&mut self, namespace: &Arc<str>, was_queued: bool) {
-        self.sent = Some(Arc::clone(namespace));
-        self.last.clone_from(&self.sent);
-        self.is_head_stuck &= !was_queued;
-        if was_queued {
-            self.go_on();
+    /// A Workflow of this namespace is sent, so it is the turn of the others.
+    pub(super) fn pass_turn(&mut self, namespace: &Arc<str>) {
+        let front = self.front.take().filter(|front| front != namespace);
+        if let Some(front) = front.filter(|front| self.by_namespace.contains_key(front)) {
+            *self.in_vain.entry(front).or_default() += 1;
         }
+        self.in_vain.remove(namespace);
+        self.last = Some(Arc::clone(namespace));
+        self.is_head_stuck = false;
     }
 
     /// The next few Workflows to decide again, if there may be room, in the order of their turns: those
-    /// at the head, and once none of these is sent, further ones. `is_sent` is true for a Workflow
-    /// whose claim is being written.
+    /// at the head, and once none of these is sent, further ones. Those that have joined meanwhile come
+    /// after all others. `is_sent` is true for a Workflow whose claim is being written.
     pub(super) fn due(&mut self, is_sent: impl Fn(&WorkflowKey) -> bool) -> Vec<WorkflowKey> {
         self.is_calling = self.has_turns();
-        if !self.is_calling {
-            return Vec::new();
+        if self.left == 0 {
+            let new: Vec<_> = self.new.iter().take(FROM_REST).cloned().collect();
+            return new.into_iter().map(|waiting| self.call(&waiting)).collect();
         }
         let (first, mut due) = self.heads(is_sent);
+        self.front.clone_from(&first);
         if self.is_head_stuck {
             // Namespaces whose first Workflows fit nowhere do not stop the others.
             self.last = first;
@@ -255,17 +207,14 @@ impl Queue {
     }
 
     /// Notes that a Workflow has its turn.
-    fn call(&mut self, (namespace, place): &Waiting) -> WorkflowKey {
-        let places = self.by_namespace.get_mut(namespace);
-        if let Some(last) = places.and_then(|places| places.get_mut(place)) {
-            *last = self.wakes;
-        }
-        WorkflowKey::new(namespace, &place.1)
+    fn call(&mut self, waiting: &Waiting) -> WorkflowKey {
+        self.new.remove(waiting);
+        key_of(waiting)
     }
 
-    /// The namespaces in the order of their turns, those after `last` first.
-    fn turn(&self, last: Option<&Arc<str>>) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<Place, u64>)> {
-        let after = match last {
+    /// The namespaces in the order of their turns.
+    fn turn(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeSet<Place>)> {
+        let after = match &self.last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
@@ -275,27 +224,44 @@ impl Queue {
 
     /// The first ones of the namespaces in turn, and the namespace whose turn it is.
     fn heads(&self, is_sent: impl Fn(&WorkflowKey) -> bool) -> (Option<Arc<str>>, Vec<Waiting>) {
-        let turn: Vec<_> = self.turn(self.last.as_ref()).take(FROM_HEAD).collect();
+        let turn: Vec<_> = self.turn().take(FROM_HEAD).collect();
         let first = turn.first().map(|(namespace, _)| Arc::clone(namespace));
         let is_sent = &is_sent;
-        let mut waiting: Vec<_> = turn
+        let mut heads: Vec<_> = first.iter().flat_map(|first| self.first_two(first)).collect();
+        heads.retain(|head| !is_sent(&key_of(head)));
+        let mut of_each: Vec<_> = turn
             .iter()
             .map(|(namespace, places)| {
-                let places = places.keys().take(MOST_SENT);
-                let is_left = move |place: &&Place| !is_sent(&WorkflowKey::new(namespace, &place.1));
-                let left = places.filter(is_left);
-                left.map(move |place| (Arc::clone(namespace), place.clone()))
+                let all = places
+                    .iter()
+                    .map(move |place| (Arc::clone(namespace), place.clone()));
+                all.take(MOST_SENT).filter(move |one| !is_sent(&key_of(one)))
             })
             .collect();
-        let mut heads = Vec::new();
         loop {
-            let level = waiting.iter_mut().filter_map(Iterator::next);
-            let before = heads.len();
-            heads.extend(level.take(FROM_HEAD - before));
-            if heads.len() == before || heads.len() == FROM_HEAD {
+            let level: Vec<_> = of_each.iter_mut().filter_map(Iterator::next).collect();
+            let is_last = level.is_empty();
+            let further: Vec<_> = level.into_iter().filter(|one| !heads.contains(one)).collect();
+            heads.extend(further);
+            heads.truncate(FROM_HEAD);
+            if is_last || heads.len() == FROM_HEAD {
                 return (first, heads);
             }
         }
+    }
+
+    /// The first one of a namespace that had a turn in vain, and another one, which changes with each
+    /// such turn.
+    fn first_two(&self, namespace: &Arc<str>) -> impl Iterator<Item = Waiting> {
+        let places = self.by_namespace.get(namespace);
+        let in_vain = self.in_vain.get(namespace).copied();
+        let two = places.zip(in_vain).map(|(places, in_vain)| {
+            let others = places.len().min(MOST_SENT).saturating_sub(1).max(1);
+            let other = places.iter().nth(1 + in_vain.saturating_sub(1) % others);
+            places.first().into_iter().chain(other)
+        });
+        let two = two.into_iter().flatten();
+        two.map(|place| (Arc::clone(namespace), place.clone()))
     }
 
     /// The one after that of the last time, and the first one after the last one.
@@ -308,38 +274,37 @@ impl Queue {
     }
 
     fn after_cursor(&self) -> Option<Waiting> {
-        let first = |(namespace, places): (&Arc<str>, &BTreeMap<Place, u64>)| {
-            Some((Arc::clone(namespace), places.first_key_value()?.0.clone()))
+        let first = |(namespace, places): (&Arc<str>, &BTreeSet<Place>)| {
+            Some((Arc::clone(namespace), places.first()?.clone()))
         };
         let Some((namespace, place)) = &self.cursor else {
             return self.by_namespace.first_key_value().and_then(first);
         };
         let same = self.by_namespace.get(namespace).and_then(|places| {
-            let mut after = places.range((Bound::Excluded(place), Bound::Unbounded));
-            Some((Arc::clone(namespace), after.next()?.0.clone()))
+            let next = places.range((Bound::Excluded(place), Bound::Unbounded)).next()?;
+            Some((Arc::clone(namespace), next.clone()))
         });
         let after = (Bound::Excluded(Arc::clone(namespace)), Bound::Unbounded);
         same.or_else(|| self.by_namespace.range(after).next().and_then(first))
     }
 }
 
+fn waiting(key: &WorkflowKey, rank: Rank) -> Waiting {
+    (Arc::clone(&key.namespace), (rank, Arc::clone(&key.name)))
+}
+
+fn key_of((namespace, (_, name)): &Waiting) -> WorkflowKey {
+    WorkflowKey::new(namespace, name)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn rank(priority: i64, second: i64) -> Rank {
         Rank {
             priority: Reverse(priority),
             created: Timestamp::from_second(second).unwrap(),
-        }
-    }
-
-    fn turn(priority: i64, second: i64) -> Turn {
-        Turn {
-            rank: rank(priority, second),
-            is_queued: true,
         }
     }
 
@@ -380,9 +345,9 @@ mod tests {
         };
         let heads = |queue: &Queue| keys(queue.heads(|_| false).1);
         assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
-        queue.pass_turn(&"big".into(), true);
+        queue.pass_turn(&"big".into());
         assert_eq!(heads(&queue), [key("small", 0), big(99), big(98), big(97)]);
-        queue.pass_turn(&"small".into(), true);
+        queue.pass_turn(&"small".into());
         assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
         // Those that are being sent make place for the next ones.
         let is_sent = |sent: &WorkflowKey| [big(99), big(98)].contains(sent);
@@ -401,6 +366,9 @@ mod tests {
                 &key(if number % 2 == 0 { "one" } else { "two" }, number),
                 rank(0, 0),
             );
+        }
+        while queue.has_turns() {
+            queue.due(|_| false);
         }
         assert_eq!(queue.due(|_| false), Vec::new(), "no room was freed");
         let mut seen = BTreeSet::new();
@@ -439,59 +407,37 @@ mod tests {
         let next = due(&mut queue);
         assert_eq!(next.len(), FROM_HEAD + FROM_REST - 1, "{next:?}");
         assert!(due(&mut queue).contains(&first("e")));
-        // One is sent, so those at the head come alone again.
-        queue.pass_turn(&"a".into(), true);
-        assert_eq!(due(&mut queue), ["b", "c", "d", "e"].map(first));
+        // One is sent, so those at the head come alone again, with another one of the namespace whose turn
+        // was in vain.
+        queue.pass_turn(&"a".into());
+        let second = key("b", 1).to_string();
+        assert_eq!(due(&mut queue), [first("b"), second, first("c"), first("d")]);
     }
 
     #[test]
-    fn a_workflow_comes_first_only_if_it_precedes_those_of_the_namespace_whose_turn_it_is() {
+    fn a_namespace_whose_first_workflow_fits_nowhere_has_its_turn_with_another_one_too() {
         let mut queue = Queue::default();
-        assert!(queue.is_first(&key("b", 1), &turn(0, 5)), "nobody waits");
-        insert(&mut queue, &key("b", 1), rank(2, 5));
-        insert(&mut queue, &key("d", 1), rank(0, 5));
-        for (last, first) in [
-            // Namespace, priority, second.
-            (
-                None,
-                [
-                    ("a", -9, 9, true),
-                    ("b", 2, 4, true),
-                    ("b", 2, 5, true),
-                    ("b", 2, 6, false),
-                    ("c", 9, 0, false),
-                ],
-            ),
-            (
-                Some("b"),
-                [
-                    ("b", 9, 0, false),
-                    ("c", -9, 9, true),
-                    ("d", 0, 4, true),
-                    ("d", 0, 6, false),
-                    ("e", 9, 0, false),
-                ],
-            ),
-            (
-                Some("d"),
-                [
-                    ("d", 9, 0, false),
-                    ("e", -9, 9, true),
-                    ("a", -9, 9, true),
-                    ("b", 2, 4, true),
-                    ("c", 9, 0, false),
-                ],
-            ),
-        ] {
-            queue.sent = last.map(Into::into);
-            for (namespace, priority, second, expected) in first {
-                let is_first = queue.is_first(&key(namespace, 1), &turn(priority, second));
-                assert_eq!(
-                    is_first, expected,
-                    "{namespace} {priority} {second} after {last:?}"
-                );
-            }
+        for number in 0..3 {
+            insert(
+                &mut queue,
+                &key("a", number),
+                rank(0, i64::try_from(number).unwrap()),
+            );
+            insert(&mut queue, &key("b", number), rank(0, 0));
         }
+        let heads = |queue: &mut Queue| due(queue).into_iter().take(3).collect::<Vec<_>>();
+        let of =
+            |names: [(&str, usize); 3]| names.map(|(namespace, number)| key(namespace, number).to_string());
+        assert_eq!(heads(&mut queue), of([("a", 0), ("b", 0), ("a", 1)]));
+        // One of the other namespace is sent in its place.
+        for other in [1, 2, 1] {
+            queue.pass_turn(&"b".into());
+            assert_eq!(heads(&mut queue), of([("a", 0), ("a", other), ("b", 0)]));
+        }
+        queue.pass_turn(&"a".into());
+        assert_eq!(heads(&mut queue), of([("b", 0), ("a", 0), ("b", 1)]));
+        queue.pass_turn(&"b".into());
+        assert_eq!(heads(&mut queue), of([("a", 0), ("b", 0), ("a", 1)]));
     }
 
     #[test]
@@ -500,46 +446,46 @@ mod tests {
         queue.wake();
         assert!(!queue.is_giving(), "nobody waits");
         for number in 0..10 {
-            insert(
-                &mut queue,
-                &key("a", number),
-                rank(0, i64::try_from(number).unwrap()),
-            );
+            insert(&mut queue, &key("a", number), rank(0, 0));
         }
-        assert!(!queue.is_giving(), "no room was freed");
-        queue.wake();
-        let mut called = BTreeSet::new();
-        while queue.is_giving() {
-            for number in 0..10 {
-                let turn = turn(0, i64::try_from(number).unwrap());
-                let had_turn = queue.had_turn(&key("a", number), &turn);
-                assert_eq!(had_turn, called.contains(&key("a", number)), "{number}");
+        for is_first in [true, false] {
+            let mut called = BTreeSet::new();
+            while queue.is_giving() {
+                for number in 0..10 {
+                    let (key, is_called) = (key("a", number), !is_first);
+                    let had_turn = is_called || called.contains(&key);
+                    assert_eq!(queue.is_new(&key, rank(0, 0)), !had_turn, "{number}");
+                }
+                called.extend(queue.due(|_| false));
             }
-            assert!(!queue.had_turn(&key("a", 99), &turn(0, 99)));
-            called.extend(queue.due(|_| false));
+            assert_eq!(called.len(), 10);
+            queue.wake();
         }
-        assert_eq!(called.len(), 10);
-        queue.wake();
-        assert!(!queue.had_turn(&key("a", 0), &turn(0, 0)), "room was freed again");
     }
 
     #[test]
-    fn one_that_joins_while_room_is_given_has_its_turn_too() {
+    fn one_that_joins_while_room_is_given_has_its_turn_after_all_others() {
         let mut queue = Queue::default();
         for number in 0..12 {
             insert(&mut queue, &key("a", number), rank(0, 50));
         }
+        while queue.is_giving() {
+            queue.due(|_| true);
+        }
         queue.wake();
-        let mut seen = BTreeSet::new();
+        let mut seen = Vec::new();
         for turn in 0..20 {
             if turn == 2 {
                 // The turns have passed its place.
-                insert(&mut queue, &key("a", 99), rank(0, 0));
                 insert(&mut queue, &key("Z", 99), rank(-1, 99));
             }
-            seen.extend(queue.due(|_| true));
+            for key in queue.due(|_| true) {
+                if !seen.contains(&key) {
+                    seen.push(key);
+                }
+            }
         }
         assert!(!queue.is_giving());
-        assert_eq!(seen.len(), 14, "{seen:?}");
+        assert_eq!((seen.len(), seen.last()), (13, Some(&key("Z", 99))), "{seen:?}");
     }
 }

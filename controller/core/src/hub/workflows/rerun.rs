@@ -6,11 +6,11 @@
 //! attempt, then reads the Lease, then claims the next attempt for another cluster.
 //!
 //! The grace period starts when the lease expires. This process ages the lease by its own clock,
-//! from the last change that it saw, so a restart starts the period again. The next cluster is chosen
-//! as for any other Workflow, with the same limits. While none has room, nothing is withdrawn, and the
-//! Workflow waits in the same queue (`queue`). The old ManifestWork is
-//! then deleted. It stays in the lost cluster's mailbox until the agent is back and has deleted its
-//! object, which it does before anything else.
+//! from the last change that it saw, so a restart starts the period again. While no other cluster has
+//! room, nothing is withdrawn, and the Workflow waits in the queue (`queue`). The old ManifestWork is
+//! deleted after the next claim. It stays in the lost cluster's mailbox until the agent is back and has
+//! deleted its object, which it does before anything else. Not here: the choice of the next cluster
+//! (`next_attempt`).
 
 use argosy_api::names;
 use jiff::{SignedDuration, Timestamp};
@@ -27,13 +27,14 @@ use super::{
 use crate::{
     WorkflowKey,
     model::{
-        amounts::Amounts,
         claim::{Claim, Needs},
-        demand::Demand,
         json_patch::annotation_path,
     },
-    policy::{Candidate, Chosen, Unplaced},
+    policy::Unplaced,
 };
+
+/// Time for which a read of a Lease is believed: the Workflow may have waited for room since then.
+const READ_FOR: SignedDuration = SignedDuration::from_secs(30);
 
 /// Time after which a Workflow that no other cluster can run is decided again.
 const UNFIT_FOR: SignedDuration = SignedDuration::from_mins(1);
@@ -47,6 +48,7 @@ struct Loss<'a> {
     work: &'a ManifestWorkView,
     /// The time at which the grace period is over.
     due: Timestamp,
+    now: Timestamp,
 }
 
 /// The next step of a rerun.
@@ -89,6 +91,7 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
                 claim,
                 work,
                 due,
+                now,
             };
             match index.move_on(&loss) {
                 Ok(action) => Next::Act(action),
@@ -116,38 +119,6 @@ impl WorkflowIndex {
         Next::act_or_pass(self.mirror(key, &queued, claim))
     }
 
-    /// True if the next attempt of a claimed Workflow waits for room: one whose cluster is lost, or a
-    /// rerun that was withdrawn before it began.
-    pub(super) fn next_waits_for_room(&self, view: &WorkflowView, claim: &Claim) -> bool {
-        let Some(key) = self.by_uid.get(&view.uid) else {
-            return false;
-        };
-        if view.queued().is_some() && self.rerun(view, claim).is_some() {
-            // It keeps its place until it is claimed.
-            return matches!(self.successor(key, view, claim), Ok(_) | Err(Unplaced::Full));
-        }
-        let may_reclaim = || self.is_leaving(view, claim) && self.may_reclaim(view, claim);
-        claim.lost.is_some() && may_reclaim() && self.choose(key, view) == Err(Unplaced::Full)
-    }
-
-    /// The cluster for the rerun, chosen and admitted as for any other Workflow. The requests of the pods do not count, because the lost cluster has
-    /// reported them: it could name a resource that no other cluster has.
-    fn successor(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Result<Chosen, Unplaced> {
-        let needs = Needs::elsewhere(claim.needs.as_ref());
-        let demand = Demand {
-            typical: Amounts::clone(&Needs::reserved(needs.as_ref())),
-            ..self.demand(key, view)
-        };
-        let candidate = Candidate {
-            demand: &demand,
-            own: view.reservation.as_deref(),
-            drawn: self.draw(view),
-        };
-        let placement = &view.placement;
-        let chosen = placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
-        self.in_turn(key, view, chosen)
-    }
-
     fn move_on(&self, loss: &Loss<'_>) -> Result<HubAction, Unplaced> {
         let Loss {
             key,
@@ -155,12 +126,17 @@ impl WorkflowIndex {
             claim,
             work,
             due,
+            now,
         } = *loss;
+        let chosen = self.successor(key, view, claim)?;
         // A read from before the deadline, or from before the withdrawal that is there now, may have
         // missed a later renewal that the watch has not delivered yet.
         let is_unrenewed = match self.leases.get(&claim.cluster) {
             Some(observation) => view.lease_read.as_ref().is_some_and(|read| {
-                due <= read.at && read.work == work.resource_version && observation.was_renewed(&read.renewed)
+                due <= read.at
+                    && now.duration_since(read.at) <= READ_FOR
+                    && read.work == work.resource_version
+                    && observation.was_renewed(&read.renewed)
             }),
             // The Lease of a cluster that has left the fleet was removed together with the agent's
             // permissions.
@@ -172,7 +148,6 @@ impl WorkflowIndex {
                 work: work.resource_version.clone(),
             });
         }
-        let chosen = self.successor(key, view, claim)?;
         let next = Claim {
             wants_status: claim.wants_status || view.placement.wants_status,
             is_guarded: self.config.is_guarded,

@@ -7,8 +7,6 @@
 //! the controller writes a new claim with the next attempt. If the cluster is unreachable, this
 //! waits. A Workflow that has started stays (pinned).
 
-use argosy_api::conditions::reason;
-
 use super::{
     HubAction, WorkflowIndex,
     case::{Case, Next},
@@ -29,19 +27,6 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
 }
 
 impl WorkflowIndex {
-    /// True if the claimed attempt of a Workflow that leaves its cluster can never start there.
-    pub(super) fn may_reclaim(&self, view: &WorkflowView, claim: &Claim) -> bool {
-        if let Some(work) = self.work(view, &claim.cluster) {
-            let is_of_claim = work.attempt >= claim.attempt;
-            return is_of_claim && work.is_withdrawn && work.withdraw == Some(claim.attempt);
-        }
-        let mut failure = view.send_failure.iter();
-        let no_mailbox = failure.any(|failure| failure.reason == reason::MAILBOX_MISSING);
-        // The mailbox took its ManifestWorks with it when it was removed, and their removal waited
-        // for the agent.
-        no_mailbox || self.is_wrongly_claimed_at_creation(view)
-    }
-
     /// The next request; `None` while the agent's answer or a cluster is awaited.
     fn decide_move(&self, key: &WorkflowKey, view: &WorkflowView, claim: &Claim) -> Option<HubAction> {
         if self.may_reclaim(view, claim) {

@@ -1,20 +1,14 @@
 //! The rule by which room goes to the Workflows that wait for it before it goes to others.
 //!
-//! A chosen cluster has room, but the room may have been freed for a Workflow that waits in the queue.
-//! From the time at which room is freed until every waiting Workflow had its turn, a Workflow may take
-//! room only
-//! - in its turn, if it waits in the queue, or
-//! - if it precedes all that wait: it is the turn of its namespace, and it has a higher priority than
-//!   those that wait there, or is older, or
-//! - if none of the policies of those that wait matches the cluster, or
-//! - if its policies send it whether there is room or not, except to a cluster whose number of runs is
-//!   limited, if others wait because of the same policies.
+//! From the time at which room is freed until every waiting Workflow had its turn, a Workflow that does
+//! not wait yet takes no room if others wait that one of its policies selects. It joins the queue, by its
+//! condition, and has its turn after them. Once all had their turn, the room that is left fits none of
+//! them, and goes to anybody. So a large Workflow that fits nowhere delays others by one turn, and never
+//! stops them.
 //!
-//! One that does not precede all others takes room only if none of those at the head that come before it
-//! would take the same room now. Any other Workflow joins the queue, by its condition, and is decided in
-//! its turn. Once all had their turn, the room that is left fits none of them. So a large Workflow that
-//! fits nowhere delays others by one turn, and never stops them. The rule reads the number of waiting
-//! Workflows of each policy and the few at the head, never all of them.
+//! If a policy sends Workflows whether there is room or not, they wait only for the number of runs that
+//! an administrator allows, so they leave only that to others. The rule reads the number of waiting
+//! Workflows of each policy, never the Workflows.
 //!
 //! Not here: the order of the turns (`queue`), and the choice of the cluster (`policy::best_cluster`).
 
@@ -35,41 +29,19 @@ impl WorkflowIndex {
         view: &WorkflowView,
         chosen: Chosen,
     ) -> Result<Chosen, Unplaced> {
-        let (queue, turn) = (&self.queue, view.turn.as_deref());
-        let is_first = || turn.is_some_and(|turn| queue.is_first(key, turn));
-        let is_called = || turn.is_some_and(|turn| queue.had_turn(key, turn));
-        let may_take = !self.is_contested(&view.placement, &chosen.cluster)
-            || is_first()
-            || ((!queue.is_giving() || is_called()) && !self.is_preceded(key, &chosen.cluster));
+        let had_turn = view.queued().is_some_and(|rank| !self.queue.is_new(key, rank));
+        let may_take =
+            had_turn || !self.queue.is_giving() || !self.is_contested(&view.placement, &chosen.cluster);
         may_take.then_some(chosen).ok_or(Unplaced::Full)
     }
 
-    /// True if one at the head that comes before this Workflow would take the room of this cluster: it
-    /// has its turn, and is not decided yet.
-    fn is_preceded(&self, key: &WorkflowKey, cluster: &ClusterName) -> bool {
-        let takes = |head: &WorkflowKey| {
-            // One whose own cluster is lost may have to withdraw its attempt first, and one whose claim
-            // was refused may never be claimed.
-            let view = self.workflows.get(head)?;
-            if view.claim.is_some() || view.refusal.is_some() {
-                return None;
-            }
-            let chosen = self.choose_out_of_turn(head, view).ok()?;
-            (chosen.cluster == *cluster).then_some(())
-        };
-        let mut heads = self.queue.before(key, |head| is_sent(&self.workflows, head));
-        heads.any(|head| takes(&head).is_some())
-    }
-
-    /// Notes that a Workflow is claimed for a cluster. If others wait for its room, it is the turn of
-    /// the other namespaces.
-    pub(super) fn pass_turn(&mut self, key: &WorkflowKey, cluster: &ClusterName) {
-        let Some(view) = self.workflows.get(key) else {
-            return;
-        };
-        let was_queued = view.queued().is_some();
-        if was_queued || (self.queue.is_giving() && self.is_contested(&view.placement, cluster)) {
-            self.queue.pass_turn(&key.namespace, was_queued);
+    /// Notes that a Workflow of the queue is claimed: it is the turn of the other namespaces, and there
+    /// may be room for more.
+    pub(super) fn pass_turn(&mut self, key: &WorkflowKey) {
+        let view = self.workflows.get(key);
+        if view.is_some_and(|view| view.queued().is_some()) {
+            self.queue.wake();
+            self.queue.pass_turn(&key.namespace);
         }
     }
 
@@ -92,27 +64,17 @@ impl WorkflowIndex {
         if let Some((rank, placement)) = &before {
             self.queue.remove(key, *rank, placement.policies());
         }
-        match after {
-            Some((rank, placement)) => self.queue.insert(key, rank, placement.policies()),
-            // Others may have left room to it.
-            None => self.queue.go_on(),
+        if let Some((rank, placement)) = after {
+            self.queue.insert(key, rank, placement.policies());
         }
     }
 
-    /// True if Workflows wait for the room of this cluster that a Workflow of this placement must not
-    /// overtake.
+    /// True if Workflows of the same policies wait for the room of this cluster.
     fn is_contested(&self, placement: &Placement, cluster: &ClusterName) -> bool {
-        let is_awaited = |policy: &str| self.table().is_matched_by(policy, cluster);
-        if placement.waits_for_room() {
-            return self.queue.policies().any(|policy| is_awaited(policy));
-        }
-        // A policy that sends at once lets Workflows wait only for a run.
         let load = self.loads.get(cluster);
-        let is_limited = load.is_some_and(|load| load.room.runs.is_some());
-        let mut own = placement.policies();
-        placement.is_by_load()
-            && is_limited
-            && own.any(|policy| self.queue.awaits(policy) && is_awaited(policy))
+        let is_limited = || load.is_some_and(|load| load.room.runs.is_some());
+        let may_wait = placement.waits_for_room() || (placement.is_by_load() && is_limited());
+        may_wait && placement.policies().any(|policy| self.queue.awaits(policy))
     }
 }
 

@@ -9,12 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, Value};
 
-use super::{
-    pending_claim::PendingClaim,
-    queue::{Rank, Turn, waits_for_room},
-    templates::Templates,
-    unanswered::Unanswered,
-};
+use super::{pending_claim::PendingClaim, queue::Rank, templates::Templates, unanswered::Unanswered};
 use crate::{
     ClusterName, OriginUid, WorkflowKey,
     hub::{admission::is_asked_to_suspend, properties::is_templated},
@@ -131,8 +126,8 @@ pub(super) struct WorkflowView {
     pub(super) is_known_free: bool,
     /// The last read of the Lease of its cluster, if it was read for a rerun.
     pub(super) lease_read: Option<Box<LeaseRead>>,
-    /// Its place among the Workflows that wait for room, if it may be one of them.
-    pub(super) turn: Option<Box<Turn>>,
+    /// Its place among the Workflows that wait for room, if it is one.
+    queued: Option<Box<Rank>>,
     /// Its reservation on its cluster.
     pub(super) reservation: Option<Arc<Reservation>>,
     /// The claim that is being written.
@@ -227,8 +222,9 @@ impl WorkflowView {
         let status = Status::new(object.status.as_ref());
         let is_deleting = metadata.deletion_timestamp.is_some();
         let may_wait = !is_over && !is_deleting && claim.as_ref().is_none_or(may_start_again);
-        let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
-        let turn = may_wait.then(|| Box::new(Turn::of(&object.spec, created, status.waits_for_room())));
+        let created = || metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let rank = || Rank::of(&object.spec, created(), &status.conditions());
+        let queued = (may_wait && status.has_our_conditions).then(rank).flatten();
         let uid = metadata.uid.as_deref().unwrap_or_default().into();
         Self {
             was_free,
@@ -257,7 +253,7 @@ impl WorkflowView {
             owner,
             record,
             passed_on: passed_on.into(),
-            turn,
+            queued,
             ..Self::bare(uid, status)
         }
     }
@@ -305,7 +301,7 @@ impl WorkflowView {
             was_free: false,
             is_known_free: false,
             lease_read: None,
-            turn: None,
+            queued: None,
             reservation: None,
             pending_claim: None,
             templates: Arc::default(),
@@ -314,14 +310,12 @@ impl WorkflowView {
 
     /// Its rank among the Workflows that wait for room, if it is one of them.
     pub(super) fn queued(&self) -> Option<Rank> {
-        self.turn.as_deref().and_then(Turn::queued)
+        self.queued.as_deref().copied()
     }
 
-    /// Takes a place among the Workflows that wait for room.
+    /// Takes a place among the Workflows that wait for room, to tell what its conditions say there.
     pub(super) fn enqueue(&mut self) {
-        if let Some(turn) = &mut self.turn {
-            turn.is_queued = true;
-        }
+        self.queued = Some(Box::default());
     }
 
     /// Its specification.
@@ -441,10 +435,6 @@ fn may_start_again(claim: &Claim) -> bool {
 }
 
 impl Status {
-    fn waits_for_room(&self) -> bool {
-        self.has_our_conditions && waits_for_room(&self.conditions())
-    }
-
     fn new(status: Option<&Value>) -> Self {
         let conditions = status
             .and_then(|status| status.get("conditions"))

@@ -79,7 +79,11 @@ fn a_rerun_waits_in_the_queue_while_no_other_cluster_has_room_and_freed_room_wak
         has(&mut fleet, full);
         assert_eq!(decide_at(&fleet, 11 * MINUTE).action, None, "{full}");
         assert!(has(&mut fleet, free).contains(&HubKey::Workflow(key())), "{free}");
-        let decision = decide_at(&fleet, 11 * MINUTE);
+        // An hour has passed since the Lease was read.
+        let later = 71 * MINUTE;
+        assert_reads_lease(&decide_at(&fleet, later));
+        reads(&mut fleet, "10:00:00", later);
+        let decision = decide_at(&fleet, later);
         let action = decision.action.clone().unwrap();
         let (patch, claim) = claims(decision);
         assert_eq!(
@@ -88,7 +92,7 @@ fn a_rerun_waits_in_the_queue_while_no_other_cluster_has_room_and_freed_room_wak
         );
         fleet
             .hub
-            .requested(&HubKey::Workflow(key()), &action, after(11 * MINUTE));
+            .requested(&HubKey::Workflow(key()), &action, after(later));
         fleet.written(object, &patch);
         assert_eq!(fleet.hub.queue.len(), 0);
     }

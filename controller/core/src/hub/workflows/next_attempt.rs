@@ -1,0 +1,71 @@
+//! The cluster of the next attempt of a claimed Workflow, or the room that it waits for: of one whose
+//! cluster is lost, and of one that leaves its cluster before it has begun.
+//!
+//! Not here: the withdrawal of the present attempt (`rerun`, `reschedule`), and the queue of those that
+//! wait (`queue`).
+
+use argosy_api::conditions::reason;
+
+use super::{WorkflowIndex, view::WorkflowView};
+use crate::{
+    WorkflowKey,
+    model::{
+        amounts::Amounts,
+        claim::{Claim, Needs},
+        demand::Demand,
+    },
+    policy::{Candidate, Chosen, Unplaced},
+};
+
+impl WorkflowIndex {
+    /// True if the next attempt of a claimed Workflow waits for room: one whose cluster is lost, or a
+    /// rerun that was withdrawn before it began.
+    pub(super) fn next_waits_for_room(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        let Some(key) = self.by_uid.get(&view.uid) else {
+            return false;
+        };
+        if view.queued().is_some() && self.rerun(view, claim).is_some() {
+            // It keeps its place until it is claimed.
+            return matches!(self.successor(key, view, claim), Ok(_) | Err(Unplaced::Full));
+        }
+        let may_reclaim = || self.is_leaving(view, claim) && self.may_reclaim(view, claim);
+        claim.lost.is_some() && may_reclaim() && self.choose(key, view) == Err(Unplaced::Full)
+    }
+
+    /// The cluster for the rerun, chosen and admitted as for any other Workflow. The requests of the pods
+    /// do not count, because the lost cluster has reported them: it could name a resource that no other
+    /// cluster has.
+    pub(super) fn successor(
+        &self,
+        key: &WorkflowKey,
+        view: &WorkflowView,
+        claim: &Claim,
+    ) -> Result<Chosen, Unplaced> {
+        let needs = Needs::elsewhere(claim.needs.as_ref());
+        let demand = Demand {
+            typical: Amounts::clone(&Needs::reserved(needs.as_ref())),
+            ..self.demand(key, view)
+        };
+        let candidate = Candidate {
+            demand: &demand,
+            own: view.reservation.as_deref(),
+            drawn: self.draw(view),
+        };
+        let placement = &view.placement;
+        let chosen = placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
+        self.in_turn(key, view, chosen)
+    }
+
+    /// True if the claimed attempt of a Workflow that leaves its cluster can never start there.
+    pub(super) fn may_reclaim(&self, view: &WorkflowView, claim: &Claim) -> bool {
+        if let Some(work) = self.work(view, &claim.cluster) {
+            let is_of_claim = work.attempt >= claim.attempt;
+            return is_of_claim && work.is_withdrawn && work.withdraw == Some(claim.attempt);
+        }
+        let mut failure = view.send_failure.iter();
+        let no_mailbox = failure.any(|failure| failure.reason == reason::MAILBOX_MISSING);
+        // The mailbox took its ManifestWorks with it when it was removed, and their removal waited
+        // for the agent.
+        no_mailbox || self.is_wrongly_claimed_at_creation(view)
+    }
+}
