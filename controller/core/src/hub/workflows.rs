@@ -411,7 +411,8 @@ impl Index for WorkflowIndex {
 
     fn note_request(&mut self, key: &HubKey, action: &HubAction, now: Timestamp) {
         if let HubKey::Workflow(key) = key {
-            self.note_claim(key, action);
+            let prepared = self.prepared(key, action);
+            self.note_claim(key, action, prepared);
             if let HubAction::PatchWorkflow {
                 purpose: Purpose::Mirror,
                 ..

@@ -73,12 +73,20 @@ impl WorkflowIndex {
         templates.demand(&key.namespace, &view.spec(), requests)
     }
 
-    /// Notes a request for a Workflow.
-    pub(super) fn note_claim(&mut self, key: &WorkflowKey, action: &HubAction) {
-        let Some(pending) = PendingClaim::of(action) else {
+    /// Notes a request for a Workflow, with the claim that it prepares, if it does.
+    pub(super) fn note_claim(
+        &mut self,
+        key: &WorkflowKey,
+        action: &HubAction,
+        prepared: Option<PendingClaim>,
+    ) {
+        let claim = PendingClaim::of(action);
+        if claim.is_some() {
+            self.pass_turn(key);
+        }
+        let Some(pending) = claim.or(prepared) else {
             return;
         };
-        self.pass_turn(key);
         if let Some(view) = self.workflows.get_mut(key) {
             view.pending_claim = Some(Box::new(pending));
         }

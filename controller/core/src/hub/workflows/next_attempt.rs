@@ -6,7 +6,7 @@
 
 use argosy_api::conditions::reason;
 
-use super::{WorkflowIndex, view::WorkflowView};
+use super::{HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
     WorkflowKey,
     model::{
@@ -54,6 +54,25 @@ impl WorkflowIndex {
         let placement = &view.placement;
         let chosen = placement.successor(&claim.cluster, self.fleet(), &self.loads, candidate)?;
         self.in_turn(key, view, chosen)
+    }
+
+    /// The claim of a waiting rerun that a request prepares. It counts meanwhile, so that nobody else takes
+    /// the room whose turn it is later.
+    pub(super) fn prepared(&self, key: &WorkflowKey, action: &HubAction) -> Option<PendingClaim> {
+        if !matches!(
+            action,
+            HubAction::WithdrawWork { .. } | HubAction::ReadLease { .. }
+        ) {
+            return None;
+        }
+        let view = self.workflows.get(key)?;
+        view.queued()?;
+        let claim = view.claim.as_ref()?;
+        Some(PendingClaim {
+            cluster: self.successor(key, view, claim).ok()?.cluster,
+            asked: Needs::reserved(Needs::elsewhere(claim.needs.as_ref()).as_ref()),
+            is_unanswered: false,
+        })
     }
 
     /// True if the claimed attempt of a Workflow that leaves its cluster can never start there.

@@ -104,6 +104,10 @@ impl Queue {
         }
         self.new.insert(waiting);
         self.len += 1;
+        if self.left > 0 {
+            // It may come before those that have yet to have their turn.
+            self.left += 1;
+        }
         for policy in policies {
             *self.by_policy.entry(Arc::clone(policy)).or_default() += 1;
         }
@@ -460,6 +464,36 @@ mod tests {
             }
             assert_eq!(called.len(), 10);
             queue.wake();
+        }
+    }
+
+    #[test]
+    fn those_that_join_meanwhile_take_no_turn_from_the_others() {
+        for joins_after in 0..6 {
+            let mut queue = Queue::default();
+            for number in 0..9 {
+                insert(&mut queue, &key("a", number), rank(0, 0));
+            }
+            while queue.is_giving() {
+                queue.due(|_| true);
+            }
+            queue.cursor = None;
+            queue.wake();
+            let mut seen = BTreeSet::new();
+            for turn in 0..20 {
+                for number in 0..4 {
+                    let joins = WorkflowKey::new("a", &format!("w007-{number}"));
+                    if turn == joins_after {
+                        insert(&mut queue, &joins, rank(0, 0));
+                    }
+                }
+                seen.extend(queue.due(|_| true));
+            }
+            let missed: Vec<_> = (0..9)
+                .map(|number| key("a", number))
+                .filter(|key| !seen.contains(key))
+                .collect();
+            assert_eq!(missed, [], "they join after {joins_after} turns");
         }
     }
 

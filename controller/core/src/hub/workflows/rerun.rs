@@ -33,7 +33,8 @@ use crate::{
     policy::Unplaced,
 };
 
-/// Time for which a read of a Lease is believed: the Workflow may have waited for room since then.
+/// Time for which a read of a Lease is believed of a Workflow that waits for room: it may have waited since
+/// then. Of others the read is never too old: there may be more of them than are decided in this time.
 const READ_FOR: SignedDuration = SignedDuration::from_secs(30);
 
 /// Time after which a Workflow that no other cluster can run is decided again.
@@ -134,7 +135,7 @@ impl WorkflowIndex {
         let is_unrenewed = match self.leases.get(&claim.cluster) {
             Some(observation) => view.lease_read.as_ref().is_some_and(|read| {
                 due <= read.at
-                    && now.duration_since(read.at) <= READ_FOR
+                    && (view.queued().is_none() || now.duration_since(read.at) <= READ_FOR)
                     && read.work == work.resource_version
                     && observation.was_renewed(&read.renewed)
             }),

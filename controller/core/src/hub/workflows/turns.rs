@@ -3,8 +3,7 @@
 //! From the time at which room is freed until every waiting Workflow had its turn, a Workflow that does
 //! not wait yet takes no room if others wait that one of its policies selects. It joins the queue, by its
 //! condition, and has its turn after them. Once all had their turn, the room that is left fits none of
-//! them, and goes to anybody. So a large Workflow that fits nowhere delays others by one turn, and never
-//! stops them.
+//! them, and goes to anybody. So a large Workflow that fits nowhere delays others, and never stops them.
 //!
 //! If a policy sends Workflows whether there is room or not, they wait only for the number of runs that
 //! an administrator allows, so they leave only that to others. The rule reads the number of waiting

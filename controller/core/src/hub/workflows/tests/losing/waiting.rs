@@ -148,6 +148,44 @@ fn a_rerun_joins_the_queue_behind_those_that_wait_longer_for_the_same_room() {
 }
 
 #[test]
+fn a_rerun_whose_turn_it_is_keeps_the_room_while_its_attempt_is_withdrawn() {
+    let mut fleet = lost(waiting(), "runs=0");
+    told(&mut fleet, claimed_with(json!({ "started": true })));
+    let other = with(
+        held("spare"),
+        json!({ "metadata": { "name": "b", "uid": "u2" }, "status": { "conditions": [
+            { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
+        ] } }),
+    );
+    fleet.workflow(other);
+    has(&mut fleet, "runs=1");
+    let (rerun, other) = (
+        HubKey::Workflow(key()),
+        HubKey::Workflow(WorkflowKey::new("argo", "b")),
+    );
+    let is_claimed = |fleet: &Fleet| {
+        let action = fleet.hub.decide(&other, after(11 * MINUTE)).action;
+        matches!(
+            action,
+            Some(HubAction::PatchWorkflow {
+                purpose: Purpose::Claim,
+                ..
+            })
+        )
+    };
+    assert!(
+        is_withdrawn(&fleet) && is_claimed(&fleet),
+        "there is room for one of them"
+    );
+    let action = decide_at(&fleet, 11 * MINUTE).action.unwrap();
+    fleet.hub.requested(&rerun, &action, after(11 * MINUTE));
+    assert!(!is_claimed(&fleet));
+    let failure = Failure::Conflict;
+    fleet.hub.failed(&rerun, &action, &failure, after(11 * MINUTE));
+    assert!(is_claimed(&fleet));
+}
+
+#[test]
 fn a_rerun_that_was_withdrawn_before_it_began_waits_in_the_queue_too() {
     let mut fleet = lost(waiting(), "runs=0");
     let claim = json!({ "cluster": "cluster2", "attempt": 2, "lost": "cluster1" });
