@@ -182,11 +182,7 @@ fn outlook(
     let demand = Demand::of_workflow(run, referred);
     let loads = loads(clusters, unfinished);
     let own = own_reservation(run, &loads).filter(|_| unfinished.is_some());
-    let candidate = Candidate {
-        demand: &demand,
-        own: own.as_deref(),
-        drawn: None,
-    };
+    let candidate = Candidate::new(&demand, own.as_deref());
     if placement.is_by_load() {
         let loads = (&loads, unfinished.is_some());
         compare(answers, placement, fleet, loads, candidate);

@@ -70,11 +70,7 @@ pub fn distribute(
         asks: asked.to_string(),
         ..Distribution::default()
     };
-    let candidate = Candidate {
-        demand: &demand,
-        own: None,
-        drawn: None,
-    };
+    let candidate = Candidate::new(&demand, None);
     for number in 0..count {
         let Ok(chosen) = will_be_claimed(run, &placement, &fleet, &loads, candidate) else {
             distribution.not_sent = count - number;
@@ -127,11 +123,7 @@ impl Choice {
 
     /// The best cluster; `None` if none can run the Workflow.
     pub fn choose(&self, demand: &Demand) -> Option<usize> {
-        let candidate = Candidate {
-            demand,
-            own: None,
-            drawn: None,
-        };
+        let candidate = Candidate::new(demand, None);
         let best = best(self.names.iter(), &self.loads, candidate)?;
         self.names.binary_search(best.cluster).ok()
     }

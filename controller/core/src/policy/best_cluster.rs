@@ -70,6 +70,17 @@ pub(crate) struct Candidate<'a> {
     pub(crate) drawn: Option<u64>,
 }
 
+impl<'a> Candidate<'a> {
+    /// A Workflow whose cluster is chosen by the loads.
+    pub(crate) fn new(demand: &'a Demand, own: Option<&'a Reservation>) -> Self {
+        Self {
+            demand,
+            own,
+            drawn: None,
+        }
+    }
+}
+
 /// The reason why a cluster cannot run a Workflow, however few runs it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {

@@ -35,15 +35,7 @@ fn pod(asked: &str) -> Demand {
 fn chosen_for(demand: &Demand, loads: &[Load]) -> Option<(usize, bool)> {
     let loads = loads.iter().enumerate();
     let loads: Loads = loads.map(|(number, load)| (name(number), load.clone())).collect();
-    let best = best(
-        loads.keys(),
-        &loads,
-        Candidate {
-            demand,
-            own: None,
-            drawn: None,
-        },
-    )?;
+    let best = best(loads.keys(), &loads, Candidate::new(demand, None))?;
     Some((best.cluster.as_str().parse().unwrap(), best.left == Left::Enough))
 }
 
@@ -92,15 +84,7 @@ fn the_cluster_with_the_fewest_runs_for_its_size_is_chosen() {
     }
     let demand = Demand::unknown();
     assert_eq!(
-        best(
-            [].iter(),
-            &Loads::new(),
-            Candidate {
-                demand: &demand,
-                own: None,
-                drawn: None
-            }
-        ),
+        best([].iter(), &Loads::new(), Candidate::new(&demand, None)),
         None
     );
 }
@@ -194,15 +178,7 @@ fn a_cluster_that_says_no_size_of_what_is_asked_for_has_room_up_to_its_number_of
         let loads = std::slice::from_ref(&load);
         assert_eq!(chosen_for(demand, loads), Some((0, expected)), "{load:?}");
         let loads: Loads = [(name(0), load)].into();
-        let ordered = order(
-            loads.keys(),
-            &loads,
-            Candidate {
-                demand,
-                own: None,
-                drawn: None,
-            },
-        );
+        let ordered = order(loads.keys(), &loads, Candidate::new(demand, None));
         assert_eq!(
             ordered,
             [(&name(0), None)],
@@ -282,16 +258,7 @@ fn a_run_reserves_at_most_what_its_cluster_has_and_its_own_reservation_does_not_
         amounts: Arc::clone(&own),
     };
     for (own, expected) in [(None, false), (Some(&reservation), true)] {
-        let best = best(
-            loads.keys(),
-            &loads,
-            Candidate {
-                demand: &demand,
-                own,
-                drawn: None,
-            },
-        )
-        .unwrap();
+        let best = best(loads.keys(), &loads, Candidate::new(&demand, own)).unwrap();
         assert_eq!(best.left == Left::Enough, expected);
     }
     load.release(&own);
@@ -427,7 +394,7 @@ proptest! {
         }).collect();
         let runs = |loads: &[Load]| {
             let (best, has_room) = chosen_for(&demand, loads).unwrap();
-            let rank = Rank::of(&loads[best], &name(best), Candidate { demand: &demand, own: None , drawn: None}, None);
+            let rank = Rank::of(&loads[best], &name(best), Candidate::new(&demand, None), None);
             let share = rank.share.map(|(taken, size)| taken * 1_000_000 / size.max(1));
             (rank.last, share, rank.runs, has_room)
         };
@@ -444,7 +411,7 @@ proptest! {
         loads in loads(), gpus in prop::collection::vec(0_u64..3, 8), skipped in prop::collection::vec(any::<bool>(), 8), turn in 0_usize..8
     ) {
         let demand = pod("cpu=1m,gpu=1");
-        let candidate = Candidate { demand: &demand, own: None , drawn: None};
+        let candidate = Candidate::new(&demand, None);
         let sized = loads.into_iter().zip(gpus).map(|(mut load, gpus)| {
             if !load.room.is_unknown() {
                 load.room.size.set("gpu", gpus);

@@ -205,11 +205,7 @@ impl Both {
                 let next = open.find(|other| !naive.unreachable.contains(*other) && **other != cluster);
                 let next = next.filter(|_| naive.lost_after.is_some());
                 let demand = Demand::unknown();
-                let candidate = Candidate {
-                    demand: &demand,
-                    own: None,
-                    drawn: None,
-                };
+                let candidate = Candidate::new(&demand, None);
                 let successor = is.successor(&cluster, hub.fleet(), &Loads::new(), candidate);
                 assert_eq!(
                     successor.ok().map(|chosen| chosen.cluster).as_ref(),

@@ -13,6 +13,17 @@ fn waiting() -> Value {
     json!({ "metadata": { "annotations": { names::WHEN_FULL_ANNOTATION: "wait" } } })
 }
 
+/// A Workflow of this name that waits for room.
+fn queued(name: &str) -> Value {
+    let status = json!({ "conditions": [
+        { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
+    ] });
+    with(
+        held("spare"),
+        json!({ "metadata": { "name": name, "uid": "u2" }, "status": status }),
+    )
+}
+
 /// cluster1 is lost, the policy has further annotations, and cluster2 has this room.
 fn lost(annotations: Value, other: &str) -> Fleet {
     let mut fleet = fleet();
@@ -123,12 +134,7 @@ fn a_rerun_that_waits_is_in_the_queue_of_the_next_controller_too_and_leaves_it_w
 #[test]
 fn a_rerun_joins_the_queue_behind_those_that_wait_longer_for_the_same_room() {
     let mut fleet = lost(waiting(), "runs=0");
-    let older = with(
-        held("spare"),
-        json!({ "metadata": { "name": "a", "uid": "u2" }, "status": { "conditions": [
-            { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
-        ] } }),
-    );
+    let older = queued("a");
     fleet.workflow(older);
     has(&mut fleet, "runs=1");
     let (_, conditions) = told(&mut fleet, claimed_with(json!({ "started": true })));
@@ -151,12 +157,7 @@ fn a_rerun_joins_the_queue_behind_those_that_wait_longer_for_the_same_room() {
 fn a_rerun_whose_turn_it_is_keeps_the_room_while_its_attempt_is_withdrawn() {
     let mut fleet = lost(waiting(), "runs=0");
     told(&mut fleet, claimed_with(json!({ "started": true })));
-    let other = with(
-        held("spare"),
-        json!({ "metadata": { "name": "b", "uid": "u2" }, "status": { "conditions": [
-            { "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" },
-        ] } }),
-    );
+    let other = queued("b");
     fleet.workflow(other);
     has(&mut fleet, "runs=1");
     let (rerun, other) = (
