@@ -43,6 +43,7 @@ use crate::{
     policy::{Candidate, Fleet, Load, Loads, Placement, Reservation, Table, best_cluster::order},
 };
 pub use crate::{
+    hub::workflows::QueuePlace,
     model::demand::{Reduced, Referred},
     policy::{ObjectAttributes, Test},
 };

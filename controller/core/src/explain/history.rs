@@ -37,6 +37,10 @@ pub struct History {
     /// Waiting steps of a Workflow.
     #[serde(skip_serializing_if = "Waiting::is_empty")]
     pub waiting: Waiting,
+    /// Number of Workflows that come before this one in the queue of its namespace, if it waits until a
+    /// cluster has room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_behind: Option<u64>,
     /// The object's ManifestWorks and WorkStatuses in the mailboxes, by cluster.
     pub copies: Vec<DispatchedCopy>,
     /// Objects that could not be read and are missing above, one sentence each.

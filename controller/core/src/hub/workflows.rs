@@ -101,6 +101,7 @@ pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
 pub use observed::{ObservedReport, ObservedWork, ObservedWorkflow};
 use queue::Queue;
+pub use queue::QueuePlace;
 pub(crate) use report_validation::is_node;
 pub use subject::HubKey;
 use turns::is_sent;

@@ -3,12 +3,11 @@
 use std::{cell::Cell, collections::BTreeSet};
 
 use anyhow::{anyhow, bail};
-use argosy_api::{
-    ManagedCluster, Workflow,
-    conditions::{WorkflowCondition, managed_cluster as types, reason, workflow::DISPATCHED},
-    names,
+use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names};
+use argosy_core::{
+    Failure,
+    explain::{QueuePlace, Unfinished},
 };
-use argosy_core::{Failure, explain::Unfinished};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta};
@@ -233,25 +232,28 @@ async fn counted(wds: &Client) -> Result<Counted, Failure> {
 
 /// The number of Workflows that wait on the control cluster until a cluster has room.
 async fn waiting_for_room(wds: &Client) -> Result<u64, Failure> {
-    let api: Api<Lenient<Workflow>> = Api::all(wds.clone());
+    let mut waiting = 0;
+    each_waiting(Api::all(wds.clone()), |_| waiting += 1).await?;
+    Ok(waiting)
+}
+
+/// Calls `note` for each Workflow of `api` that waits on the control cluster until a cluster has room.
+pub(in crate::cli) async fn each_waiting(
+    api: Api<Lenient<Workflow>>,
+    mut note: impl FnMut(QueuePlace),
+) -> Result<(), Failure> {
     let unclaimed = format!(
         "!{},{} notin (Succeeded,Failed,Error)",
         names::CLUSTER_LABEL,
         names::ARGO_PHASE_LABEL
     );
-    let mut waiting = 0;
-    let count = |workflow: Workflow| waiting += u64::from(waits_for_room(&workflow));
     let params = ListParams::default().labels(&unclaimed).limit(PAGE);
-    requests::each(&api, params, count).await?;
-    Ok(waiting)
-}
-
-/// True if the condition of a Workflow says that it waits for room.
-fn waits_for_room(workflow: &Workflow) -> bool {
-    let status = workflow.status.as_ref();
-    let conditions = status.and_then(|status| status.get("conditions")?.as_array());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| WorkflowCondition::is(condition, DISPATCHED, reason::NO_ROOM))
+    requests::each(&api, params, |run| {
+        if let Some(place) = QueuePlace::of(&run) {
+            note(place);
+        }
+    })
+    .await
 }
 
 /// Lists and watches clusters as rows that `told` builds: one for each cluster that it is given, which
@@ -370,21 +372,5 @@ mod tests {
         assert_eq!(unknown.mode, "");
         let pulling = Listed::new(&cluster, &counted, Some(&Hosted::new()));
         assert_eq!(pulling.mode, "pull");
-    }
-
-    #[test]
-    fn a_workflow_waits_for_room_if_its_condition_says_so() {
-        for (type_, message, waits) in [
-            ("Dispatched", "NoRoom: none has room", true),
-            ("Dispatched", "NoRoommate: none", false),
-            ("Dispatched", "Claimed: for one", false),
-            ("Completed", "NoRoom: none has room", false),
-        ] {
-            let mut workflow = Workflow::default();
-            let condition = json!({ "type": type_, "status": "False", "message": message });
-            workflow.status = Some(json!({ "conditions": [condition] }));
-            assert_eq!(waits_for_room(&workflow), waits, "{type_} {message}");
-        }
-        assert!(!waits_for_room(&Workflow::default()));
     }
 }

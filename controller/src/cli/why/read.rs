@@ -11,7 +11,7 @@ use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workfl
 use argosy_core::{
     Failure,
     explain::{
-        self, Explanation, History, ObjectAttributes, Referred, Unfinished,
+        self, Explanation, History, ObjectAttributes, QueuePlace, Referred, Unfinished,
         dry_run::{Distribution, distribute},
     },
     model::cron::{fires, is_cron},
@@ -25,7 +25,7 @@ use kube::{
 
 use super::{kind::Kind, templates::referred};
 use crate::{
-    cli::get::clusters::unfinished,
+    cli::get::clusters::{each_waiting, unfinished},
     runtime::{
         lenient::{Lenient, Readable},
         requests::{found, list, read},
@@ -90,6 +90,7 @@ impl Reader {
             Some(run) => referred(&self.wds, run, &mut not_read).await,
             None => Referred::default(),
         };
+        course.queued_behind = self.queued_behind(namespace, run.as_ref(), &mut not_read).await;
         course.not_read = not_read;
         course.fires_here = is_cron(&kind.resource.group, &kind.resource.plural) && fires(&object.data);
         let subject = ObjectAttributes {
@@ -194,6 +195,22 @@ impl Reader {
             ));
         })
         .ok()
+    }
+
+    /// The number of Workflows that come before this one in the queue of its namespace, if it is there.
+    async fn queued_behind(
+        &self,
+        namespace: &str,
+        run: Option<&Workflow>,
+        not_read: &mut Vec<String>,
+    ) -> Option<u64> {
+        let own = QueuePlace::of(run?)?;
+        let mut before = 0;
+        let api = Api::namespaced(self.wds.clone(), namespace);
+        let read = each_waiting(api, |place| before += u64::from(place < own)).await;
+        read.map_err(|failure| not_read.push(format!("the Workflows of namespace {namespace}: {failure}")))
+            .ok()?;
+        Some(before)
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str) -> anyhow::Result<DynamicObject> {

@@ -28,6 +28,9 @@ pub(super) fn page(explanation: &Explanation) -> String {
         page.paragraph(2, "- ", remark);
     }
     let course = &explanation.course;
+    if let Some(before) = course.queued_behind {
+        page.paragraph(2, "- ", &queue(before));
+    }
     waiting(&mut page, &course.waiting);
     policies(&mut page, &explanation.policies);
     clusters(&mut page, explanation);
@@ -81,6 +84,15 @@ pub(super) fn distribution(distribution: &Distribution) -> String {
         );
     }
     page.text
+}
+
+/// The place of a Workflow in the queue of its namespace.
+fn queue(before: u64) -> String {
+    match before {
+        0 => "it is the first one in the queue of its namespace".to_owned(),
+        1 => "1 Workflow of its namespace comes before it in the queue".to_owned(),
+        _ => format!("{before} Workflows of its namespace come before it in the queue"),
+    }
 }
 
 /// Formats the waiting steps with Argo's messages.

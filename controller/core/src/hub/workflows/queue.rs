@@ -20,7 +20,10 @@ use std::{
     sync::Arc,
 };
 
-use argosy_api::conditions::{WorkflowCondition, reason, workflow as types};
+use argosy_api::{
+    Workflow,
+    conditions::{WorkflowCondition, reason, workflow as types},
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -55,6 +58,25 @@ impl Rank {
                 priority: Reverse(spec.get("priority").and_then(Value::as_i64).unwrap_or_default()),
                 created: created.unwrap_or_default(),
             })
+        })
+    }
+}
+
+/// The place of a Workflow in the queue of its namespace. The smallest comes first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueuePlace {
+    rank: Rank,
+    name: String,
+}
+
+impl QueuePlace {
+    /// The place of a Workflow that waits for room, according to its condition.
+    pub fn of(run: &Workflow) -> Option<Self> {
+        let conditions = run.status.as_ref()?.get("conditions")?.as_array()?;
+        let created = run.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        Some(Self {
+            rank: *Rank::of(&run.spec, created, conditions)?,
+            name: run.metadata.name.clone().unwrap_or_default(),
         })
     }
 }
@@ -303,6 +325,8 @@ fn key_of((namespace, (_, name)): &Waiting) -> WorkflowKey {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn rank(priority: i64, second: i64) -> Rank {
@@ -327,6 +351,32 @@ mod tests {
     fn due(queue: &mut Queue) -> Vec<String> {
         queue.wake();
         queue.due(|_| false).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_a_workflow_that_waits_for_room_has_a_place_and_the_places_are_those_of_the_queue() {
+        let said = |type_: &str, message: &str, (name, priority, second): (&str, i64, u32)| {
+            let run = json!({
+                "metadata": { "name": name, "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z") },
+                "spec": { "priority": priority },
+                "status": { "conditions": [{ "type": type_, "status": "False", "message": message }] },
+            });
+            QueuePlace::of(&serde_json::from_value(run).unwrap())
+        };
+        let in_order = [("z", 2, 30), ("a", 1, 10), ("b", 1, 10), ("a", 1, 11)];
+        let places = in_order.map(|run| said("Dispatched", "NoRoom: none has room", run));
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?}"
+        );
+        for (type_, message) in [
+            ("Dispatched", "NoRoommate: none"),
+            ("Dispatched", "Claimed: for one"),
+            ("Completed", "NoRoom: none has room"),
+        ] {
+            assert_eq!(said(type_, message, ("a", 9, 0)), None, "{type_} {message}");
+        }
+        assert_eq!(QueuePlace::of(&Workflow::default()), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests of whole pages.
 
 use argosy_api::{BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow};
-use argosy_core::explain::{ClusterMatch, History, ObjectAttributes, explain};
+use argosy_core::explain::{ClusterMatch, History, ObjectAttributes, QueuePlace, explain};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -64,6 +64,10 @@ fn page_of(status: &Value, claim: Option<&str>, policies: &[BindingPolicy]) -> S
         Some(_) => History::of_workflow(&run, &[work], &[report]),
         None => History::of_workflow(&run, &[], &[]),
     };
+    let course = History {
+        queued_behind: QueuePlace::of(&run).map(|_| 2),
+        ..course
+    };
     let labels = run.metadata.labels.clone().unwrap();
     let subject = ObjectAttributes {
         group: "argoproj.io",
@@ -118,6 +122,20 @@ MAILBOXES
             WorkStatus (attempt 1): Running, written 2026-11-21T09:02:00Z
 ";
     assert_eq!(page_of(&status, Some(&claim), &policies), expected);
+}
+
+#[test]
+fn one_that_waits_for_room_is_told_how_many_come_before_it() {
+    let waits = json!({ "type": "Dispatched", "status": "False", "message": "NoRoom: none has room" });
+    let page = page_of(&json!({ "conditions": [waits] }), None, &[]);
+    let sentence = "\n  - 2 Workflows of its namespace come before it in the queue\n";
+    assert!(page.contains(sentence), "{page}");
+    for (before, expected) in [
+        (0, "it is the first one"),
+        (1, "1 Workflow of its namespace comes"),
+    ] {
+        assert!(queue(before).starts_with(expected), "{}", queue(before));
+    }
 }
 
 #[test]
