@@ -4,7 +4,7 @@
 
 RESULTS_SLOWEST=10
 # Lines that are printed of why a test failed.
-RESULTS_REASON=5
+RESULTS_REASON=20
 
 # results_part KIND CODE SECONDS TITLE LOG: a part has ended with this exit code. Of KIND check, it is one command and counts as one
 # test; of KIND tests, its tests count, and the part itself where it failed without one of them.

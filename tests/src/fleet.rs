@@ -93,6 +93,11 @@ impl Fleet {
         Self::with(Needs::new(uses, &[])).await
     }
 
+    /// Like [`Fleet::using`], for a test that takes longer than most others, so it starts before them.
+    pub async fn longest(uses: &[&str]) -> Result<Self> {
+        Self::with(Needs::new(uses, &[]).longest()).await
+    }
+
     /// Like [`Fleet::using`], for a test that takes clusters, or the control cluster's own Argo,
     /// out of service. It waits until no other test uses them.
     pub async fn disturbing(disturbs: &[&str], uses: &[&str]) -> Result<Self> {

@@ -3,8 +3,8 @@
 //!
 //! All tests of the binary queue here and state the clusters that they use and disturb. Disturbing
 //! tests go first, and among them those that use the fewest other clusters, because most other
-//! tests can run beside them. The rest run whenever their clusters are free. This module owns the
-//! order of the tests.
+//! tests can run beside them. The rest run whenever their clusters are free, and those that take
+//! the longest start first. This module owns the order of the tests.
 //!
 //! Not here: the content of the tests.
 
@@ -43,6 +43,7 @@ static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub(super) struct Needs {
     uses: u8,
     disturbs: u8,
+    is_longest: bool,
 }
 
 impl Needs {
@@ -58,7 +59,20 @@ impl Needs {
         Self {
             uses: set(uses),
             disturbs: set(disturbs),
+            is_longest: false,
         }
+    }
+
+    /// These, for a test that takes longer than most others.
+    pub(super) fn longest(self) -> Self {
+        Self {
+            is_longest: true,
+            ..self
+        }
+    }
+
+    fn order(self) -> impl Ord {
+        (self.disturbs == 0, !self.is_longest, self.uses.count_ones())
     }
 
     fn conflict(self, other: Self) -> bool {
@@ -99,7 +113,7 @@ impl Line {
             .waiting
             .iter()
             .filter(|(_, needs)| is_free(*needs))
-            .min_by_key(|(number, needs)| (needs.disturbs == 0, needs.uses.count_ones(), *number));
+            .min_by_key(|(number, needs)| (needs.order(), *number));
         let Some((next, needs)) = next.copied().filter(|(next, _)| *next == number) else {
             return false;
         };
@@ -213,6 +227,18 @@ mod tests {
         let more = line.join(Needs::new(&[PULL], &[PUSH]));
         let less = line.join(Needs::new(&[], &[PULL]));
         assert!(!line.begin(more) && line.begin(less));
+    }
+
+    #[test]
+    fn of_those_that_disturb_nothing_the_one_that_takes_longest_goes_first() {
+        let mut line = Line::new();
+        let short = line.join(Needs::new(&[PUSH], &[]));
+        let long = line.join(Needs::new(&[PULL, PUSH], &[]).longest());
+        let disturbing = line.join(Needs::new(&[], &[PULL]));
+        assert!(!line.begin(short) && !line.begin(long));
+        assert!(line.begin(disturbing) && line.begin(short));
+        line.leave(disturbing);
+        assert!(line.begin(long));
     }
 
     #[test]

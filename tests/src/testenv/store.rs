@@ -3,10 +3,15 @@
 use std::{
     fs,
     net::TcpListener,
+    ops::Range,
     path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{
     folder,
@@ -33,6 +38,9 @@ pub enum Durability {
 /// The maximum size of its data in bytes. Between two compactions, ten thousand Workflows write
 /// more than the default of 2 GiB.
 const QUOTA: &str = "8589934592";
+
+/// The ports of [`free_port`].
+const PORTS: Range<u16> = 10_000..30_000;
 
 impl Store {
     /// Its process ID.
@@ -114,7 +122,18 @@ fn socket(folder: &Path) -> String {
     format!("unix://{}/socket", folder.display())
 }
 
-/// A free TCP port of the loopback address.
+/// A free TCP port of the loopback address, another one for each call. It is below the ports that
+/// Linux gives to clients, so that no connection takes it before the server that gets it listens.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
+    // Test programs that run side by side start at different ports.
+    let next = NEXT.get_or_init(|| AtomicU16::new(fastrand::u16(..)));
+    for _ in PORTS {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + number % (PORTS.end - PORTS.start);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port of {PORTS:?} is free")
 }

@@ -12,7 +12,6 @@ mod disturbing {
     pub(crate) mod cordon;
     mod hold;
     mod lost;
-    mod moving;
     mod tampering;
 }
 
@@ -34,6 +33,7 @@ mod long {
     mod hostile;
     mod hostile_room;
     mod live_logs;
+    mod moving;
     mod removal;
     mod schedules;
     mod time;
@@ -53,6 +53,7 @@ mod quiet {
     mod examples;
     mod features;
     pub(crate) mod live_logs;
+    pub(crate) mod moving;
     mod named;
     mod objects;
     mod once;

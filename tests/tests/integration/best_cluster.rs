@@ -183,8 +183,10 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     until_said(&fixture, "second", "NoRoom").await?;
     asking(&fixture, "third", &policy, "example.com/fpga").await?;
     until_said(&fixture, "third", "NoClusterFits").await?;
-    let why = ["why", "third", "-n", &fixture.namespace];
+    let why = |name| ["why", name, "-n", &fixture.namespace];
     let kubeconfig = fixture.env.control.kubeconfig();
+    let said = words(&argosy(kubeconfig, &why("second")).await?.output);
+    assert!(said.contains("the first one in the queue"), "{said}");
     let listed = argosy(kubeconfig, &["get", "clusters"]).await?;
     assert!(
         listed.errors.contains("until a cluster has room for"),
@@ -194,7 +196,7 @@ async fn a_workflow_goes_where_its_resources_are_and_waits_there_for_room() -> R
     let clusters: Vec<Value> = serde_json::from_str(&listed.output)?;
     let waits = |cluster: &Value| cluster["waiting"].as_u64() >= Some(1);
     assert!(!clusters.is_empty() && clusters.iter().all(waits), "{listed:?}");
-    let said = words(&argosy(kubeconfig, &why).await?.output);
+    let said = words(&argosy(kubeconfig, &why("third")).await?.output);
     assert!(said.contains("CANNOT run it: has no example.com/fpga"), "{said}");
     assert!(
         said.contains("has 1 run of 1"),

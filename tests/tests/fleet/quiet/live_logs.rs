@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use argosy_api::names;
+use argosy_api::{names, workflow};
 use argosy_tests::{
     fleet::{
         Artifact, CONTROL, Cluster, Fleet, Following, History, NAMESPACE, PULL, PUSH, one_step, steps, until,
@@ -14,15 +14,8 @@ use argosy_tests::{
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
-use tokio::time::Instant;
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(3);
-
-/// Time from the moment at which a pod is shown to the first line of its log.
-const FIRST_LINE: Duration = Duration::from_secs(2);
-
-/// Time for a panel of the UI to show what is expected.
-const PANEL: Duration = Duration::from_secs(30);
 
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;
@@ -68,16 +61,15 @@ pub(crate) fn of_the_step(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().filter(|line| !is_of_executor(line)).collect()
 }
 
-/// The first line that `following` prints, and the time at which it does.
-async fn first_line(following: &mut Following) -> Result<(String, Instant)> {
-    let line = following.line(LIMIT).await?.context("no line")?;
-    Ok((line, Instant::now()))
+/// The first line that `following` prints.
+async fn first_line(following: &mut Following) -> Result<String> {
+    following.line(LIMIT).await?.context("no line")
 }
 
 async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
     let control = fleet.control()?;
-    let workflow = one_step(cluster, "live", &printing());
-    let name = control.create_workflow(&workflow).await?.name_any();
+    let live = one_step(cluster, "live", &printing());
+    let name = control.create_workflow(&live).await?.name_any();
     // It waits for the pod, as a user does.
     let mut argo = control.follow_argo(&["logs", "-f", "--no-color", &name])?;
     let visible = async {
@@ -85,31 +77,26 @@ async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
             Ok(control.shadow_pods_of(&name).await?.pop())
         })
         .await?;
-        let since = Instant::now();
         let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
         let first = first_line(&mut kubectl).await?;
-        anyhow::Ok((pod, since, kubectl, first))
+        anyhow::Ok((pod, kubectl, first))
     };
     let (visible, first_of_argo) = tokio::join!(visible, first_line(&mut argo));
-    let (pod, since, kubectl, first_of_kubectl) = visible?;
-    let first_of_argo = first_of_argo?;
-    for (tool, (_, at)) in [("kubectl", &first_of_kubectl), ("argo", &first_of_argo)] {
-        let passed = at.saturating_duration_since(since);
-        ensure!(
-            passed <= FIRST_LINE,
-            "{cluster}, {tool}: the first line came {passed:?} after the pod"
-        );
-    }
+    let ((pod, kubectl, first_of_kubectl), first_of_argo) = (visible?, first_of_argo?);
+    // The benchmark measures how soon they came.
+    let run = control.workflow(&name).await?.context("the Workflow is gone")?;
+    let phase = workflow::phase(run.status.as_ref());
+    assert_eq!(phase, "Running", "{cluster}: its lines came after its end");
     let server = fleet.argo_server.log(&name, &pod, "main");
     let (kubectl, argo, server) = tokio::join!(kubectl.end(LIMIT), argo.end(LIMIT), server);
     let (kubectl, argo) = (kubectl?, argo?);
     assert_eq!(kubectl.code, Some(0), "{kubectl:?}");
-    let lines = [first_of_kubectl.0].into_iter().chain(kubectl.lines).collect();
+    let lines = [first_of_kubectl].into_iter().chain(kubectl.lines).collect();
     assert_eq!(of_the_step(lines), printed(), "kubectl");
     assert_eq!(of_the_step(server?), printed(), "argo-server");
     assert_eq!(argo.code, Some(0), "{argo:?}");
     let prefix = format!("{pod}: ");
-    let lines = [first_of_argo.0]
+    let lines = [first_of_argo]
         .into_iter()
         .chain(argo.lines)
         .map(|line| line.strip_prefix(&prefix).unwrap_or(&line).to_owned())
@@ -257,14 +244,19 @@ async fn assert_panels(fleet: &Fleet, browser: &Browser, cluster: &str, run: (&s
         let page = format!("workflows/{NAMESPACE}/{name}?tab=workflow&sidePanel={panel}");
         browser.open(&page).await
     };
-    for (panel, expected) in [
-        ("logs::main".to_owned(), "line 1 of the step"),
-        (format!("logs:{node}:wait"), "level="),
+    for (panel, container, expected) in [
+        ("logs::main".to_owned(), "main", "line 1 of the step"),
+        (format!("logs:{node}:wait"), "wait", "level="),
     ] {
+        until(LIMIT, &format!("the log of {container}"), async || {
+            let log = control.kubectl(&["logs", "-c", container, pod]).await?;
+            Ok(log.contains(expected).then_some(()))
+        })
+        .await?;
         open(&panel).await?;
         let is_shown = |texts: &[String]| texts.iter().any(|text| text.contains(expected));
         browser
-            .texts(".workflow-logs-viewer", PANEL, is_shown)
+            .texts(".workflow-logs-viewer", LIMIT, is_shown)
             .await
             .with_context(|| panel.clone())?;
     }
@@ -273,7 +265,7 @@ async fn assert_panels(fleet: &Fleet, browser: &Browser, cluster: &str, run: (&s
     let is_whole =
         |rows: &[String]| rows_of_the_step(rows).last() == Some(&expected[LINES_OF_PANEL - 1].as_str());
     let rows = browser
-        .texts(".workflow-logs-viewer .xterm-rows > div", PANEL, is_whole)
+        .texts(".workflow-logs-viewer .xterm-rows > div", LIMIT, is_whole)
         .await?;
     browser.screenshot(&format!("live-log-{cluster}")).await?;
     let end = ["exec", pod, "-c", "main", "--", "touch", "/tmp/end"];
@@ -288,7 +280,7 @@ async fn assert_panels(fleet: &Fleet, browser: &Browser, cluster: &str, run: (&s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
 async fn the_logs_panel_of_the_ui_shows_the_lines_of_a_step_while_it_runs() -> Result<()> {
-    let fleet = Fleet::open().await?;
+    let fleet = Fleet::longest(&[CONTROL, PULL, PUSH]).await?;
     let control = fleet.control()?;
     let command = format!(
         "{}; while [ ! -e /tmp/end ]; do sleep 0.2; done",

@@ -47,7 +47,7 @@ pub(crate) struct Run {
 
 /// Runs the picked samples of a cluster.
 pub(crate) async fn run_those(cluster: &str, is_picked: impl Fn(&Sample) -> bool) -> Result<Vec<Run>> {
-    let fleet = Fleet::using(&[CONTROL, cluster]).await?;
+    let fleet = Fleet::longest(&[CONTROL, cluster]).await?;
     let picked = samples(cluster)?.into_iter().filter(is_picked);
     let runs: Vec<Run> = stream::iter(picked.map(|sample| run(&fleet, sample)))
         .buffer_unordered(AT_ONCE)
