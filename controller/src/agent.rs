@@ -17,19 +17,19 @@ mod workflows;
 
 use std::{future::pending, path::PathBuf, pin::pin, time::Duration};
 
-use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
+use argosy_api::{AppliedManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_core::{
     ClusterName,
-    agent::workflows::{
-        AgentConfig, AgentInput, ArgoApi, ObservedObject, ObservedRecord, ObservedReported, ObservedWork,
-        RunIndex,
-    },
+    agent::workflows::{AgentConfig, AgentInput, ArgoApi, ObservedObject, ObservedRecord, RunIndex},
 };
 use axum::Router;
 use jiff::Timestamp;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, Receiver, Sender},
+        watch,
+    },
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ use tracing::{Instrument, Span};
 
 use self::{
     args::Capacity,
-    mailbox::Mailbox,
+    mailbox::{Mailbox, watch::Inputs},
     room::{KnownRuns, Room},
 };
 use crate::runtime::{
@@ -47,7 +47,7 @@ use crate::runtime::{
     metrics::Metrics,
     restore_guard::until_restored,
     supervise::{OrphanLog, supervise},
-    watch::{Projected, follow_kind, follow_projected, is_unknown_kind, selecting, selecting_in_mailbox},
+    watch::{Projected, follow_kind, follow_projected, is_unknown_kind, selecting},
 };
 
 /// The configuration and the clients of an agent.
@@ -125,9 +125,27 @@ const ENGINE: &str = "agent_workflows";
 /// Runs the agent until `stop`: the loop of Workflows, and the loop of all other objects.
 pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) {
     let mailbox = Mailbox::default();
-    let objects = manifests::run(&member, mailbox.clone(), readiness.clone(), stop.clone());
+    let (object_inputs, workflow_inputs) = (mpsc::channel(QUEUE), mpsc::channel(QUEUE));
+    let inputs = Inputs {
+        workflows: workflow_inputs.0.clone(),
+        objects: object_inputs.0.clone(),
+    };
+    let objects = manifests::run(
+        &member,
+        object_inputs,
+        mailbox.clone(),
+        readiness.clone(),
+        stop.clone(),
+    );
     let mut objects = pin!(objects);
-    let mut workflows = pin!(run_workflows(member.clone(), mailbox, readiness, stop.clone()));
+    let workflows = run_workflows(
+        member.clone(),
+        (workflow_inputs, inputs),
+        mailbox,
+        readiness,
+        stop.clone(),
+    );
+    let mut workflows = pin!(workflows);
     // If one loop has ended by itself, both are restarted.
     let is_other_left = tokio::select! {
         () = &mut objects => true,
@@ -142,14 +160,20 @@ pub async fn run(member: Member, readiness: Readiness, stop: CancellationToken) 
     }
 }
 
-async fn run_workflows(member: Member, mailbox: Mailbox, readiness: Readiness, stop: CancellationToken) {
+/// Runs the loop of Workflows until `stop`, and the watches of the mailbox, which send to `mailbox_inputs`.
+async fn run_workflows(
+    member: Member,
+    ((sender, receiver), mailbox_inputs): ((Sender<AgentInput>, Receiver<AgentInput>), Inputs),
+    mailbox: Mailbox,
+    readiness: Readiness,
+    stop: CancellationToken,
+) {
     let asking = Box::pin(heartbeat::cluster_id(&member));
     let Some(cluster_id) = stop.run_until_cancelled(asking).await else {
         return;
     };
-    let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
-    watch_mailbox(&member, &sender, &mut tasks);
+    tasks.spawn(mailbox::watch::follow(member.clone(), mailbox_inputs).in_current_span());
     let room = Room::of(&member, &mut tasks);
     watch_wec(&member, room.runs(), &sender, &mut tasks);
     drop(sender);
@@ -189,39 +213,8 @@ async fn run_workflows(member: Member, mailbox: Mailbox, readiness: Readiness, s
     supervise(driving, tasks).await;
 }
 
-fn watch_mailbox(member: &Member, sender: &mpsc::Sender<AgentInput>, tasks: &mut JoinSet<()>) {
-    let mailbox = member.cluster.as_str();
-    let ours = || selecting_in_mailbox(names::ORIGIN_UID_LABEL);
-    let works: Api<Projected<ManifestWork, ObservedWork>> = Api::namespaced(member.its.clone(), mailbox);
-    let works = follow_projected(
-        works,
-        ours(),
-        sender.clone(),
-        Projected::into_view,
-        AgentInput::Work,
-    );
-    tasks.spawn(works.in_current_span());
-    // Metadata shows which report the hub has; with the statuses, every report would come back in
-    // full.
-    let written: Api<Projected<PartialObjectMeta<WorkStatus>, ObservedReported>> =
-        Api::namespaced(member.its.clone(), mailbox);
-    let written = follow_projected(
-        written,
-        ours(),
-        sender.clone(),
-        Projected::into_view,
-        AgentInput::WorkStatus,
-    );
-    tasks.spawn(written.in_current_span());
-}
-
 /// `runs` are told the Workflows that are seen, if there are any.
-fn watch_wec(
-    member: &Member,
-    runs: Option<KnownRuns>,
-    sender: &mpsc::Sender<AgentInput>,
-    tasks: &mut JoinSet<()>,
-) {
+fn watch_wec(member: &Member, runs: Option<KnownRuns>, sender: &Sender<AgentInput>, tasks: &mut JoinSet<()>) {
     let own = || {
         selecting(&format!(
             "{},{}={}",

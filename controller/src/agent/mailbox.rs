@@ -1,6 +1,8 @@
 //! The contents of the mailbox, as the agent's two loops share them: the loop of objects tells, and the
 //! loop of Workflows asks.
 
+pub(super) mod watch;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

@@ -6,9 +6,9 @@ mod execute;
 mod kinds;
 mod review;
 
-use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
+use argosy_api::{AppliedManifestWork, names};
 use argosy_core::agent::manifests::{ApplierConfig, ApplyInput, ManifestIndex};
-use kube::{Api, core::PartialObjectMeta};
+use kube::Api;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{Member, OBJECTS, QUEUE, mailbox::Mailbox, with_metadata};
+use super::{Member, OBJECTS, mailbox::Mailbox};
 use kinds::Wanted;
 
 use crate::runtime::{
@@ -24,19 +24,25 @@ use crate::runtime::{
     engine,
     lenient::Lenient,
     supervise::{OrphanLog, supervise},
-    watch::{follow, follow_projected, selecting, selecting_in_mailbox},
+    watch::{follow, selecting},
     x509::hexadecimal,
 };
 
 /// Name of the loop.
 const ENGINE: &str = "agent_objects";
 
-/// Runs the loop until `stop`. Tells `mailbox` about the ManifestWorks.
-pub(super) async fn run(member: &Member, mailbox: Mailbox, readiness: Readiness, stop: CancellationToken) {
-    let (sender, receiver) = mpsc::channel(QUEUE);
+/// Runs the loop until `stop`, also with the inputs that others send. Tells `mailbox` about the
+/// ManifestWorks.
+pub(super) async fn run(
+    member: &Member,
+    (sender, receiver): (mpsc::Sender<ApplyInput>, mpsc::Receiver<ApplyInput>),
+    mailbox: Mailbox,
+    readiness: Readiness,
+    stop: CancellationToken,
+) {
     let mut tasks = JoinSet::new();
     let hub_hash = hub_hash(&member.hub);
-    watch_mailbox(member, &sender, &mut tasks);
+    watch_records(member, &sender, &mut tasks);
     let (wanted, kinds) = watch::channel(Wanted::default());
     tasks.spawn(kinds::follow(member.wec.clone(), member.cluster.clone(), kinds, sender).in_current_span());
     let index = ManifestIndex::new(ApplierConfig {
@@ -75,33 +81,14 @@ fn hub_hash(address: &str) -> String {
     hexadecimal(address.as_bytes())
 }
 
-fn watch_mailbox(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut JoinSet<()>) {
-    let mailbox = member.cluster.as_str();
-    // ManifestWorks of Workflows belong to the other index.
-    let not_of_runs = format!("!{}", names::ORIGIN_UID_LABEL);
-    let works: Api<Lenient<ManifestWork>> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(
-        follow(
-            works,
-            selecting_in_mailbox(&not_of_runs),
-            sender.clone(),
-            ApplyInput::Work,
-            |_| None,
-        )
-        .in_current_span(),
+fn watch_records(member: &Member, sender: &mpsc::Sender<ApplyInput>, tasks: &mut JoinSet<()>) {
+    // Records of Workflows belong to the other index.
+    let own = format!(
+        "{}={},!{}",
+        names::CLUSTER_LABEL,
+        member.cluster,
+        names::ORIGIN_UID_LABEL
     );
-    let written: Api<Lenient<PartialObjectMeta<WorkStatus>>> = Api::namespaced(member.its.clone(), mailbox);
-    tasks.spawn(
-        follow_projected(
-            written,
-            selecting_in_mailbox(names::OBJECT_UID_LABEL),
-            sender.clone(),
-            |written: Lenient<_>| with_metadata(written.into_object()),
-            ApplyInput::WorkStatus,
-        )
-        .in_current_span(),
-    );
-    let own = format!("{}={},{not_of_runs}", names::CLUSTER_LABEL, member.cluster);
     let records: Api<Lenient<AppliedManifestWork>> = Api::all(member.wec.clone());
     tasks.spawn(
         follow(

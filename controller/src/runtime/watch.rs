@@ -219,10 +219,10 @@ where
 struct Versions(HashMap<Uid, u64>);
 
 /// A UID as a 128-bit number (RFC 9562), to save memory.
-type Uid = [u8; 16];
+pub type Uid = [u8; 16];
 
 /// The UID of an object; `None` if it is not a UUID.
-fn uid_of(metadata: &ObjectMeta) -> Option<Uid> {
+pub fn uid_of(metadata: &ObjectMeta) -> Option<Uid> {
     let digits: String = metadata.uid.as_ref()?.split('-').collect();
     Some(u128::from_str_radix(&digits, 16).ok()?.to_ne_bytes())
 }

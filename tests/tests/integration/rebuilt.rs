@@ -1,5 +1,6 @@
 //! A cluster that was rebuilt under its name, or a mailbox that was created anew, never starts a
-//! run that had started before. A Workflow that had never started runs there.
+//! run that had started before. A Workflow that had never started runs there. A mailbox in which
+//! somebody removes a label is read anew.
 
 use anyhow::Result;
 use argosy_api::{ManagedCluster, ManifestWork, Workflow, names};
@@ -102,5 +103,28 @@ async fn what_was_sent_to_a_former_cluster_of_the_name_waits_and_what_nobody_cou
         .delete("sent", &DeleteParams::default())
         .await?;
     until_gone(&fixture.workflows(), "sent", "it can be deleted").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_report_whose_label_somebody_removes_is_written_again_by_the_agent() -> Result<()> {
+    let fixture = Fixture::new("unlabeled").await?;
+    let member = fixture.pull().await?;
+    let (workflow, _) = fixture.dispatch("hello", &member).await?;
+    member.argo().start("hello").await?;
+    let name = work_name(&workflow);
+    until(&member.reports(), &name, "it is reported", |_| true).await?;
+    let unlabeled = Patch::Merge(json!({ "metadata": { "labels": null } }));
+    member
+        .reports()
+        .patch(&name, &PatchParams::default(), &unlabeled)
+        .await?;
+    until(&member.reports(), &name, "it has its label", |report| {
+        report.labels().contains_key(names::ORIGIN_UID_LABEL)
+    })
+    .await?;
+    member.argo().finish("hello", "Succeeded").await?;
+    let has_ended = |workflow: &Workflow| phase(workflow) == "Succeeded";
+    until(&fixture.workflows(), "hello", "its end is shown", has_ended).await?;
     Ok(())
 }
