@@ -1,6 +1,7 @@
-//! The agent's loop for objects of any kind, and the watches of its index.
+//! The agent's loop for objects of any kind, and the watches of its cluster.
 //!
-//! Not here: Workflows that run once; they have their own index.
+//! Not here: Workflows that run once, which have their own index, and the watches of the mailbox
+//! (`mailbox::watch`).
 
 mod execute;
 mod kinds;

@@ -54,9 +54,9 @@ pub fn selecting(labels: &str) -> watcher::Config {
     }
 }
 
-/// Like [`selecting`], for an agent in its mailbox.
-pub fn selecting_in_mailbox(labels: &str) -> watcher::Config {
-    selecting(labels).timeout(MAILBOX_WATCH_SECONDS)
+/// Configures a watch of all objects of an agent's mailbox.
+pub fn selecting_in_mailbox() -> watcher::Config {
+    selecting("").timeout(MAILBOX_WATCH_SECONDS)
 }
 
 /// Configures a watch of the one object with this name. An account may have the right to watch it

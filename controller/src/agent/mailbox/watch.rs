@@ -2,11 +2,12 @@
 //! to the loop of objects.
 //!
 //! Both loops read one watch, because a thousand agents share one API server, where each watch costs
-//! memory, and requests when it is renewed.
+//! memory, and requests when it is renewed. So the first list of a kind reaches both loops when all of it
+//! has been read, including the ManifestWorks that others have written into the mailbox.
 //!
 //! Not here: the use that the loops make of the objects.
 
-use std::{collections::HashMap, fmt::Debug};
+use std::{collections::HashMap, fmt::Debug, future::pending, time::Duration};
 
 use argosy_api::{ManifestWork, WorkStatus, names};
 use argosy_core::{
@@ -17,15 +18,21 @@ use argosy_core::{
     },
 };
 use kube::{Api, ResourceExt, core::PartialObjectMeta};
-use tokio::sync::mpsc::{self, Sender};
+use tokio::{
+    sync::mpsc::{self, Sender},
+    time::sleep,
+};
 
 use crate::{
-    agent::{Member, QUEUE, with_metadata},
+    agent::{Member, with_metadata},
     runtime::{
         lenient::Readable,
         watch::{Projected, Uid, follow_projected, selecting_in_mailbox, uid_of},
     },
 };
+
+/// Time until a kind is listed again after a label has moved one of its objects to the other loop.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The queues of inputs of the two loops.
 #[derive(Clone)]
@@ -36,14 +43,14 @@ pub(in crate::agent) struct Inputs {
     pub(in crate::agent) objects: Sender<ApplyInput>,
 }
 
-/// Watches the ManifestWorks and WorkStatuses of the mailbox. Returns if a loop has ended, or if the ITS
-/// was restored to an earlier state.
+/// Watches the ManifestWorks and WorkStatuses of the mailbox. Returns if the ITS was restored to an
+/// earlier state; if a loop has ended, it waits to be dropped.
 pub(in crate::agent) async fn follow(member: Member, inputs: Inputs) {
     let works = Api::namespaced(member.its.clone(), member.cluster.as_str());
-    let works = follow_kind::<ManifestWork, _, _>(works, &inputs, AgentInput::Work, ApplyInput::Work);
+    let works = route_all::<ManifestWork, _, _>(works, &inputs, AgentInput::Work, ApplyInput::Work);
     // Metadata show which report the ITS has; with the statuses, every report would come back in full.
     let statuses = Api::namespaced(member.its.clone(), member.cluster.as_str());
-    let statuses = follow_kind::<PartialObjectMeta<WorkStatus>, _, _>(
+    let statuses = route_all::<PartialObjectMeta<WorkStatus>, _, _>(
         statuses,
         &inputs,
         AgentInput::WorkStatus,
@@ -55,131 +62,133 @@ pub(in crate::agent) async fn follow(member: Member, inputs: Inputs) {
     }
 }
 
-async fn follow_kind<K, R, O>(
-    api: Api<Projected<K, Sorted<R, O>>>,
+/// Watches the objects of one kind, and lists them again whenever a label has moved one of them.
+async fn route_all<K, R, O>(
+    api: Api<Projected<K, Routed<R, O>>>,
     inputs: &Inputs,
     of_run: fn(Change<R>) -> AgentInput,
     of_other: fn(Change<O>) -> ApplyInput,
 ) where
     K: Readable + Clone + Debug + 'static,
     K::DynamicType: Default,
-    Sorted<R, O>: From<K> + Clone + Debug + Send + 'static,
+    Routed<R, O>: From<K> + Clone + Debug + Send + 'static,
 {
     loop {
-        let (sender, mut changes) = mpsc::channel(QUEUE);
-        let config = selecting_in_mailbox("");
+        let (sender, mut changes) = mpsc::channel(1);
+        let config = selecting_in_mailbox();
         let watching = follow_projected(api.clone(), config, sender, Projected::into_view, |change| change);
-        let sorting = async {
-            let mut sorter = Sorter::default();
+        let routing = async {
+            let mut router = Router::default();
             while let Some(change) = changes.recv().await {
-                let Some((runs, others)) = sorter.sort(change) else {
-                    return true;
+                let Some((runs, others)) = router.route(change) else {
+                    return;
                 };
                 let is_taken = send(&inputs.workflows, runs.map(of_run)).await
                     && send(&inputs.objects, others.map(of_other)).await;
                 if !is_taken {
-                    break;
+                    // The other loop may still wait for its last answers.
+                    pending::<()>().await;
                 }
             }
-            false
         };
-        let has_moved = tokio::select! {
-            () = watching => false,
-            has_moved = sorting => has_moved,
-        };
-        if !has_moved {
-            return;
+        tokio::select! {
+            biased;
+            () = watching => return,
+            () = routing => {}
         }
         let kind = K::kind(&K::DynamicType::default()).into_owned();
         tracing::warn!(
             kind,
-            "the owner of an object of the mailbox has changed; listing it again"
+            "a label has moved an object of the mailbox to the agent's other loop; listing the kind again"
         );
+        sleep(AGAIN).await;
     }
 }
 
 /// Sends an input, if there is one. Returns false if the loop has ended.
-async fn send<I>(loop_: &Sender<I>, input: Option<I>) -> bool {
+async fn send<I>(queue: &Sender<I>, input: Option<I>) -> bool {
     match input {
-        Some(input) => loop_.send(input).await.is_ok(),
+        Some(input) => queue.send(input).await.is_ok(),
         None => true,
     }
 }
 
-/// An object of the mailbox, for the loop to which it belongs.
+/// An object of the mailbox, as the loop to which it goes needs it.
 #[derive(Clone, Debug)]
-struct Sorted<R, O> {
+struct Routed<R, O> {
     uid: Option<Uid>,
-    object: Owned<R, O>,
+    object: Object<R, O>,
 }
 
 #[derive(Clone, Debug)]
-enum Owned<R, O> {
-    Run(Box<R>),
+enum Object<R, O> {
+    /// It is about a run, and goes to the loop of Workflows.
+    OfRun(Box<R>),
+    /// It goes to the loop of objects.
     Other(Box<O>),
-    Nobody,
+    /// It goes to neither.
+    Foreign,
 }
 
-/// The loop to which an object belongs, if Argosy has written it.
+/// The loop to which an object goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Run,
-    Other,
-    Nobody,
+enum Route {
+    Workflows,
+    Objects,
 }
 
-impl From<ManifestWork> for Sorted<ObservedWork, ManifestWork> {
+impl From<ManifestWork> for Routed<ObservedWork, ManifestWork> {
     fn from(work: ManifestWork) -> Self {
         Self {
             uid: uid_of(&work.metadata),
             object: if work.labels().contains_key(names::ORIGIN_UID_LABEL) {
-                Owned::Run(Box::new(work.into()))
+                Object::OfRun(Box::new(work.into()))
             } else {
-                Owned::Other(Box::new(work))
+                Object::Other(Box::new(work))
             },
         }
     }
 }
 
-impl From<PartialObjectMeta<WorkStatus>> for Sorted<ObservedReported, WorkStatus> {
+impl From<PartialObjectMeta<WorkStatus>> for Routed<ObservedReported, WorkStatus> {
     fn from(status: PartialObjectMeta<WorkStatus>) -> Self {
         let has_label = |label| status.labels().contains_key(label);
         Self {
             uid: uid_of(&status.metadata),
             object: if has_label(names::ORIGIN_UID_LABEL) {
-                Owned::Run(Box::new(status.into()))
+                Object::OfRun(Box::new(status.into()))
             } else if has_label(names::OBJECT_UID_LABEL) {
-                Owned::Other(Box::new(with_metadata(status)))
+                Object::Other(Box::new(with_metadata(status)))
             } else {
-                Owned::Nobody
+                Object::Foreign
             },
         }
     }
 }
 
-impl<R, O> Sorted<R, O> {
-    fn owner(&self) -> Owner {
+impl<R, O> Routed<R, O> {
+    fn route(&self) -> Option<Route> {
         match self.object {
-            Owned::Run(_) => Owner::Run,
-            Owned::Other(_) => Owner::Other,
-            Owned::Nobody => Owner::Nobody,
+            Object::OfRun(_) => Some(Route::Workflows),
+            Object::Other(_) => Some(Route::Objects),
+            Object::Foreign => None,
         }
     }
 
-    /// The changes about this object; `None` if the loop of its former owner still knows it.
+    /// The changes about this object; `None` if it went to another loop before, which still knows it.
     fn changes(
         self,
-        former: Option<Owner>,
+        former: Option<Route>,
         run: impl FnOnce(Box<R>) -> Change<R>,
         other: impl FnOnce(Box<O>) -> Change<O>,
     ) -> Option<Changes<R, O>> {
-        if former.is_some_and(|former| former != Owner::Nobody && former != self.owner()) {
+        if former.is_some() && former != self.route() {
             return None;
         }
         Some(match self.object {
-            Owned::Run(object) => (Some(run(object)), None),
-            Owned::Other(object) => (None, Some(other(object))),
-            Owned::Nobody => (None, None),
+            Object::OfRun(object) => (Some(run(object)), None),
+            Object::Other(object) => (None, Some(other(object))),
+            Object::Foreign => (None, None),
         })
     }
 }
@@ -187,36 +196,38 @@ impl<R, O> Sorted<R, O> {
 /// The change for the loop of Workflows, and that for the loop of objects.
 type Changes<R, O> = (Option<Change<R>>, Option<Change<O>>);
 
-/// Sorts the changes of one kind by the owners of the objects.
+/// Routes the changes of one kind, and remembers the routes.
 #[derive(Debug, Default)]
-struct Sorter {
-    owners: HashMap<Uid, Owner>,
+struct Router {
+    routes: HashMap<Uid, Route>,
 }
 
-impl Sorter {
-    /// Returns the changes for the loops; `None` if a label has changed the owner of an object, which its
-    /// former loop would still know.
-    fn sort<R, O>(&mut self, change: Change<Sorted<R, O>>) -> Option<Changes<R, O>> {
+impl Router {
+    /// Returns the changes for the loops; `None` if a label has moved an object from one to the other.
+    fn route<R, O>(&mut self, change: Change<Routed<R, O>>) -> Option<Changes<R, O>> {
         match change {
             Change::Reset(all) => {
-                let owners = all.iter().filter_map(|one| Some((one.uid?, one.owner())));
-                self.owners = owners.collect();
+                let routes = all.iter().filter_map(|one| Some((one.uid?, one.route()?)));
+                self.routes = routes.collect();
                 let (mut runs, mut others) = (Vec::new(), Vec::new());
                 for one in all {
                     match one.object {
-                        Owned::Run(run) => runs.push(*run),
-                        Owned::Other(other) => others.push(*other),
-                        Owned::Nobody => {}
+                        Object::OfRun(run) => runs.push(*run),
+                        Object::Other(other) => others.push(*other),
+                        Object::Foreign => {}
                     }
                 }
                 Some((Some(Change::Reset(runs)), Some(Change::Reset(others))))
             }
             Change::Apply(one) => {
-                let former = one.uid.and_then(|uid| self.owners.insert(uid, one.owner()));
+                let former = one.uid.and_then(|uid| match one.route() {
+                    Some(route) => self.routes.insert(uid, route),
+                    None => self.routes.remove(&uid),
+                });
                 one.changes(former, Change::Apply, Change::Apply)
             }
             Change::Delete(one) => {
-                let former = one.uid.and_then(|uid| self.owners.remove(&uid));
+                let former = one.uid.and_then(|uid| self.routes.remove(&uid));
                 one.changes(former, Change::Delete, Change::Delete)
             }
         }
@@ -225,31 +236,29 @@ impl Sorter {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
     use serde_json::json;
 
     use super::*;
 
     const A: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0a";
     const B: &str = "0b5f9e5c-3a2c-4c57-9a43-0d3ffb6f6f0b";
+    const LABELS: [&str; 3] = [names::ORIGIN_UID_LABEL, names::OBJECT_UID_LABEL, "foreign"];
 
-    type Works = Sorted<ObservedWork, ManifestWork>;
-    type Statuses = Sorted<ObservedReported, WorkStatus>;
-
-    fn metadata(uid: &str, label: &str) -> serde_json::Value {
-        json!({
+    fn object<K: DeserializeOwned>(uid: &str, label: &str) -> K {
+        let object = json!({
             "metadata": { "name": format!("argosy-{uid}"), "uid": uid, "labels": { label: uid } },
             "spec": {},
-        })
+        });
+        serde_json::from_value(object).unwrap()
     }
 
-    fn work(uid: &str, label: &str) -> Works {
-        let work: ManifestWork = serde_json::from_value(metadata(uid, label)).unwrap();
-        work.into()
+    fn work(uid: &str, label: &str) -> Routed<ObservedWork, ManifestWork> {
+        object::<ManifestWork>(uid, label).into()
     }
 
-    fn status(uid: &str, label: &str) -> Statuses {
-        let status: PartialObjectMeta<WorkStatus> = serde_json::from_value(metadata(uid, label)).unwrap();
-        status.into()
+    fn status(uid: &str, label: &str) -> Routed<ObservedReported, WorkStatus> {
+        object::<PartialObjectMeta<WorkStatus>>(uid, label).into()
     }
 
     /// A change in words.
@@ -262,54 +271,69 @@ mod tests {
         }
     }
 
-    fn sorted<R, O>(sorter: &mut Sorter, change: Change<Sorted<R, O>>) -> Option<[String; 2]> {
-        let (runs, others) = sorter.sort(change)?;
+    fn routed<R, O>(router: &mut Router, change: Change<Routed<R, O>>) -> Option<[String; 2]> {
+        let (runs, others) = router.route(change)?;
         Some([words(runs), words(others)])
     }
 
     #[test]
     fn each_loop_gets_its_objects_and_the_list_of_its_objects() {
-        let mut works = Sorter::default();
-        let list = vec![work(A, names::ORIGIN_UID_LABEL), work(B, "of-another-hub")];
         let expect = |words: [&str; 2]| Some(words.map(str::to_owned));
+        let mut works = Router::default();
+        let list = vec![work(A, names::ORIGIN_UID_LABEL), work(B, "foreign")];
         assert_eq!(
-            sorted(&mut works, Change::Reset(list)),
+            routed(&mut works, Change::Reset(list)),
             expect(["all 1", "all 1"])
         );
         let run = || Box::new(work(A, names::ORIGIN_UID_LABEL));
-        let other = || Box::new(work(B, "of-another-hub"));
+        let other = || Box::new(work(B, "foreign"));
         for (change, expected) in [
             (Change::Apply(run()), ["one", "nothing"]),
             (Change::Apply(other()), ["nothing", "one"]),
             (Change::Delete(run()), ["one gone", "nothing"]),
             (Change::Delete(other()), ["nothing", "one gone"]),
         ] {
-            assert_eq!(sorted(&mut works, change), expect(expected));
+            assert_eq!(routed(&mut works, change), expect(expected));
         }
-        assert!(works.owners.is_empty(), "it remembers what is gone");
-        let mut statuses = Sorter::default();
-        for (label, expected) in [
-            (names::ORIGIN_UID_LABEL, ["one", "nothing"]),
-            (names::OBJECT_UID_LABEL, ["nothing", "one"]),
-            ("foreign", ["nothing", "nothing"]),
-        ] {
+        let mut statuses = Router::default();
+        let to = [["one", "nothing"], ["nothing", "one"], ["nothing", "nothing"]];
+        for (label, expected) in LABELS.into_iter().zip(to) {
             let change = || Box::new(status(A, label));
-            assert_eq!(sorted(&mut statuses, Change::Apply(change())), expect(expected));
-            sorted(&mut statuses, Change::Delete(change())).unwrap();
+            assert_eq!(routed(&mut statuses, Change::Apply(change())), expect(expected));
+            routed(&mut statuses, Change::Delete(change())).unwrap();
         }
+        assert!(works.routes.is_empty() && statuses.routes.is_empty());
+    }
+
+    /// True if an object with the first label may get the second one without a new list.
+    fn may_follow<R, O>(object: impl Fn(&str) -> Routed<R, O>, before: &str, after: &str) -> bool {
+        let mut is_noticed = [Change::Apply as fn(Box<_>) -> Change<_>, Change::Delete].map(|change| {
+            let mut router = Router::default();
+            router.route(Change::Reset(vec![object(before)])).unwrap();
+            let moved = router.route(change(Box::new(object(after))));
+            assert!(router.route(Change::Reset(vec![object(before)])).is_some());
+            moved.is_none()
+        });
+        is_noticed.sort_unstable();
+        assert_eq!(is_noticed[0], is_noticed[1], "{before} {after}");
+        !is_noticed[0]
     }
 
     #[test]
-    fn an_object_whose_label_moves_it_to_the_other_loop_is_noticed_and_a_new_list_is_not() {
-        let labels = [names::ORIGIN_UID_LABEL, names::OBJECT_UID_LABEL, "foreign"];
-        for before in labels {
-            for after in labels {
-                let mut statuses = Sorter::default();
-                statuses.sort(Change::Reset(vec![status(A, before)])).unwrap();
-                let changed = statuses.sort(Change::Apply(Box::new(status(A, after))));
-                let is_fine = before == after || before == "foreign";
-                assert_eq!(changed.is_some(), is_fine, "{before} {after}");
-                assert!(statuses.sort(Change::Reset(vec![status(A, before)])).is_some());
+    fn an_object_that_a_label_moves_to_the_other_loop_is_noticed() {
+        for before in LABELS {
+            for after in LABELS {
+                let is_known_to_both = before == after || before == "foreign";
+                let status = |label: &str| status(A, label);
+                assert_eq!(
+                    may_follow(status, before, after),
+                    is_known_to_both,
+                    "{before} {after}"
+                );
+                let is_run = |label| label == names::ORIGIN_UID_LABEL;
+                let work = |label: &str| work(A, label);
+                let is_same = is_run(before) == is_run(after);
+                assert_eq!(may_follow(work, before, after), is_same, "{before} {after}");
             }
         }
     }
