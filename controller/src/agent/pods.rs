@@ -10,16 +10,19 @@
 mod events;
 mod sessions;
 
+use std::{io, time::Duration};
+
 use argosy_api::Workflow;
 use argosy_core::{ClusterName, Failure, agent::pods};
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{Path, Request, State},
     http::{self, HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
+use futures::{Stream, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::time::timeout;
@@ -30,6 +33,10 @@ use crate::runtime::{
     requests::{REQUEST_TIMEOUT, read, with_sources},
     tunnel::ORIGIN_HEADER,
 };
+
+/// Time after which a log that is followed counts as silent. A kubelet answers with the first byte of a
+/// log, so a silent log has no answer yet.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// The pods of one cluster.
 #[derive(Clone)]
@@ -70,8 +77,8 @@ async fn log(
         return refusal.into_response();
     }
     let query = request.uri().query().unwrap_or_default();
-    pods.forward(&format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}"))
-        .await
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}");
+    pods.forward(&path, is_followed(query)).await
 }
 
 /// True if this can be the name of an object: a subdomain of RFC 1123.
@@ -145,12 +152,15 @@ impl Pods {
     }
 
     /// Sends a request to the WEC. The answer is passed on as it comes.
-    async fn forward(&self, path: &str) -> Response<Body> {
+    async fn forward(&self, path: &str, is_followed: bool) -> Response<Body> {
         let request = http::Request::get(path).body(kube::client::Body::empty());
         let Ok(request) = request else {
             return StatusCode::BAD_REQUEST.into_response();
         };
-        match timeout(REQUEST_TIMEOUT, self.wec.send(request)).await {
+        let wec = self.wec.clone();
+        let mut sending = Box::pin(async move { wec.send(request).await });
+        let limit = if is_followed { SILENT } else { REQUEST_TIMEOUT };
+        match timeout(limit, &mut sending).await {
             Ok(Ok(response)) => {
                 let (head, body) = response.into_parts();
                 let mut answer = Response::new(Body::new(body));
@@ -161,9 +171,32 @@ impl Pods {
                 answer
             }
             Ok(Err(error)) => (StatusCode::BAD_GATEWAY, with_sources(&error)).into_response(),
+            Err(_) if is_followed => Body::from_stream(later(sending)).into_response(),
             Err(_) => late(),
         }
     }
+}
+
+/// The bytes of a log whose answer comes later. A refusal is an error then, as the answer has begun.
+fn later(
+    sending: impl Future<Output = kube::Result<Response<kube::client::Body>>>,
+) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    let answered = async {
+        let response = sending.await.map_err(axum::Error::new)?;
+        let status = response.status();
+        if !status.is_success() {
+            let refused = format!("the cluster's API server answered {status}");
+            return Err(axum::Error::new(io::Error::other(refused)));
+        }
+        Ok(Body::new(response.into_body()).into_data_stream())
+    };
+    stream::once(answered).try_flatten()
+}
+
+/// True if a query asks for a log that goes on.
+fn is_followed(query: &str) -> bool {
+    let mut options = query.split('&');
+    options.any(|option| option == "follow=true" || option == "follow=1")
 }
 
 /// The answer if the API server of the WEC gives none.

@@ -1,6 +1,8 @@
 //! The answers of an agent to requests for logs, on a real API server. Logs that are followed need
 //! kubelets: the tests of the fleet read those.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use argosy::{
     agent::{args::Serve, pods::router},
@@ -11,10 +13,12 @@ use argosy_tests::testenv::{
     TestEnv,
     objects::{create, create_namespace},
 };
-use axum::http::{Request, request::Builder};
+use axum::http::{Request, Response, request::Builder};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt, client::Body};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tower::service_fn;
 
 const CLUSTER: &str = "cluster1";
 
@@ -104,6 +108,44 @@ async fn answered(agent: &Client, request: Builder, origin: Option<&str>) -> Res
     let status = response.status().as_u16();
     let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
     Ok((status, String::from_utf8(text.to_vec())?))
+}
+
+/// A client of the WEC that answers a request for a log when it is told to, as a kubelet does whose
+/// container has printed nothing yet.
+fn with_silent_kubelet(wec: Client, speaks: Arc<Notify>) -> Client {
+    let answer = move |request: Request<Body>| {
+        let (wec, speaks) = (wec.clone(), Arc::clone(&speaks));
+        async move {
+            if !request.uri().path().ends_with("/log") {
+                return wec.send(request).await;
+            }
+            speaks.notified().await;
+            Ok(Response::new(Body::from(b"at last\n".to_vec())))
+        }
+    };
+    Client::new(service_fn(answer), "default")
+}
+
+#[tokio::test]
+async fn a_followed_log_that_is_silent_from_the_beginning_is_followed_until_it_speaks() -> Result<()> {
+    let cluster = Cluster::new("logs-silent").await?;
+    let born = json!({ names::BORN_AS_ANNOTATION: "logs-silent/own" });
+    let ours = json!({ names::ORIGIN_UID_LABEL: ORIGIN, names::CLUSTER_LABEL: CLUSTER });
+    cluster.run("own", &ours, &born).await?;
+    let speaks = Arc::new(Notify::new());
+    let wec = with_silent_kubelet(cluster.wec.clone(), Arc::clone(&speaks));
+    let agent = Client::new(router(wec, CLUSTER.into(), Serve::Logs), "default");
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/own/log?follow=true",
+        cluster.namespace
+    );
+    let request = Request::get(path).header(ORIGIN_HEADER, ORIGIN);
+    let response = agent.send(request.body(Body::empty())?).await?;
+    assert_eq!(response.status(), 200, "it waits");
+    speaks.notify_one();
+    let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 10).await?;
+    assert_eq!(text, "at last\n");
+    Ok(())
 }
 
 #[tokio::test]

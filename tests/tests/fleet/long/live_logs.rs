@@ -9,6 +9,8 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::quiet::live_logs::of_the_step;
+
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// Time until logs are there again after the link is there again.
@@ -19,6 +21,9 @@ const BACK: Duration = Duration::from_secs(5);
 const NEXT_CONTROLLER: Duration = Duration::from_mins(1);
 
 const PRINTING: &str = "i=0; while [ ! -e /tmp/end ]; do i=$((i+1)); echo line $i; sleep 0.2; done";
+
+/// Time for which a step prints nothing.
+const SILENCE: Duration = Duration::from_secs(150);
 
 /// Beginning of the line that ends a log which is cut off.
 const CUT: &str = "argosy: this log is cut off here";
@@ -133,6 +138,39 @@ async fn a_log_of_a_push_cluster_that_is_cut_off_says_so_and_is_followed_again_w
 -> Result<()> {
     // No tunnel is opened again: the controller uses its kubeconfig for each request.
     assert_cut(PUSH).await.map(drop)
+}
+
+/// Follows the log of a step that is silent for longer than any request may take, from its beginning and
+/// from the middle of the silence.
+async fn assert_silent(control: &Cluster, cluster: &str) -> Result<()> {
+    let silent = format!("echo first; sleep {}; echo last", SILENCE.as_secs());
+    let name = control
+        .create_workflow(&one_step(cluster, "silent", &silent))
+        .await?
+        .name_any();
+    let pod = until(LIMIT, "the pod to be shown", async || {
+        Ok(control.shadow_pods_of(&name).await?.pop())
+    });
+    let pod = pod.await?;
+    let mut whole = control.follow_kubectl(&["logs", "-f", &pod])?;
+    whole.line_with("first", LIMIT).await?;
+    let end = control.follow_kubectl(&["logs", "-f", "--tail=0", &pod])?;
+    let limit = SILENCE + LIMIT;
+    let (whole, end) = tokio::join!(whole.end(limit), end.end(limit));
+    for followed in [whole?, end?] {
+        assert_eq!(followed.code, Some(0), "{cluster}: {}", followed.errors);
+        assert_eq!(of_the_step(followed.lines), ["last"], "{cluster}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_log_of_a_step_that_is_silent_for_minutes_is_followed_to_its_end() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    let control = fleet.control()?;
+    tokio::try_join!(assert_silent(control, PULL), assert_silent(control, PUSH))?;
+    Ok(())
 }
 
 /// The pod of the leading controller.
