@@ -205,7 +205,7 @@ fn decisions(report: &mut Report) {
         report.spread(
             &format!("decision and claim, {clusters} clusters, {policies} {plural}"),
             times,
-            None,
+            (clusters == 1_000).then_some(ONE_DECISION),
         );
     }
 }

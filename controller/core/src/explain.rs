@@ -28,7 +28,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use clause::{ClauseAnswer, Failing, Wants};
-pub use cluster::{ClusterAnswer, ClusterMatch, Reachability};
+pub use cluster::{ClusterAnswer, ClusterMatch, Reachability, RoomLeft};
 pub use history::{Claimed, DispatchedCopy, History, ReportState, WorkState};
 use policy::CompiledPolicy;
 pub use policy::PolicyAnswer;
@@ -40,7 +40,10 @@ use crate::{
     ClusterName, WorkflowKey,
     hub::workflows::will_be_claimed,
     model::{amounts::Amounts, claim::Claim, demand::Demand, room::Room},
-    policy::{Candidate, Fleet, Load, Loads, Placement, Reservation, Table, best_cluster::order},
+    policy::{
+        Candidate, Fleet, Load, Loads, Placement, Reservation, Table,
+        best_cluster::{Ordered, order},
+    },
 };
 pub use crate::{
     hub::workflows::QueuePlace,
@@ -207,15 +210,16 @@ fn compare(
         answer.unfit = unfit.map(|unfit| unfit.to_string());
     }
     let order = order(placement.reachable(fleet), loads, candidate);
-    let places: BTreeMap<&str, (usize, Option<u64>)> = order
+    let places: BTreeMap<&str, (usize, Ordered<'_>)> = order
         .iter()
         .zip(1..)
-        .map(|((cluster, percent), place)| (cluster.as_str(), (place, *percent)))
+        .map(|(one, place)| (one.cluster.as_str(), (place, *one)))
         .collect();
     for answer in clusters.iter_mut() {
-        if let Some((place, percent)) = places.get(answer.name.as_str()) {
+        if let Some((place, one)) = places.get(answer.name.as_str()) {
             answer.place = Some(*place);
-            answer.percent_with_it = *percent;
+            answer.percent_with_it = one.percent;
+            answer.room_left = Some(one.left.into());
         }
     }
     clusters.sort_by_key(|answer| (!answer.is_matched(), answer.place.unwrap_or(usize::MAX)));

@@ -13,7 +13,7 @@ use super::{
     labels::{mismatch, none_matches},
     policy::CompiledPolicy,
 };
-use crate::hub::inventory::is_cordon;
+use crate::{hub::inventory::is_cordon, policy::best_cluster::Left};
 
 /// The answer about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct ClusterAnswer {
     /// percent, if the best of several is chosen and the size of the cluster is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent_with_it: Option<u64>,
+    /// Its room for the Workflow, if the best of several is chosen and it can run the Workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room_left: Option<RoomLeft>,
     /// The label of the Workflow that allows another cluster only, with its value, although a policy
     /// matches this one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +47,27 @@ pub struct ClusterAnswer {
     pub unfit: Option<String>,
     /// One entry for each policy that selects the object, by name.
     pub policies: Vec<ClusterMatch>,
+}
+
+/// The room of a cluster for one more Workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum RoomLeft {
+    /// Enough, or nobody says how much.
+    Enough,
+    /// Less than the Workflow asks for, or no node.
+    TooLittle,
+    /// None: its administrator allows no more runs.
+    NoRun,
+}
+
+impl From<Left> for RoomLeft {
+    fn from(left: Left) -> Self {
+        match left {
+            Left::Enough => Self::Enough,
+            Left::TooLittle => Self::TooLittle,
+            Left::NoRun => Self::NoRun,
+        }
+    }
 }
 
 /// The match of a cluster with a policy that selects the object.
@@ -125,6 +149,7 @@ impl ClusterAnswer {
             load: None,
             place: None,
             percent_with_it: None,
+            room_left: None,
             excluded_by: None,
             unfit: None,
             policies,

@@ -459,20 +459,34 @@ pub(crate) fn best<'a>(
     })
 }
 
-/// The clusters that can run the Workflow, the best one first. Of all resources that the Workflow asks
-/// for, the largest part that is reserved with it, in percent, if that is known.
+/// A cluster in the order in which they would be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ordered<'a> {
+    pub(crate) cluster: &'a ClusterName,
+    /// Of all resources that the Workflow asks for, the largest part that is reserved with it, in percent,
+    /// if that is known.
+    pub(crate) percent: Option<u64>,
+    /// The room for the Workflow.
+    pub(crate) left: Left,
+}
+
+/// The clusters that can run the Workflow, the best one first.
 pub(crate) fn order<'a>(
     clusters: impl Iterator<Item = &'a ClusterName>,
     loads: &Loads,
     candidate: Candidate<'_>,
-) -> Vec<(&'a ClusterName, Option<u64>)> {
+) -> Vec<Ordered<'a>> {
     let mut all: Vec<Ranked<'a>> = Vec::new();
     rank_all(clusters, loads, candidate, |ranked, load| {
         all.extend(load.unfit(candidate.demand).is_none().then_some(ranked));
     });
     all.sort_by(|one, other| one.rank.compare(other.rank).then(one.place.cmp(&other.place)));
     all.iter()
-        .map(|ranked| (ranked.cluster, ranked.rank.percent()))
+        .map(|ranked| Ordered {
+            cluster: ranked.cluster,
+            percent: ranked.rank.percent(),
+            left: ranked.rank.left(),
+        })
         .collect()
 }
 

@@ -1,6 +1,10 @@
 //! `argosy get clusters`.
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::{
+    cell::Cell,
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use anyhow::{anyhow, bail};
 use argosy_api::{ManagedCluster, Workflow, conditions::managed_cluster as types, names};
@@ -22,6 +26,9 @@ use crate::{
 
 /// Maximum number of Workflows in an answer of the API server, each of which may be large.
 const PAGE: u32 = 100;
+
+/// Time in which the Workflows are not counted again, however many clusters change.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// One cluster for users who run Workflows.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
@@ -195,18 +202,28 @@ impl Row for Listed {
 /// Lists clusters, and watches them with `--watch`.
 pub(super) async fn get(wds: Client, args: &ClustersArgs) -> anyhow::Result<()> {
     let is_table = matches!(args.common.output, Output::Text | Output::Wide);
-    let said = Cell::new(0);
+    let (said, last) = (Cell::new(0), Cell::new(None));
     let told = async |clusters: Vec<ManagedCluster>| {
-        let counted = counted(&wds).await;
-        let counted = counted.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
-        let hosted = hosted_clusters(&wds, &args.namespace).await.ok();
+        let recent = last
+            .take()
+            .filter(|(read_at, ..): &(Instant, _, _)| read_at.elapsed() < RECENT);
+        let (read_at, counted, hosted) = if let Some(recent) = recent {
+            recent
+        } else {
+            let counted = counted(&wds).await;
+            let counted = counted.map_err(|failure| anyhow!("cannot list Workflows: {failure}"))?;
+            let hosted = hosted_clusters(&wds, &args.namespace).await.ok();
+            (Instant::now(), counted, hosted)
+        };
         if is_table && said.replace(counted.waiting) != counted.waiting {
             say_waiting(counted.waiting);
         }
         let listed = clusters
             .iter()
-            .map(|cluster| Listed::new(cluster, &counted, hosted.as_ref()));
-        Ok(listed.collect())
+            .map(|cluster| Listed::new(cluster, &counted, hosted.as_ref()))
+            .collect();
+        last.set(Some((read_at, counted, hosted)));
+        Ok(listed)
     };
     list_or_watch(&args.inventory, &args.common, told).await
 }
@@ -230,24 +247,28 @@ async fn counted(wds: &Client) -> Result<Counted, Failure> {
     })
 }
 
-/// The number of Workflows that wait on the control cluster until a cluster has room.
+/// The number of Workflows that wait on the control cluster until a cluster has room. Reruns that wait
+/// have a cluster already and do not count, because all runs would have to be read to find them.
 async fn waiting_for_room(wds: &Client) -> Result<u64, Failure> {
     let mut waiting = 0;
-    each_waiting(Api::all(wds.clone()), |_| waiting += 1).await?;
+    let unsent = format!("!{}", names::CLUSTER_LABEL);
+    each_waiting(Api::all(wds.clone()), &unsent, |_| waiting += 1).await?;
     Ok(waiting)
 }
 
-/// Calls `note` for each Workflow of `api` that waits on the control cluster until a cluster has room.
+/// Calls `note` for each Workflow of `api` with these labels that waits on the control cluster until a
+/// cluster has room.
 pub(in crate::cli) async fn each_waiting(
     api: Api<Lenient<Workflow>>,
+    labels: &str,
     mut note: impl FnMut(QueuePlace),
 ) -> Result<(), Failure> {
-    let unclaimed = format!(
-        "!{},{} notin (Succeeded,Failed,Error)",
-        names::CLUSTER_LABEL,
+    let comma = if labels.is_empty() { "" } else { "," };
+    let unfinished = format!(
+        "{labels}{comma}{} notin (Succeeded,Failed,Error)",
         names::ARGO_PHASE_LABEL
     );
-    let params = ListParams::default().labels(&unclaimed).limit(PAGE);
+    let params = ListParams::default().labels(&unfinished).limit(PAGE);
     requests::each(&api, params, |run| {
         if let Some(place) = QueuePlace::of(&run) {
             note(place);

@@ -83,8 +83,8 @@ impl Reader {
         let mut not_read = Vec::new();
         let namespace_labels = self.namespace_labels(namespace, &policies, &mut not_read).await;
         let mut course = self.course(&object.metadata, run.as_ref(), &mut not_read).await;
-        // Only the choice for a Workflow that is not claimed depends on the loads.
-        let is_choice = run.is_some() && course.claim.is_none() && policies.iter().any(chooses_by_load);
+        let is_unfinished = run.is_some() && !workflow::is_final(&course.phase);
+        let is_choice = is_unfinished && policies.iter().any(chooses_by_load);
         let unfinished = self.unfinished(is_choice, &mut not_read).await;
         let referred = match run.as_ref().filter(|_| is_choice) {
             Some(run) => referred(&self.wds, run, &mut not_read).await,
@@ -207,7 +207,7 @@ impl Reader {
         let own = QueuePlace::of(run?)?;
         let mut before = 0;
         let api = Api::namespaced(self.wds.clone(), namespace);
-        let read = each_waiting(api, |place| before += u64::from(place < own)).await;
+        let read = each_waiting(api, "", |place| before += u64::from(place < own)).await;
         read.map_err(|failure| not_read.push(format!("the Workflows of namespace {namespace}: {failure}")))
             .ok()?;
         Some(before)

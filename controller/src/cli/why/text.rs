@@ -7,7 +7,7 @@ use argosy_api::workflow;
 use argosy_core::{
     explain::{
         ClauseAnswer, ClusterAnswer, DispatchedCopy, Explanation, PolicyAnswer, Reachability, ReportState,
-        Waiting, Wants, WorkState, dry_run::Distribution,
+        RoomLeft, Waiting, Wants, WorkState, dry_run::Distribution,
     },
     printable,
 };
@@ -200,10 +200,11 @@ fn clusters(page: &mut Page, explanation: &Explanation) {
     ));
     let object = &explanation.object;
     let is_workflow = (&*object.group, &*object.resource) == (workflow::GROUP, workflow::PLURAL);
+    let is_claimed = explanation.course.claim.is_some();
     let mut rows = Vec::new();
     for cluster in matched.into_iter().chain(others.iter().copied().take(SHOWN)) {
         rows.extend(
-            cluster_lines(cluster, is_workflow)
+            cluster_lines(cluster, is_workflow, is_claimed)
                 .into_iter()
                 .map(|line| (cluster.name.clone(), line)),
         );
@@ -212,8 +213,8 @@ fn clusters(page: &mut Page, explanation: &Explanation) {
     page.rest(others.len(), "do not match either");
 }
 
-/// A cordon keeps only Workflows away.
-fn cluster_lines(cluster: &ClusterAnswer, is_workflow: bool) -> Vec<String> {
+/// A cordon keeps only Workflows away. `is_claimed` is true for a Workflow that has its cluster.
+fn cluster_lines(cluster: &ClusterAnswer, is_workflow: bool, is_claimed: bool) -> Vec<String> {
     let policies = cluster.policies.iter();
     let mut lines: Vec<String> = policies
         .filter(|one| !cluster.is_matched() || one.selector.is_some())
@@ -236,7 +237,7 @@ fn cluster_lines(cluster: &ClusterAnswer, is_workflow: bool) -> Vec<String> {
         lines.extend(is_cordoned.then(|| "takes NO new Workflows: it is cordoned".to_owned()));
         let excluded = cluster.excluded_by.as_ref();
         lines.extend(excluded.map(|label| format!("is NOT chosen: the Workflow has the label {label}")));
-        lines.extend(load_line(cluster));
+        lines.extend(load_line(cluster, is_claimed));
         lines.extend(
             cluster
                 .unfit
@@ -248,16 +249,25 @@ fn cluster_lines(cluster: &ClusterAnswer, is_workflow: bool) -> Vec<String> {
 }
 
 /// The load of a cluster, with its place among those that can be chosen.
-fn load_line(cluster: &ClusterAnswer) -> Option<String> {
+fn load_line(cluster: &ClusterAnswer, is_claimed: bool) -> Option<String> {
     let load = cluster.load.as_ref()?;
+    let Some(place) = cluster.place else {
+        return Some(format!("has {load}"));
+    };
     let with_it = cluster
         .percent_with_it
         .map(|percent| format!(", {percent} % with this Workflow"));
     let with_it = with_it.unwrap_or_default();
-    Some(match cluster.place {
-        Some(1) => format!("comes FIRST: has {load}{with_it}"),
-        Some(place) => format!("comes {place}.: has {load}{with_it}"),
-        None => format!("has {load}"),
+    let comes = match (place, is_claimed) {
+        (1, false) => "comes FIRST".to_owned(),
+        (1, true) => "would come first now".to_owned(),
+        (_, false) => format!("comes {place}."),
+        (_, true) => format!("would come {place}. now"),
+    };
+    Some(match cluster.room_left {
+        Some(RoomLeft::NoRun) => format!("is FULL, its administrator allows no more runs: has {load}"),
+        Some(RoomLeft::TooLittle) => format!("{comes}, with too LITTLE room: has {load}{with_it}"),
+        Some(RoomLeft::Enough) | None => format!("{comes}: has {load}{with_it}"),
     })
 }
 

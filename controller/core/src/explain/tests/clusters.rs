@@ -148,6 +148,24 @@ fn the_cluster_that_would_be_chosen_comes_first_and_one_that_cannot_run_it_has_n
 }
 
 #[test]
+fn a_cluster_tells_its_room_for_the_workflow_whether_it_is_claimed_or_not() {
+    let claim = json!({ "cluster": "c1", "attempt": 1, "uid": "u1", "needs": "cpu=2,memory=1Gi" });
+    let capped = ["cpu=8,runs=0", "cpu=8"];
+    let (full, enough) = (Some(RoomLeft::NoRun), Some(RoomLeft::Enough));
+    for claim in [None, Some(&claim)] {
+        let clusters = chosen_among(capped, &Labels::new(), claim);
+        let left = clusters
+            .iter()
+            .map(|cluster| (cluster.name.as_str(), cluster.room_left));
+        assert_eq!(
+            left.collect::<Vec<_>>(),
+            [("c2", enough), ("c1", full)],
+            "{claim:?}"
+        );
+    }
+}
+
+#[test]
 fn the_reservation_of_a_claimed_workflow_counts_once() {
     let percents = |claim: Option<&Value>| {
         let clusters = chosen_for(&Labels::new(), claim).into_iter();

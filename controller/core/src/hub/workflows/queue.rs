@@ -72,6 +72,9 @@ pub struct QueuePlace {
 impl QueuePlace {
     /// The place of a Workflow that waits for room, according to its condition.
     pub fn of(run: &Workflow) -> Option<Self> {
+        if run.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
         let conditions = run.status.as_ref()?.get("conditions")?.as_array()?;
         let created = run.metadata.creation_timestamp.as_ref().map(|created| created.0);
         Some(Self {
@@ -353,16 +356,19 @@ mod tests {
         queue.due(|_| false).iter().map(ToString::to_string).collect()
     }
 
+    /// A Workflow with a name, a priority, the second of its creation, and a condition.
+    fn run_that_says(type_: &str, message: &str, (name, priority, second): (&str, i64, u32)) -> Workflow {
+        let run = json!({
+            "metadata": { "name": name, "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z") },
+            "spec": { "priority": priority },
+            "status": { "conditions": [{ "type": type_, "status": "False", "message": message }] },
+        });
+        serde_json::from_value(run).unwrap()
+    }
+
     #[test]
     fn only_a_workflow_that_waits_for_room_has_a_place_and_the_places_are_those_of_the_queue() {
-        let said = |type_: &str, message: &str, (name, priority, second): (&str, i64, u32)| {
-            let run = json!({
-                "metadata": { "name": name, "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z") },
-                "spec": { "priority": priority },
-                "status": { "conditions": [{ "type": type_, "status": "False", "message": message }] },
-            });
-            QueuePlace::of(&serde_json::from_value(run).unwrap())
-        };
+        let said = |type_: &str, message: &str, run| QueuePlace::of(&run_that_says(type_, message, run));
         let in_order = [("z", 2, 30), ("a", 1, 10), ("b", 1, 10), ("a", 1, 11)];
         let places = in_order.map(|run| said("Dispatched", "NoRoom: none has room", run));
         assert!(
@@ -376,6 +382,10 @@ mod tests {
         ] {
             assert_eq!(said(type_, message, ("a", 9, 0)), None, "{type_} {message}");
         }
+        let mut deleted = run_that_says("Dispatched", "NoRoom: none has room", ("a", 9, 0));
+        assert!(QueuePlace::of(&deleted).is_some());
+        deleted.metadata.deletion_timestamp = deleted.metadata.creation_timestamp.clone();
+        assert_eq!(QueuePlace::of(&deleted), None);
         assert_eq!(QueuePlace::of(&Workflow::default()), None);
     }
 

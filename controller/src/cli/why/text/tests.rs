@@ -256,6 +256,7 @@ fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_and_which_one_com
         load: None,
         place: None,
         percent_with_it: None,
+        room_left: None,
         excluded_by: None,
         unfit: None,
         policies: vec![ClusterMatch {
@@ -266,24 +267,40 @@ fn a_cluster_that_matches_says_that_it_is_cordoned_or_excluded_and_which_one_com
     };
     let reached = "can be reached, since 2026-11-21T09:00:00Z";
     let cordoned = "takes NO new Workflows: it is cordoned";
-    assert_eq!(cluster_lines(&answer, true)[1..], [reached, cordoned]);
-    assert_eq!(cluster_lines(&answer, false)[1..], [reached]);
+    assert_eq!(cluster_lines(&answer, true, false)[1..], [reached, cordoned]);
+    assert_eq!(cluster_lines(&answer, false, false)[1..], [reached]);
     answer.is_cordoned = false;
     answer.excluded_by = Some("argosy.dev/run-on=cluster2".to_owned());
     let excluded = "is NOT chosen: the Workflow has the label argosy.dev/run-on=cluster2";
-    assert_eq!(cluster_lines(&answer, true)[1..], [reached, excluded]);
+    assert_eq!(cluster_lines(&answer, true, false)[1..], [reached, excluded]);
     answer.excluded_by = None;
     answer.load = Some("1 run, cpu 1 of 8".to_owned());
-    for (place, percent, expected) in [
+    let first = "comes FIRST: has 1 run, cpu 1 of 8, 25 % with this Workflow";
+    let little = "comes 2., with too LITTLE room: has 1 run, cpu 1 of 8, 125 % with this Workflow";
+    let full = "is FULL, its administrator allows no more runs: has 1 run, cpu 1 of 8";
+    let (enough, too_little) = (Some(RoomLeft::Enough), Some(RoomLeft::TooLittle));
+    for (place, percent, room_left, is_claimed, expected) in [
+        (Some(1), Some(25), enough, false, first),
+        (Some(2), Some(125), too_little, false, little),
+        (Some(1), Some(25), Some(RoomLeft::NoRun), false, full),
+        (Some(2), None, enough, false, "comes 2.: has 1 run, cpu 1 of 8"),
         (
             Some(1),
-            Some(25),
-            "comes FIRST: has 1 run, cpu 1 of 8, 25 % with this Workflow",
+            None,
+            enough,
+            true,
+            "would come first now: has 1 run, cpu 1 of 8",
         ),
-        (Some(2), None, "comes 2.: has 1 run, cpu 1 of 8"),
-        (None, None, "has 1 run, cpu 1 of 8"),
+        (
+            Some(2),
+            None,
+            enough,
+            true,
+            "would come 2. now: has 1 run, cpu 1 of 8",
+        ),
+        (None, None, None, false, "has 1 run, cpu 1 of 8"),
     ] {
-        (answer.place, answer.percent_with_it) = (place, percent);
-        assert_eq!(cluster_lines(&answer, true)[1..], [reached, expected]);
+        (answer.place, answer.percent_with_it, answer.room_left) = (place, percent, room_left);
+        assert_eq!(cluster_lines(&answer, true, is_claimed)[1..], [reached, expected]);
     }
 }

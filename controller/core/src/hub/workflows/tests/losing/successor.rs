@@ -60,3 +60,29 @@ fn a_lost_cluster_that_has_reported_any_requests_of_pods_neither_stops_the_rerun
         assert_eq!((&claim["needs"], &claim["pods"]), (&needs["needs"], &json!(null)));
     }
 }
+
+#[test]
+fn of_several_clusters_a_lost_workflow_starts_again_on_the_one_with_the_most_room() {
+    for (rooms, expected) in [
+        (["cpu=8", "cpu=2", "cpu=4"], "cluster2"),
+        (["cpu=2", "cpu=8", "cpu=4"], "cluster3"),
+        (["cpu=2", "cpu=4", "cpu=8,runs=0"], "cluster3"),
+    ] {
+        let mut fleet = fleet();
+        for (number, room) in (2..).zip(rooms) {
+            let annotations = json!({ "metadata": { "annotations": { "argosy.dev/room": room } } });
+            let change = fleet.change(with(cluster(&format!("cluster{number}")), annotations));
+            fleet.learn(HubInput::Cluster(change));
+        }
+        fleet.workflow(claimed_with(json!({ "started": true, "needs": "cpu=1" })));
+        loses(&mut fleet, "cluster1");
+        assert!(matches!(
+            decide_at(&fleet, 11 * MINUTE).action,
+            Some(HubAction::WithdrawWork { .. })
+        ));
+        fleet.work(asked("cluster1", 1, &[condition("Applied", "True", "Created")]));
+        reads(&mut fleet, "10:00:00", 11 * MINUTE);
+        let (_, claim) = claims(decide_at(&fleet, 11 * MINUTE));
+        assert_eq!(claim["cluster"], expected, "{rooms:?}");
+    }
+}
