@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use argosy_api::{BindingPolicy, names};
+use argosy_api::{BindingPolicy, ManagedCluster, names};
 use argosy_tests::testenv::{
     definitions,
     server::Server,
@@ -93,7 +93,7 @@ async fn a_control_cluster_takes_the_charts_in_their_order_and_says_so_in_the_ot
     argo_namespace(&cluster).await?;
     let registered = [
         "--set-json",
-        r#"clusters=[{"name":"one","mode":"pull"},{"name":"two","mode":"push"}]"#,
+        r#"clusters=[{"name":"one","mode":"pull"},{"name":"two","mode":"push","node":false}]"#,
     ];
     let early = cluster.install("argosy", &registered)?;
     ensure!(
@@ -112,6 +112,16 @@ async fn a_control_cluster_takes_the_charts_in_their_order_and_says_so_in_the_ot
         notes.contains("one (pull)") && notes.contains("two (push)"),
         "{notes}"
     );
+    let clusters: Api<ManagedCluster> = Api::all(cluster.server.client().await?);
+    for (name, expected) in [("one", None), ("two", Some(names::NODE_OFF))] {
+        let node = clusters
+            .get(name)
+            .await?
+            .annotations()
+            .get(names::NODE_ANNOTATION)
+            .cloned();
+        ensure!(node.as_deref() == expected, "{name}: {node:?}");
+    }
     let deployments: Api<Deployment> = Api::namespaced(cluster.server.client().await?, "argosy");
     ensure!(
         deployments.get_opt("argosy-controller").await?.is_some(),
