@@ -1,4 +1,4 @@
-//! The sample for the best cluster, as it stands in `samples/workflows`.
+//! The samples for the best cluster, as they stand in `samples/workflows`.
 
 use std::{path::Path, time::Duration};
 
@@ -9,13 +9,10 @@ use kube::ResourceExt as _;
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn the_sample_for_the_best_cluster_runs_on_one_of_them_and_says_why() -> Result<()> {
-    let fleet = Fleet::using(&[CONTROL, PULL, PUSH]).await?;
+async fn assert_chosen(fleet: &Fleet, sample: &str, needs: &str) -> Result<()> {
     let control = fleet.control()?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/workflows/best-cluster/parallel.yaml");
-    let sample: Workflow = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/workflows/best-cluster");
+    let sample: Workflow = serde_saphyr::from_str(&std::fs::read_to_string(folder.join(sample))?)?;
     let name = control.create_workflow(&sample).await?.name_any();
     let history = History::follow(control, &name, LIMIT).await?;
     assert_eq!(history.end(), "Succeeded", "{name}");
@@ -28,6 +25,17 @@ async fn the_sample_for_the_best_cluster_runs_on_one_of_them_and_says_why() -> R
     );
     let claim = &run.annotations()[names::CLAIM_ANNOTATION];
     assert!(claim.contains("the best of 2"), "{claim}");
-    assert!(claim.contains("\"needs\":\"cpu=500m,memory=160Mi\""), "{claim}");
+    assert!(claim.contains(&format!("\"needs\":\"{needs}\"")), "{claim}");
     control.delete_workflow(&name).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_samples_for_the_best_cluster_run_on_one_of_them_and_say_why() -> Result<()> {
+    let fleet = Fleet::using(&[CONTROL, PULL, PUSH]).await?;
+    tokio::try_join!(
+        assert_chosen(&fleet, "parallel.yaml", "cpu=500m,memory=160Mi"),
+        assert_chosen(&fleet, "queued.yaml", "cpu=100m,memory=16Mi")
+    )?;
+    Ok(())
 }
