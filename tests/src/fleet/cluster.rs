@@ -16,7 +16,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{NAMESPACE, account::config_of, following::Following, program::run, until};
+use super::{
+    NAMESPACE,
+    account::config_of,
+    following::Following,
+    program::{output, run},
+    until,
+};
 use crate::testenv::binaries::binary;
 
 const CALL: Duration = Duration::from_secs(20);
@@ -216,6 +222,16 @@ impl Cluster {
     /// one.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         run(
+            &self.programs.join("kubectl"),
+            &self.kubeconfig,
+            &[&["--namespace", NAMESPACE], arguments].concat(),
+        )
+        .await
+    }
+
+    /// Like [`Cluster::kubectl`], for output that may be no text.
+    pub async fn kubectl_output(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        output(
             &self.programs.join("kubectl"),
             &self.kubeconfig,
             &[&["--namespace", NAMESPACE], arguments].concat(),

@@ -62,11 +62,20 @@ impl Signing {
     /// kubelet endpoint of the controller, on the loopback address. Argosy's account has all
     /// rights, within the admission policies of the chart.
     pub async fn with_nodes(name: &str) -> Result<(Self, u16)> {
-        Self::with_nodes_over(shared_servers().await?, name).await
+        Self::with_nodes_over(shared_servers().await?, name, false).await
+    }
+
+    /// Like [`Signing::with_nodes`], with sessions in pods.
+    pub async fn with_sessions(name: &str) -> Result<(Self, u16)> {
+        Self::with_nodes_over(shared_servers().await?, name, true).await
     }
 
     /// Like [`Signing::with_nodes`], over the given servers.
-    pub async fn with_nodes_over(servers: Arc<Servers>, name: &str) -> Result<(Self, u16)> {
+    pub async fn with_nodes_over(
+        servers: Arc<Servers>,
+        name: &str,
+        has_sessions: bool,
+    ) -> Result<(Self, u16)> {
         let folder = folder::create("authority")?;
         make_authority(&folder)?;
         sign(&folder, &kubelet_client(&folder)?, &folder.join(KUBELET_CLIENT))?;
@@ -84,6 +93,7 @@ impl Signing {
         let port = free_port()?;
         let variables = [
             ("ARGOSY_NODES", "true".to_owned()),
+            ("ARGOSY_NODES_EXEC", has_sessions.to_string()),
             // The API server proxies to no loopback address.
             ("ARGOSY_NODES_ADDRESS", webhook.host.to_string()),
             ("ARGOSY_NODES_ADDRESS_TYPE", "InternalIP".to_owned()),

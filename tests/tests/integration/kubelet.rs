@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use argosy_api::names;
 use argosy_tests::testenv::{
     Fixture, Member,
@@ -14,7 +14,10 @@ use argosy_tests::testenv::{
     waiting::{until, until_gone},
 };
 use axum::http::Request;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
 use kube::{
     Api, Client, Config, ResourceExt,
     api::{DeleteParams, ListParams, LogParams, Patch, PatchParams},
@@ -39,7 +42,10 @@ pub(super) struct Lab {
 
 impl Lab {
     pub(super) async fn new(name: &str) -> Result<Self> {
-        let (signing, port) = Signing::with_nodes(name).await?;
+        Self::of(Signing::with_nodes(name).await?, name).await
+    }
+
+    async fn of((signing, port): (Signing, u16), name: &str) -> Result<Self> {
         let fixture = Fixture::on(signing.env.clone(), name).await?;
         let member = fixture.pull().await?;
         fixture.dispatch("hello", &member).await?;
@@ -72,7 +78,10 @@ impl Lab {
     /// Status and text of the answer to a request of the account in the kubeconfig at `path`, or of
     /// nobody, to the kubelet endpoint.
     pub(super) async fn ask(&self, account: Option<&Path>, path: &str) -> Result<(u16, String)> {
-        let request = Request::get(path).body(Body::empty())?;
+        self.send(account, Request::get(path).body(Body::empty())?).await
+    }
+
+    async fn send(&self, account: Option<&Path>, request: Request<Body>) -> Result<(u16, String)> {
         let response = self.endpoint(account).await?.send(request).await?;
         let status = response.status().as_u16();
         let text = axum::body::to_bytes(axum::body::Body::new(response.into_body()), 1 << 20).await?;
@@ -209,6 +218,75 @@ async fn only_an_account_that_may_reach_kubelets_reads_a_log() -> Result<()> {
     let refused = refused.context("an unknown authority has no connection")?;
     assert!(format!("{refused:#}").contains("alert"), "{refused:#}");
     Ok(())
+}
+
+/// Lets the user of the certificate of `cluster` read kubelets, as `kubectl logs` and no more needs.
+async fn let_read_kubelets(lab: &Lab) -> Result<()> {
+    let control = lab.signing.env.control.client().await?;
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": { "name": "reads-kubelets" },
+        "rules": [{ "apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"] }],
+    }))?;
+    create(&Api::all(control.clone()), &role).await?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "reads-kubelets" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads-kubelets" },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+            "name": names::agent_user(&lab.member.cluster),
+        }],
+    }))?;
+    create(&Api::all(control), &binding).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_an_account_that_may_write_to_kubelets_opens_a_session() -> Result<()> {
+    let lab = Lab::of(Signing::with_sessions("kubelet-exec").await?, "kubelet-exec").await?;
+    let api_server = lab
+        .signing
+        .forged("/O=system:masters/CN=kube-apiserver-kubelet-client")?;
+    let agent = lab.signing.forged(&format!(
+        "/O=argosy.dev:agents/CN={}",
+        names::agent_user(&lab.member.cluster)
+    ))?;
+    let ask = async |account: Option<&Path>, kind: &str, container: &str| {
+        let path = format!(
+            "/{kind}/{}/{}{container}",
+            lab.fixture.namespace,
+            lab.shadow.name_any()
+        );
+        let request = Request::post(path)
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "SPDY/3.1");
+        lab.send(account, request.body(Body::empty())?).await
+    };
+    let kinds = [("exec", "/main"), ("attach", "/main"), ("portForward", "")];
+    let refused = async |words: &str, account: Option<&Path>, status: u16| {
+        for (kind, container) in kinds {
+            let (answered, text) = ask(account, kind, container).await?;
+            ensure!(
+                answered == status && text.contains(words),
+                "{kind}: {answered}: {text}"
+            );
+        }
+        anyhow::Ok(())
+    };
+    refused("a client certificate is required", None, 401).await?;
+    refused("may not use nodes/proxy", Some(&agent), 403).await?;
+    // Nor does one that may only read.
+    let_read_kubelets(&lab).await?;
+    eventually("it may read the log", async || {
+        Ok(lab.ask(Some(&agent), &lab.log_path()).await?.0 != 403)
+    })
+    .await?;
+    refused("may not use nodes/proxy", Some(&agent), 403).await?;
+    // The agent decides about those of the API server.
+    eventually("the agent answers", async || {
+        let (_, text) = ask(Some(&api_server), "exec", "/main").await?;
+        Ok(text.contains("this agent serves logs and Events only"))
+    })
+    .await
 }
 
 /// Waits until the answer to a request for the log of `pod` contains `words`.

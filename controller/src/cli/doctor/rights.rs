@@ -19,11 +19,13 @@ const CLUSTERS: &str = "cluster.open-cluster-management.io";
 const LEASES: &str = "coordination.k8s.io";
 
 /// Rights that every agent needs in its mailbox. The rest of its role is for OCM's clients.
-const IN_MAILBOX: [Right; 8] = [
+const IN_MAILBOX: [Right; 10] = [
     ("list", WORKS, "manifestworks"),
     ("watch", WORKS, "manifestworks"),
     ("patch", WORKS, "manifestworks"),
     ("patch", WORKS, "manifestworks/status"),
+    ("list", KUBESTELLAR, "workstatuses"),
+    ("watch", KUBESTELLAR, "workstatuses"),
     ("create", KUBESTELLAR, "workstatuses"),
     ("patch", KUBESTELLAR, "workstatuses"),
     ("create", LEASES, "leases"),

@@ -116,7 +116,7 @@ fn measurement(case: impl Into<String>) -> Measurement {
 
 impl Lab {
     async fn new(servers: &Arc<Servers>) -> Result<Self> {
-        let (signing, _) = Signing::with_nodes_over(servers.clone(), "logs").await?;
+        let (signing, _) = Signing::with_nodes_over(servers.clone(), "logs", false).await?;
         let fixture = Fixture::on(signing.env.clone(), "logs").await?;
         let member = fixture.pull().await?;
         // Without waiting for ten seconds of each step.

@@ -128,12 +128,8 @@ async fn the_log_of_a_running_step_is_followed_line_by_line_on_the_control_clust
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
-async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()> {
-    let fleet = Fleet::using(&[CONTROL, PULL]).await?;
-    let control = fleet.control()?;
-    let (_, pod) = shown(control, PULL, "options", &printing()).await?;
+async fn assert_options(control: &Cluster, cluster: &str) -> Result<()> {
+    let (_, pod) = shown(control, cluster, "options", &printing()).await?;
     // The first line is two seconds old when there are ten.
     let tail = until(LIMIT, "its log has ten lines", async || {
         let log = control.kubectl(&["logs", &pod]).await?;
@@ -154,6 +150,21 @@ async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()>
     let previous = control.kubectl(&["logs", "--previous", &pod]).await;
     let previous = format!("{:#}", previous.err().context("there was a previous container")?);
     assert!(previous.contains("previous terminated container"), "{previous}");
+    let followed = control.follow_kubectl(&["logs", "-f", "--tail=1", &pod])?;
+    let followed = of_the_step(followed.end(LIMIT).await?.lines);
+    assert!(
+        !followed.is_empty() && printed().ends_with(&followed),
+        "{cluster}: {followed:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
+async fn the_options_of_kubectl_logs_choose_lines_and_containers() -> Result<()> {
+    let fleet = Fleet::open().await?;
+    let control = fleet.control()?;
+    tokio::try_join!(assert_options(control, PULL), assert_options(control, PUSH))?;
     Ok(())
 }
 
@@ -318,12 +329,26 @@ async fn every_cluster_is_a_node_on_which_nothing_is_scheduled() -> Result<()> {
             Ok(is_ready.then_some(node))
         })
         .await?;
-        let os = node.labels().keys().find(|key| key.ends_with("kubernetes.io/os"));
-        assert_eq!(os, None, "{cluster}");
-        let addresses = node
-            .status
-            .and_then(|status| status.addresses)
-            .unwrap_or_default();
+        for label in ["kubernetes.io/os", "kubernetes.io/arch"] {
+            let found = node.labels().keys().find(|key| key.ends_with(label));
+            assert_eq!(found, None, "{cluster}");
+        }
+        let spec = node.spec.unwrap_or_default();
+        assert_eq!(spec.provider_id, None, "{cluster}");
+        let taints = spec.taints.unwrap_or_default();
+        assert!(
+            taints.iter().any(|taint| taint.effect == "NoSchedule"),
+            "{cluster}"
+        );
+        let status = node.status.unwrap_or_default();
+        let capacity = status.capacity.unwrap_or_default();
+        assert!(
+            capacity.contains_key("cpu") && capacity.contains_key("memory"),
+            "{cluster}"
+        );
+        let version = status.node_info.unwrap_or_default().kubelet_version;
+        assert!(version.starts_with("v1."), "{cluster}: {version}");
+        let addresses = status.addresses.unwrap_or_default();
         let types: Vec<&str> = addresses.iter().map(|address| address.type_.as_str()).collect();
         assert_eq!(types, ["Hostname"], "{cluster}");
         let pods: Api<Pod> = Api::all(control.client());
