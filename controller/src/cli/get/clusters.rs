@@ -56,7 +56,8 @@ pub(in crate::cli) struct Listed {
     reserved: String,
     /// The room for runs, in the same form.
     room: String,
-    /// Workflows of the fleet that wait until a cluster has room: the same number for each cluster.
+    /// Workflows of the fleet that wait until a cluster has room, without reruns: the same number for each
+    /// cluster.
     waiting: u64,
     /// Version of its API server; empty if the agent has not reported it.
     kubernetes: String,
