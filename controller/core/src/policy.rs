@@ -9,6 +9,7 @@
 mod admission_cel;
 pub(crate) mod best_cluster;
 mod clause;
+mod cluster_set;
 mod label_index;
 mod required_labels;
 mod rules;
@@ -35,6 +36,7 @@ use best_cluster::Left;
 pub(crate) use best_cluster::{Candidate, Load, Loads, Reservation};
 pub(crate) use clause::{Clause, Labels, Modulation, Names};
 pub use clause::{ObjectAttributes, Test};
+pub(crate) use cluster_set::ClusterSet;
 pub(crate) use label_index::Index;
 pub(crate) use rules::Rules;
 pub(crate) use selection::{Selection, unguarded};
@@ -48,7 +50,7 @@ pub(crate) use snapshot::{ClusterChanges, PolicyChanges, Table};
 pub(crate) struct Matched {
     /// The policy.
     pub(crate) name: Arc<str>,
-    clusters: BTreeSet<ClusterName>,
+    clusters: Arc<ClusterSet>,
     wants_logs: bool,
     runs: Runs,
     waits: bool,
@@ -230,11 +232,12 @@ impl Placement {
 
     /// The clusters that any of the policies matches, in order.
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        // Most Workflows are selected by one policy.
-        let (one, several) = match &*self.by {
-            [one] => (Some(&one.policy.clusters), None),
-            _ => (None, Some(self.union())),
-        };
+        let mut sets = self.matched().map(|policy| &policy.clusters);
+        let first = sets.next();
+        // Most Workflows are selected by one policy, or by policies that match the same clusters.
+        let are_one = sets.all(|set| first.is_some_and(|first| Arc::ptr_eq(first, set)));
+        let one = first.filter(|_| are_one).map(|set| set.iter());
+        let several = (!are_one).then(|| self.union());
         let all = one.into_iter().flatten().chain(several.into_iter().flatten());
         all.filter(|cluster| self.is_meant(cluster))
     }

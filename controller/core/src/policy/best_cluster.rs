@@ -524,23 +524,28 @@ fn rank_all<'a>(
     }
 }
 
-/// The number of these clusters that can run the Workflow. The choice itself looks at the fitness of
-/// few of them.
+/// Maximum number of clusters that are counted for the reason of a choice. More would double its cost.
+const MOST_COUNTED: usize = 100;
+
+/// The number of these clusters that can run the Workflow, as text: `2`, or `more than 100`. The choice
+/// itself looks at the fitness of few of them.
 pub(crate) fn count_fit<'a>(
     clusters: impl Iterator<Item = &'a ClusterName>,
     loads: &Loads,
     demand: &Demand,
-) -> usize {
+) -> String {
     let mut lookup = Lookup::new(loads);
     let is_fit = |load: &Load| load.unfit(demand).is_none();
-    clusters
-        .filter(|cluster| lookup.get(cluster).is_none_or(is_fit))
-        .count()
+    let fit = clusters.filter(|cluster| lookup.get(cluster).is_none_or(is_fit));
+    match fit.take(MOST_COUNTED + 1).count() {
+        count @ ..=MOST_COUNTED => count.to_string(),
+        _ => format!("more than {MOST_COUNTED}"),
+    }
 }
 
 /// The reason why the best cluster was chosen from several, for users. `fit` counts those that can run
 /// the Workflow.
-pub(crate) fn reason(best: &Best<'_>, fit: impl FnOnce() -> usize, loads: &Loads) -> String {
+pub(crate) fn reason(best: &Best<'_>, fit: impl FnOnce() -> String, loads: &Loads) -> String {
     let nothing = Load::default();
     let load = |cluster: &ClusterName| loads.get(cluster).unwrap_or(&nothing);
     let chosen = load(best.cluster);

@@ -6,13 +6,16 @@
 //! those that a change concerns (`hub::workflows::placement`).
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, OnceLock},
 };
 
 use argosy_api::{names, workflow};
 
-use super::{Fleet, Index, Labels, Matched, ObjectAttributes, Only, Placement, Rules, Selecting, Selection};
+use super::{
+    ClusterSet, Fleet, Index, Labels, Matched, ObjectAttributes, Only, Placement, Rules, Selecting,
+    Selection, cluster_set::shared,
+};
 use crate::{
     ClusterName, WorkflowKey,
     model::{dependencies::Asked, hold::named_cluster, runs::Runs},
@@ -94,12 +97,12 @@ impl Table {
                 continue;
             };
             let clusters = self.clusters.iter();
+            let clusters = clusters.filter(|(_, labels)| rules.selects_cluster(labels));
+            let clusters = ClusterSet::of_sorted(clusters.map(|(cluster, _)| cluster.clone()));
+            let known = policies.values().map(|known: &Policy| &known.matched.clusters);
             let matched = Matched {
                 name: Arc::clone(name),
-                clusters: clusters
-                    .filter(|(_, labels)| rules.selects_cluster(labels))
-                    .map(|(cluster, _)| cluster.clone())
-                    .collect(),
+                clusters: shared(known, clusters),
                 wants_logs: rules.wants_logs,
                 runs: rules.runs,
                 waits: rules.waits,
@@ -167,21 +170,38 @@ impl Table {
                 None => clusters.remove(name),
             };
         }
-        let renewed: Vec<Matched> = self
-            .policies
-            .values()
-            .filter_map(|policy| policy.renewed(&changes))
-            .collect();
-        let names = renewed.iter().map(|matched| Arc::clone(&matched.name)).collect();
+        let renewed = self.renewed_sets(&changes);
         if !renewed.is_empty() {
             let policies = Arc::make_mut(&mut self.policies);
-            for matched in renewed {
-                if let Some(policy) = policies.get_mut(&matched.name) {
-                    policy.matched = Arc::new(matched);
+            for (name, clusters) in &renewed {
+                if let Some(policy) = policies.get_mut(name) {
+                    policy.matched = Arc::new(Matched {
+                        clusters: Arc::clone(clusters),
+                        ..Matched::clone(&policy.matched)
+                    });
                 }
             }
         }
-        names
+        renewed.into_keys().collect()
+    }
+
+    /// The clusters that each policy matches after `changes`, for the policies for which they differ.
+    fn renewed_sets(&self, changes: &ClusterChanges) -> BTreeMap<Arc<str>, Arc<ClusterSet>> {
+        // Policies that share a set mostly share the next one.
+        let mut known = HashMap::new();
+        let sets = || self.policies.values().map(|policy| &policy.matched.clusters);
+        let policies = self.policies.iter().filter_map(|(name, policy)| {
+            let differing = policy.differing(changes);
+            if differing.is_empty() {
+                return None;
+            }
+            let clusters = &policy.matched.clusters;
+            let renewed = known.entry((Arc::as_ptr(clusters), differing));
+            let renewed =
+                renewed.or_insert_with_key(|(_, differing)| shared(sets(), clusters.changed(differing)));
+            Some((Arc::clone(name), Arc::clone(renewed)))
+        });
+        policies.collect()
     }
 
     /// Updates the reachability of a cluster and its cordon.
@@ -293,25 +313,17 @@ impl Table {
 }
 
 impl Policy {
-    /// The clusters that the policy matches after `changes`, if they differ.
-    fn renewed(&self, changes: &ClusterChanges) -> Option<Matched> {
+    /// The clusters that the policy matches since `changes` (true), and those that it matches no longer.
+    fn differing<'a>(&self, changes: &'a ClusterChanges) -> Vec<(&'a ClusterName, bool)> {
         let is_matched = |labels: &Option<Arc<Labels>>| {
             let labels = labels.as_ref();
             labels.is_some_and(|labels| self.rules.selects_cluster(labels))
         };
         let known = &self.matched.clusters;
         let changes = changes.iter().map(|(name, labels)| (name, is_matched(labels)));
-        let differing: Vec<_> = changes
-            .filter(|(name, is_matched)| known.contains(*name) != *is_matched)
-            .collect();
-        if differing.is_empty() {
-            return None;
-        }
-        let mut matched = Matched::clone(&self.matched);
-        for (name, is_matched) in differing {
-            put(&mut matched.clusters, name, is_matched);
-        }
-        Some(matched)
+        changes
+            .filter(|(name, is_matched)| known.contains(name) != *is_matched)
+            .collect()
     }
 }
 

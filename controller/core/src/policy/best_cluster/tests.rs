@@ -479,3 +479,20 @@ fn a_cluster_that_is_drawn_is_any_of_those_that_admit_the_workflow_and_no_other(
         assert_eq!(drawn.into_iter().collect::<Vec<_>>(), expected);
     }
 }
+
+#[test]
+fn up_to_a_hundred_clusters_that_can_run_a_workflow_are_counted() {
+    for (fit, expected) in [
+        (1, "1"),
+        (100, "100"),
+        (101, "more than 100"),
+        (300, "more than 100"),
+    ] {
+        let sizes = (0..fit).map(|_| "cpu=4,gpu=1").chain(["cpu=4"; 3]);
+        let loads: Loads = sizes
+            .enumerate()
+            .map(|(number, size)| (name(number), load(0, size, None)))
+            .collect();
+        assert_eq!(count_fit(loads.keys(), &loads, &pod("cpu=1,gpu=1")), expected);
+    }
+}
