@@ -99,6 +99,9 @@ pub(crate) fn unpack(status: &mut Value) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use proptest::{collection::vec, option, prelude::*, sample::Index};
+
     use super::*;
 
     fn with_nodes(count: usize) -> Value {
@@ -179,6 +182,69 @@ mod tests {
             let before = status.clone();
             assert!(unpack(&mut status).is_err(), "{name}");
             assert_eq!(status, before, "{name}");
+        }
+    }
+
+    /// Any text, number, list or object.
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<String>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            Just(Value::Null),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..6).prop_map(Value::from),
+                vec((any::<String>(), inner), 0..6).prop_map(|fields| fields.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_is_packed_arrives_as_it_was(
+            nodes in vec((any::<String>(), json()), 0..8), long in 0..3 * LONG,
+        ) {
+            let nodes = nodes.into_iter().chain([("long".to_owned(), json!("x".repeat(long)))]);
+            let status = json!({ "phase": "Running", "nodes": nodes.collect::<Value>() });
+            let mut sent = status.clone();
+            let is_long = status["nodes"].to_string().len() >= LONG;
+            prop_assert_eq!(pack(&mut sent), is_long);
+            if is_long {
+                prop_assert!(sent.get("nodes").is_none());
+                unpack(&mut sent).unwrap();
+            }
+            prop_assert_eq!(sent, status);
+        }
+
+        /// A member may write anything, such as gzip that is damaged or unpacks to more than it says.
+        #[test]
+        fn damaged_nodes_are_unpacked_within_the_limits_or_left_as_they_are(
+            count in 0_usize..60,
+            damage in vec((any::<Index>(), any::<u8>()), 0..6),
+            cut in option::weighted(0.2, any::<Index>()),
+        ) {
+            let packed = of_text(&with_nodes(count)["nodes"].to_string());
+            let mut gzip = STANDARD.decode(packed["compressedNodes"].as_str().unwrap()).unwrap();
+            for (place, byte) in &damage {
+                *place.get_mut(&mut gzip) = *byte;
+            }
+            if let Some(cut) = cut {
+                gzip.truncate(cut.index(gzip.len()));
+            }
+            let mut status = json!({ "compressedNodes": STANDARD.encode(&gzip) });
+            let before = status.clone();
+            if unpack(&mut status).is_ok() {
+                let nodes = status["nodes"].to_string();
+                prop_assert!(nodes.len() <= LONGEST && weight(&nodes) <= HEAVIEST);
+                prop_assert!(status.get(PACKED_NODES).is_none());
+            } else {
+                prop_assert_eq!(&status, &before);
+                prop_assert!(!damage.is_empty() || cut.is_some());
+            }
         }
     }
 }
