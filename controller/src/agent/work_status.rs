@@ -2,24 +2,20 @@
 
 use argosy_api::{WorkStatus, names};
 use argosy_core::Failure;
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Patch},
-    core::PartialObjectMeta,
-};
-use serde_json::json;
+use kube::{Api, ResourceExt, api::DeleteParams, core::PartialObjectMeta};
+use serde::Serialize;
 
 use super::{Member, with_metadata};
 use crate::runtime::{
     lenient::Lenient,
-    requests::{create_for_metadata, found, left, patching, read},
+    requests::{create_for_metadata, found, left, patch_for_metadata, read},
 };
 
 /// The WorkStatuses of the mailbox.
 #[derive(Clone)]
 pub(super) struct Reports {
-    /// Responses to writes are requested as metadata, which is sufficient.
-    work_statuses: Api<Lenient<PartialObjectMeta<WorkStatus>>>,
+    /// The metadata of WorkStatuses, to read them without their contents.
+    metadata: Api<Lenient<PartialObjectMeta<WorkStatus>>>,
     statuses: Api<Lenient<WorkStatus>>,
 }
 
@@ -28,7 +24,7 @@ impl Reports {
     pub(super) fn new(member: &Member) -> Self {
         let mailbox = member.cluster.as_str();
         Self {
-            work_statuses: Api::namespaced(member.its.clone(), mailbox),
+            metadata: Api::namespaced(member.its.clone(), mailbox),
             statuses: Api::namespaced(member.its.clone(), mailbox),
         }
     }
@@ -53,7 +49,7 @@ impl Reports {
 
     /// Replaces a WorkStatus that no watch has reported yet.
     async fn replace_unseen(&self, status: &WorkStatus) -> Result<WorkStatus, Failure> {
-        let there = found(read(self.work_statuses.get(&status.name_any())).await)?;
+        let there = found(read(self.metadata.get(&status.name_any())).await)?;
         let version = there.as_ref().and_then(ResourceExt::resource_version);
         match version {
             Some(version) => self.replace(status, &version).await,
@@ -62,20 +58,15 @@ impl Reports {
     }
 
     async fn replace(&self, status: &WorkStatus, version: &str) -> Result<WorkStatus, Failure> {
-        let patch: Patch<()> = serde_json::from_value(json!([
-            { "op": "replace", "path": "/metadata/resourceVersion", "value": version },
-            { "op": "add", "path": "/status", "value": status.status },
-            { "op": "add", "path": "/reported", "value": status.reported },
-            { "op": "add", "path": "/metadata/labels", "value": status.metadata.labels },
-            { "op": "add", "path": "/metadata/annotations", "value": status.metadata.annotations },
-        ]))
-        .map(Patch::Json)
-        .map_err(|error| Failure::Refused(format!("cannot encode the report: {error}")))?;
-        let written = read(
-            self.work_statuses
-                .patch(&status.name_any(), &patching(names::AGENT), &patch),
-        )
-        .await?;
+        let patch = (
+            operation("replace", "/metadata/resourceVersion", &version),
+            operation("add", "/status", &status.status),
+            operation("add", "/reported", &status.reported),
+            operation("add", "/metadata/labels", &status.metadata.labels),
+            operation("add", "/metadata/annotations", &status.metadata.annotations),
+        );
+        let name = status.name_any();
+        let written = read(patch_for_metadata(&self.statuses, names::AGENT, &name, &patch)).await?;
         Ok(with_metadata(written))
     }
 
@@ -85,4 +76,16 @@ impl Reports {
             .await
             .map(|_| ())
     }
+}
+
+/// An operation of a JSON patch (RFC 6902). It is sent without a copy of its value, which may be large.
+#[derive(Serialize)]
+struct Operation<'a, T> {
+    op: &'static str,
+    path: &'static str,
+    value: &'a T,
+}
+
+fn operation<'a, T>(op: &'static str, path: &'static str, value: &'a T) -> Operation<'a, T> {
+    Operation { op, path, value }
 }

@@ -235,26 +235,49 @@ where
     }
 }
 
-/// Patches an object; see [`create`].
-pub fn patch<V>(
+/// Changes an object by a JSON patch (RFC 6902); see [`create`].
+pub fn patch<V, P>(
     api: &Api<V>,
     manager: &str,
     name: &str,
-    patch: &JsonPatch,
-) -> impl Future<Output = kube::Result<V>> + Send + use<V>
+    patch: &P,
+) -> impl Future<Output = kube::Result<V>> + Send + use<V, P>
 where
     V: Resource + Clone + DeserializeOwned + Send,
+    P: Serialize,
 {
     let request = patch_request(api, manager, name, patch);
     let client = api.clone().into_client();
     async move { client.request(request?).await }
 }
 
+/// Like [`patch`], but returns only the metadata of the object; see [`create_for_metadata`].
+pub fn patch_for_metadata<K, V, P>(
+    api: &Api<V>,
+    manager: &str,
+    name: &str,
+    patch: &P,
+) -> impl Future<Output = kube::Result<Lenient<PartialObjectMeta<K>>>> + Send + use<K, V, P>
+where
+    K: Resource,
+    V: Resource + Clone,
+    P: Serialize,
+    PartialObjectMeta<K>: Readable,
+{
+    let request = patch_request(api, manager, name, patch);
+    let client = api.clone().into_client();
+    async move {
+        let mut request = request?;
+        request.headers_mut().insert(ACCEPT, METADATA);
+        client.request(request).await
+    }
+}
+
 fn patch_request<V: Resource + Clone>(
     api: &Api<V>,
     manager: &str,
     name: &str,
-    patch: &JsonPatch,
+    patch: &impl Serialize,
 ) -> kube::Result<axum::http::Request<Vec<u8>>> {
     // The body is replaced, because kube would need a copy of each value.
     let empty: Patch<()> = serde_json::from_value(json!([]))
