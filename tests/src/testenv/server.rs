@@ -59,6 +59,16 @@ impl Server {
         Self::start_with(store, name, &[("--authorization-mode", "RBAC")]).await
     }
 
+    /// Like [`Server::start`], but it carries out few requests at a time.
+    pub async fn start_narrow(store: &Store, name: &str) -> Result<Self> {
+        let flags = [
+            ("--authorization-mode", "AlwaysAllow"),
+            ("--max-requests-inflight", "30"),
+            ("--max-mutating-requests-inflight", "30"),
+        ];
+        Self::start_with(store, name, &flags).await
+    }
+
     /// Like [`Server::start_restricted`], and clients are authenticated by certificates that
     /// `authority` has signed.
     pub async fn start_knowing(store: &Store, name: &str, authority: &Path) -> Result<Self> {
