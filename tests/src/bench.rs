@@ -208,11 +208,11 @@ async fn over_many(
     match row {
         'f' => {
             let count = options.count(10_000, 500);
-            let live = Live::of(row, count);
+            let live = Live::many(count);
             live::measure(environment, there, live, options.count(50, 20), found).await?;
         }
         'l' => {
-            let live = Live::of(row, options.count(100_000, 100_000));
+            let live = Live::very_many(options.count(100_000, 100_000));
             live::measure(environment, there, live, 50, found).await?;
         }
         'g' => {

@@ -17,12 +17,6 @@ use crate::bench::{
 };
 use crate::testenv::supervisor;
 
-/// The reports of the live Workflows.
-const LIVE: Script = Script {
-    statuses: 2,
-    ends: false,
-    ..Script::ONE
-};
 /// The reports of one more Workflow.
 const MORE: Script = Script::ONE;
 /// Number of live Workflows in the first measurement.
@@ -48,16 +42,38 @@ fn bindings(bound: usize) -> Duration {
 pub(in crate::bench) struct Live {
     row: char,
     count: usize,
+    /// Their statuses.
+    script: Script,
     patience: Duration,
 }
 
 impl Live {
-    /// The row with this letter and number of Workflows.
-    pub(in crate::bench) fn of(row: char, count: usize) -> Self {
+    /// Row f: as many as one cluster of a fleet may have.
+    pub(in crate::bench) fn many(count: usize) -> Self {
+        let script = Script {
+            statuses: 2,
+            ends: false,
+            ..Script::ONE
+        };
+        Self::of('f', count, script)
+    }
+
+    /// Row l: as many small ones as fit into the memory of one machine with all API servers.
+    pub(in crate::bench) fn very_many(count: usize) -> Self {
+        let script = Script {
+            nodes: 1,
+            ends: false,
+            ..Script::ONE
+        };
+        Self::of('l', count, script)
+    }
+
+    fn of(row: char, count: usize, script: Script) -> Self {
         let minutes = u64::try_from(count / 10_000).unwrap_or(u64::MAX);
         Self {
             row,
             count,
+            script,
             patience: Duration::from_mins(minutes.saturating_add(4)),
         }
     }
@@ -74,7 +90,7 @@ pub(in crate::bench) async fn measure(
     let plan = |count| Plan {
         row: row.row,
         count,
-        script: LIVE,
+        script: row.script,
     };
     let count = row.count;
     many::send(environment, line, plan(FEW), "few").await?;
