@@ -84,6 +84,11 @@ impl WorkflowIndex {
         if claim.is_some() {
             self.pass_turn(key);
         }
+        if let HubAction::ReadWorkflow { .. } = action
+            && let Some(rank) = self.workflows.get(key).and_then(|view| view.queued())
+        {
+            self.queue.read(key, rank);
+        }
         let Some(pending) = claim.or(prepared) else {
             return;
         };

@@ -4,7 +4,7 @@
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
 //! turns: after a Workflow of one was sent, those after it come first. If the turn of a namespace was in
 //! vain, because its first Workflow fits nowhere, another one of it comes next to the first in its next
-//! turn. When room is freed, a few of them are decided again at a time, in this order, until all had their turn,
+//! turn, each time the one after. When room is freed, a few of them are decided again at a time, in this order, until all had their turn,
 //! so they do not delay events however many they are. A smaller one may pass a larger one that does not
 //! fit. Behind those at the head, the turns go on where they ended the last time, so that each one gets
 //! its turn although room is freed all the time; there, an older one that fits may be passed by a
@@ -98,19 +98,25 @@ pub(super) struct Queue {
     /// The number of waiting Workflows that each policy selects.
     by_policy: BTreeMap<Arc<str>, usize>,
     len: usize,
-    /// The namespace after which the turns begin: that of the last one that was sent, or the one that was
-    /// tried in vain since.
+    /// The namespace of the last one that was sent.
+    sent: Option<Arc<str>>,
+    /// The namespace after which the turns begin: the same, or the one that was tried in vain since room
+    /// was freed.
     last: Option<Arc<str>>,
     /// The namespace whose turn it is, until a Workflow is sent.
     front: Option<Arc<str>>,
-    /// The number of turns that each namespace had in vain since one of its Workflows was sent.
-    in_vain: BTreeMap<Arc<str>, usize>,
+    /// For each namespace that had a turn in vain since one of its Workflows was sent: the Workflow that
+    /// comes next to its first one.
+    in_vain: BTreeMap<Arc<str>, Place>,
     /// The last one of those that were decided again besides the head.
     cursor: Option<Waiting>,
     /// The number of those that have yet to be decided again after room was freed.
     left: usize,
-    /// Some have their turn now, and may not be decided yet.
-    is_calling: bool,
+    /// Those that have their turn now, and may not be decided yet.
+    called: BTreeSet<Waiting>,
+    /// Those that had their turn while their specification was not in memory. They may take room as soon
+    /// as it is read.
+    read: BTreeSet<Waiting>,
     /// The head was decided, and nothing was sent since then.
     is_head_stuck: bool,
 }
@@ -156,6 +162,8 @@ impl Queue {
             self.in_vain.remove(&key.namespace);
         }
         self.new.remove(&waiting);
+        self.called.remove(&waiting);
+        self.read.remove(&waiting);
         self.len -= 1;
         for policy in policies {
             if let Some(count) = self.by_policy.get_mut(policy) {
@@ -177,9 +185,18 @@ impl Queue {
         self.by_policy.contains_key(policy)
     }
 
-    /// True if a waiting Workflow had no turn yet.
-    pub(super) fn is_new(&self, key: &WorkflowKey, rank: Rank) -> bool {
-        self.new.contains(&waiting(key, rank))
+    /// True if a waiting Workflow has its turn now.
+    pub(super) fn is_called(&self, key: &WorkflowKey, rank: Rank) -> bool {
+        let waiting = waiting(key, rank);
+        self.called.contains(&waiting) || self.read.contains(&waiting)
+    }
+
+    /// Notes that a waiting Workflow is read. If it has its turn now, it has it then.
+    pub(super) fn read(&mut self, key: &WorkflowKey, rank: Rank) {
+        let waiting = waiting(key, rank);
+        if self.called.contains(&waiting) {
+            self.read.insert(waiting);
+        }
     }
 
     /// There may be more room, so all that wait are decided again.
@@ -194,16 +211,19 @@ impl Queue {
 
     /// True if there may be room for some that wait: not all were decided since it was freed.
     pub(super) fn is_giving(&self) -> bool {
-        self.has_turns() || self.is_calling
+        self.has_turns() || !self.called.is_empty()
     }
 
     /// A Workflow of this namespace is sent, so it is the turn of the others.
     pub(super) fn pass_turn(&mut self, namespace: &Arc<str>) {
         let front = self.front.take().filter(|front| front != namespace);
-        if let Some(front) = front.filter(|front| self.by_namespace.contains_key(front)) {
-            *self.in_vain.entry(front).or_default() += 1;
+        if let Some(front) = front
+            && let Some(next) = self.next_beside_first(&front)
+        {
+            self.in_vain.insert(front, next);
         }
         self.in_vain.remove(namespace);
+        self.sent = Some(Arc::clone(namespace));
         self.last = Some(Arc::clone(namespace));
         self.is_head_stuck = false;
     }
@@ -212,10 +232,10 @@ impl Queue {
     /// at the head, and once none of these is sent, further ones. Those that have joined meanwhile come
     /// after all others. `is_sent` is true for a Workflow whose claim is being written.
     pub(super) fn due(&mut self, is_sent: impl Fn(&WorkflowKey) -> bool) -> Vec<WorkflowKey> {
-        self.is_calling = self.has_turns();
+        self.called.clear();
         if self.left == 0 {
             let new: Vec<_> = self.new.iter().take(FROM_REST).cloned().collect();
-            return new.into_iter().map(|waiting| self.call(&waiting)).collect();
+            return new.into_iter().map(|waiting| self.call(waiting)).collect();
         }
         let (first, mut due) = self.heads(is_sent);
         self.front.clone_from(&first);
@@ -232,13 +252,21 @@ impl Queue {
         if due.len() >= self.len {
             self.left = 0;
         }
-        due.into_iter().map(|waiting| self.call(&waiting)).collect()
+        if self.left == 0 {
+            // The next room that is freed is not for the namespace that was sent, wherever the turns that
+            // were in vain have ended.
+            self.last.clone_from(&self.sent);
+        }
+        due.into_iter().map(|waiting| self.call(waiting)).collect()
     }
 
     /// Notes that a Workflow has its turn.
-    fn call(&mut self, waiting: &Waiting) -> WorkflowKey {
-        self.new.remove(waiting);
-        key_of(waiting)
+    fn call(&mut self, waiting: Waiting) -> WorkflowKey {
+        self.new.remove(&waiting);
+        self.read.remove(&waiting);
+        let key = key_of(&waiting);
+        self.called.insert(waiting);
+        key
     }
 
     /// The namespaces in the order of their turns.
@@ -279,18 +307,26 @@ impl Queue {
         }
     }
 
-    /// The first one of a namespace that had a turn in vain, and another one, which changes with each
-    /// such turn.
+    /// The first one of a namespace that had a turn in vain, and the other one that comes next to it.
     fn first_two(&self, namespace: &Arc<str>) -> impl Iterator<Item = Waiting> {
-        let places = self.by_namespace.get(namespace);
-        let in_vain = self.in_vain.get(namespace).copied();
-        let two = places.zip(in_vain).map(|(places, in_vain)| {
-            let others = places.len().min(MOST_SENT).saturating_sub(1).max(1);
-            let other = places.iter().nth(1 + in_vain.saturating_sub(1) % others);
-            places.first().into_iter().chain(other)
+        let two = self.by_namespace.get(namespace).zip(self.in_vain.get(namespace));
+        let two = two.map(|(places, from)| {
+            let (first, mut others) = (places.first(), places.range(from..));
+            let other = others.find(|place| Some(*place) != first);
+            first.into_iter().chain(other.or_else(|| places.iter().nth(1)))
         });
         let two = two.into_iter().flatten();
         two.map(|place| (Arc::clone(namespace), place.clone()))
+    }
+
+    /// The Workflow that comes next to the first one of a namespace after one more turn in vain: the one
+    /// after that of the last time, and the second one after the last one.
+    fn next_beside_first(&self, namespace: &Arc<str>) -> Option<Place> {
+        let places = self.by_namespace.get(namespace)?;
+        let from = self.in_vain.get(namespace).or(places.first())?;
+        let mut after = places.range((Bound::Excluded(from), Bound::Unbounded));
+        let next = after.next().or_else(|| places.iter().nth(1).or(places.first()));
+        next.cloned()
     }
 
     /// The one after that of the last time, and the first one after the last one.
@@ -327,259 +363,4 @@ fn key_of((namespace, (_, name)): &Waiting) -> WorkflowKey {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn rank(priority: i64, second: i64) -> Rank {
-        Rank {
-            priority: Reverse(priority),
-            created: Timestamp::from_second(second).unwrap(),
-        }
-    }
-
-    fn key(namespace: &str, number: usize) -> WorkflowKey {
-        WorkflowKey::new(namespace, &format!("w{number:03}"))
-    }
-
-    fn insert(queue: &mut Queue, key: &WorkflowKey, rank: Rank) {
-        queue.insert(key, rank, [].iter());
-    }
-
-    fn remove(queue: &mut Queue, key: &WorkflowKey, rank: Rank) {
-        queue.remove(key, rank, [].iter());
-    }
-
-    fn due(queue: &mut Queue) -> Vec<String> {
-        queue.wake();
-        queue.due(|_| false).iter().map(ToString::to_string).collect()
-    }
-
-    /// A Workflow with a name, a priority, the second of its creation, and a condition.
-    fn run_that_says(type_: &str, message: &str, (name, priority, second): (&str, i64, u32)) -> Workflow {
-        let run = json!({
-            "metadata": { "name": name, "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z") },
-            "spec": { "priority": priority },
-            "status": { "conditions": [{ "type": type_, "status": "False", "message": message }] },
-        });
-        serde_json::from_value(run).unwrap()
-    }
-
-    #[test]
-    fn only_a_workflow_that_waits_for_room_has_a_place_and_the_places_are_those_of_the_queue() {
-        let said = |type_: &str, message: &str, run| QueuePlace::of(&run_that_says(type_, message, run));
-        let in_order = [("z", 2, 30), ("a", 1, 10), ("b", 1, 10), ("a", 1, 11)];
-        let places = in_order.map(|run| said("Dispatched", "NoRoom: none has room", run));
-        assert!(
-            places.iter().all(Option::is_some) && places.is_sorted(),
-            "{places:?}"
-        );
-        for (type_, message) in [
-            ("Dispatched", "NoRoommate: none"),
-            ("Dispatched", "Claimed: for one"),
-            ("Completed", "NoRoom: none has room"),
-        ] {
-            assert_eq!(said(type_, message, ("a", 9, 0)), None, "{type_} {message}");
-        }
-        let mut deleted = run_that_says("Dispatched", "NoRoom: none has room", ("a", 9, 0));
-        assert!(QueuePlace::of(&deleted).is_some());
-        deleted.metadata.deletion_timestamp = deleted.metadata.creation_timestamp.clone();
-        assert_eq!(QueuePlace::of(&deleted), None);
-        assert_eq!(QueuePlace::of(&Workflow::default()), None);
-    }
-
-    #[test]
-    fn the_highest_priority_comes_first_then_the_oldest_and_namespaces_take_turns() {
-        let mut queue = Queue::default();
-        for number in 0..100 {
-            insert(
-                &mut queue,
-                &key("big", number),
-                rank(i64::from(number == 99), 100 - i64::try_from(number).unwrap()),
-            );
-        }
-        insert(&mut queue, &key("small", 0), rank(-5, 1000));
-        let big = |number| key("big", number);
-        let keys = |heads: Vec<Waiting>| -> Vec<WorkflowKey> {
-            let keys = heads
-                .iter()
-                .map(|(namespace, place)| WorkflowKey::new(namespace, &place.1));
-            keys.collect()
-        };
-        let heads = |queue: &Queue| keys(queue.heads(|_| false).1);
-        assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
-        queue.pass_turn(&"big".into());
-        assert_eq!(heads(&queue), [key("small", 0), big(99), big(98), big(97)]);
-        queue.pass_turn(&"small".into());
-        assert_eq!(heads(&queue), [big(99), key("small", 0), big(98), big(97)]);
-        // Those that are being sent make place for the next ones.
-        let is_sent = |sent: &WorkflowKey| [big(99), big(98)].contains(sent);
-        assert_eq!(
-            keys(queue.heads(is_sent).1),
-            [big(97), key("small", 0), big(96), big(95)]
-        );
-    }
-
-    #[test]
-    fn each_one_gets_its_turn_when_room_is_freed_once_and_one_event_never_wakes_more_than_a_few() {
-        let mut queue = Queue::default();
-        for number in 0..200 {
-            insert(
-                &mut queue,
-                &key(if number % 2 == 0 { "one" } else { "two" }, number),
-                rank(0, 0),
-            );
-        }
-        while queue.has_turns() {
-            queue.due(|_| false);
-        }
-        assert_eq!(queue.due(|_| false), Vec::new(), "no room was freed");
-        let mut seen = BTreeSet::new();
-        queue.wake();
-        for _ in 0..=200 / FROM_REST + 1 {
-            let due = queue.due(|_| false);
-            assert!(due.len() <= FROM_HEAD + FROM_REST);
-            seen.extend(due);
-        }
-        assert_eq!((seen.len(), queue.due(|_| false).len()), (200, 0));
-        for number in 0..200 {
-            remove(
-                &mut queue,
-                &key(if number % 2 == 0 { "one" } else { "two" }, number),
-                rank(0, 0),
-            );
-        }
-        assert_eq!((queue.len(), due(&mut queue)), (0, Vec::new()));
-    }
-
-    #[test]
-    fn those_at_the_head_come_alone_first_and_never_stop_other_namespaces() {
-        let mut queue = Queue::default();
-        for namespace in ["a", "b", "c", "d", "e"] {
-            for number in 0..20 {
-                insert(
-                    &mut queue,
-                    &key(namespace, number),
-                    rank(0, i64::try_from(number).unwrap()),
-                );
-            }
-        }
-        let first = |namespace| key(namespace, 0).to_string();
-        assert_eq!(due(&mut queue), ["a", "b", "c", "d"].map(first));
-        // None of these fits. The next namespaces have their turn, beside some from the rest.
-        let next = due(&mut queue);
-        assert_eq!(next.len(), FROM_HEAD + FROM_REST - 1, "{next:?}");
-        assert!(due(&mut queue).contains(&first("e")));
-        // One is sent, so those at the head come alone again, with another one of the namespace whose turn
-        // was in vain.
-        queue.pass_turn(&"a".into());
-        let second = key("b", 1).to_string();
-        assert_eq!(due(&mut queue), [first("b"), second, first("c"), first("d")]);
-    }
-
-    #[test]
-    fn a_namespace_whose_first_workflow_fits_nowhere_has_its_turn_with_another_one_too() {
-        let mut queue = Queue::default();
-        for number in 0..3 {
-            insert(
-                &mut queue,
-                &key("a", number),
-                rank(0, i64::try_from(number).unwrap()),
-            );
-            insert(&mut queue, &key("b", number), rank(0, 0));
-        }
-        let heads = |queue: &mut Queue| due(queue).into_iter().take(3).collect::<Vec<_>>();
-        let of =
-            |names: [(&str, usize); 3]| names.map(|(namespace, number)| key(namespace, number).to_string());
-        assert_eq!(heads(&mut queue), of([("a", 0), ("b", 0), ("a", 1)]));
-        // One of the other namespace is sent in its place.
-        for other in [1, 2, 1] {
-            queue.pass_turn(&"b".into());
-            assert_eq!(heads(&mut queue), of([("a", 0), ("a", other), ("b", 0)]));
-        }
-        queue.pass_turn(&"a".into());
-        assert_eq!(heads(&mut queue), of([("b", 0), ("a", 0), ("b", 1)]));
-        queue.pass_turn(&"b".into());
-        assert_eq!(heads(&mut queue), of([("a", 0), ("b", 0), ("a", 1)]));
-    }
-
-    #[test]
-    fn room_is_given_until_all_that_wait_had_their_turn_and_the_last_ones_may_be_decided() {
-        let mut queue = Queue::default();
-        queue.wake();
-        assert!(!queue.is_giving(), "nobody waits");
-        for number in 0..10 {
-            insert(&mut queue, &key("a", number), rank(0, 0));
-        }
-        for is_first in [true, false] {
-            let mut called = BTreeSet::new();
-            while queue.is_giving() {
-                for number in 0..10 {
-                    let (key, is_called) = (key("a", number), !is_first);
-                    let had_turn = is_called || called.contains(&key);
-                    assert_eq!(queue.is_new(&key, rank(0, 0)), !had_turn, "{number}");
-                }
-                called.extend(queue.due(|_| false));
-            }
-            assert_eq!(called.len(), 10);
-            queue.wake();
-        }
-    }
-
-    #[test]
-    fn those_that_join_meanwhile_take_no_turn_from_the_others() {
-        for joins_after in 0..6 {
-            let mut queue = Queue::default();
-            for number in 0..9 {
-                insert(&mut queue, &key("a", number), rank(0, 0));
-            }
-            while queue.is_giving() {
-                queue.due(|_| true);
-            }
-            queue.cursor = None;
-            queue.wake();
-            let mut seen = BTreeSet::new();
-            for turn in 0..20 {
-                for number in 0..4 {
-                    let joins = WorkflowKey::new("a", &format!("w007-{number}"));
-                    if turn == joins_after {
-                        insert(&mut queue, &joins, rank(0, 0));
-                    }
-                }
-                seen.extend(queue.due(|_| true));
-            }
-            let missed: Vec<_> = (0..9)
-                .map(|number| key("a", number))
-                .filter(|key| !seen.contains(key))
-                .collect();
-            assert_eq!(missed, [], "they join after {joins_after} turns");
-        }
-    }
-
-    #[test]
-    fn one_that_joins_while_room_is_given_has_its_turn_after_all_others() {
-        let mut queue = Queue::default();
-        for number in 0..12 {
-            insert(&mut queue, &key("a", number), rank(0, 50));
-        }
-        while queue.is_giving() {
-            queue.due(|_| true);
-        }
-        queue.wake();
-        let mut seen = Vec::new();
-        for turn in 0..20 {
-            if turn == 2 {
-                // The turns have passed its place.
-                insert(&mut queue, &key("Z", 99), rank(-1, 99));
-            }
-            for key in queue.due(|_| true) {
-                if !seen.contains(&key) {
-                    seen.push(key);
-                }
-            }
-        }
-        assert!(!queue.is_giving());
-        assert_eq!((seen.len(), seen.last()), (13, Some(&key("Z", 99))), "{seen:?}");
-    }
-}
+mod tests;

@@ -74,12 +74,12 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         // deleted by hand, is waited for.
         None => Next::PASS,
         Some(work) if !work.is_deleting && work.withdraw != Some(work.attempt) => {
-            // The largest pod is known from the specification only.
-            if view.spec.is_none() {
-                let (key, uid) = (key.clone(), view.uid.clone());
-                return Next::Act(HubAction::ReadWorkflow { key, uid });
-            }
             match index.successor(key, view, claim) {
+                // The largest pod is known from the specification only.
+                Ok(_) if view.spec.is_none() => Next::Act(HubAction::ReadWorkflow {
+                    key: key.clone(),
+                    uid: view.uid.clone(),
+                }),
                 Ok(_) => Next::Act(withdraw(view, &claim.cluster, work)),
                 // No other cluster takes it, so it stays where it is until one does.
                 Err(unplaced) => index.stay(case, claim, unplaced),

@@ -1,8 +1,9 @@
 //! The rule by which room goes to the Workflows that wait for it before it goes to others.
 //!
-//! From the time at which room is freed until every waiting Workflow had its turn, a Workflow that does
-//! not wait yet takes no room if others wait that one of its policies selects. It joins the queue, by its
-//! condition, and has its turn after them. Once all had their turn, the room that is left fits none of
+//! From the time at which room is freed until every waiting Workflow had its turn, only a Workflow whose
+//! turn it is takes room for which others wait that one of its policies selects. One that does not wait
+//! yet joins the queue, by its condition, and has its turn after them. One that waits stays there, also
+//! if it is decided out of its turn because its object has changed. Once all had their turn, the room that is left fits none of
 //! them, and goes to anybody. So a large Workflow that fits nowhere delays others, and never stops them.
 //!
 //! If a policy sends Workflows whether there is room or not, they wait only for the number of runs that
@@ -28,10 +29,20 @@ impl WorkflowIndex {
         view: &WorkflowView,
         chosen: Chosen,
     ) -> Result<Chosen, Unplaced> {
-        let had_turn = view.queued().is_some_and(|rank| !self.queue.is_new(key, rank));
+        // A rerun that was withdrawn for its next cluster has had its turn.
+        let is_called = view
+            .queued()
+            .is_some_and(|rank| self.queue.is_called(key, rank) || self.is_withdrawn(view));
         let may_take =
-            had_turn || !self.queue.is_giving() || !self.is_contested(&view.placement, &chosen.cluster);
+            is_called || !self.queue.is_giving() || !self.is_contested(&view.placement, &chosen.cluster);
         may_take.then_some(chosen).ok_or(Unplaced::Full)
+    }
+
+    /// True if the attempt of a claimed Workflow was asked to be withdrawn.
+    fn is_withdrawn(&self, view: &WorkflowView) -> bool {
+        let claim = view.claim.as_ref();
+        let work = claim.and_then(|claim| self.work(view, &claim.cluster));
+        work.is_some_and(|work| work.withdraw == Some(work.attempt))
     }
 
     /// Notes that a Workflow of the queue is claimed: it is the turn of the other namespaces, and there

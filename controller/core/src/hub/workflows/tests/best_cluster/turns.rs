@@ -169,7 +169,27 @@ fn a_run_that_an_administrator_allows_goes_to_those_that_wait_for_it_whatever_th
     let change = fleet.change(with(cluster("cluster1"), room(1)));
     fleet.hub.apply(HubInput::Cluster(change), now());
     assert_eq!(decided(&fleet, &of("argo", "new")), "waits");
+    assert_eq!(fleet.hub.due(), [of("argo", "old")]);
     assert_eq!(decided(&fleet, &of("argo", "old")), "claimed");
+}
+
+#[test]
+fn a_workflow_that_is_changed_while_it_waits_does_not_take_the_room_of_another_one_out_of_its_turn() {
+    let mut fleet = Fleet::full();
+    let low = waits("argo", "low", 0, 0);
+    fleet.workflow(low.clone());
+    fleet.workflow(waits("argo", "high", 9, 1));
+    while !fleet.hub.due().is_empty() {}
+    let change = fleet.change(with(cluster("cluster1"), room(1)));
+    fleet.hub.apply(HubInput::Cluster(change), now());
+    let change = fleet.change(with(
+        low,
+        json!({ "metadata": { "labels": { "changed": "yes" } } }),
+    ));
+    fleet.hub.apply(HubInput::workflow(change), now());
+    assert_ne!(decided(&fleet, &of("argo", "low")), "claimed");
+    assert_eq!(fleet.hub.due(), [of("argo", "high"), of("argo", "low")]);
+    assert_eq!(decided(&fleet, &of("argo", "high")), "claimed");
 }
 
 /// A step of the property.

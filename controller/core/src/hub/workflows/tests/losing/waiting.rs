@@ -140,6 +140,8 @@ fn a_rerun_joins_the_queue_behind_those_that_wait_longer_for_the_same_room() {
     let (_, conditions) = told(&mut fleet, claimed_with(json!({ "started": true })));
     assert_eq!(conditions[1], "Dispatched=False NoRoom");
     let older = HubKey::Workflow(WorkflowKey::new("argo", "a"));
+    fleet.hub.queue.wake();
+    assert_eq!(fleet.hub.due().first(), Some(&older));
     let action = fleet.hub.decide(&older, after(11 * MINUTE)).action;
     assert!(
         matches!(
