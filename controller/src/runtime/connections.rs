@@ -229,6 +229,7 @@ mod tests {
     use axum_server::{Handle, accept::DefaultAcceptor};
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
         time::timeout,
     };
 
@@ -257,6 +258,17 @@ mod tests {
         // A reset is an end, too.
         let _ = read.expect("the connection stays open");
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn a_connection_sends_each_answer_at_once_and_is_probed() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let connecting = TcpStream::connect(listener.local_addr().unwrap());
+        let (_client, accepted) = tokio::join!(connecting, listener.accept());
+        let (stream, _) = accepted.unwrap();
+        set_options(&stream);
+        assert!(stream.nodelay().unwrap());
+        assert!(SockRef::from(&stream).keepalive().unwrap());
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ impl World {
 
 impl World {
     /// True if exactly this object was reported to the control space.
-    fn is_reported(&self, cluster: usize, object: &Value) -> bool {
+    pub(crate) fn is_reported(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let report = self.servers.its.get(Kind::Status, CLUSTERS[cluster], &name);
         report.is_ok_and(|report| report["reported"]["uid"] == object["metadata"]["uid"])

@@ -20,12 +20,12 @@ fn says_started(work: &Value) -> bool {
 }
 
 impl World {
-    /// True if the ManifestWork of this object says that the object was created.
+    /// True if the ManifestWork of this object says that the object was created, or a report does.
     fn is_noted(&self, cluster: usize, object: &Value) -> bool {
         let name = names::work_name(label(object, names::ORIGIN_UID_LABEL));
         let work = self.servers.its.get(Kind::Work, CLUSTERS[cluster], &name);
         let work = work.unwrap_or_default();
-        says_started(&work)
+        says_started(&work) || self.is_reported(cluster, object)
     }
 
     pub(crate) fn tamper(&mut self, cluster: usize, choice: usize, what: Tamper) {

@@ -38,7 +38,43 @@ fn extended(uri: &Uri) -> Option<Uri> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Response;
+    use kube::{Config, client::Body};
+    use tokio::{
+        io::{AsyncBufReadExt, BufReader},
+        net::TcpListener,
+    };
+
     use super::*;
+    use crate::runtime::{
+        client::build,
+        leader::gate::Gate,
+        metrics::{Counted, Metrics, Space},
+        telemetry,
+    };
+
+    /// The first line that a client sends for a creation.
+    async fn sent(through: Option<(Counted, &Gate)>) -> String {
+        telemetry::install_crypto();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let client = build(Config::new(url.parse().unwrap()), through).unwrap();
+        let request = Request::post("/apis/b").body(Body::empty()).unwrap();
+        let asking = tokio::spawn(async move { client.send(request).await.map(Response::into_parts).err() });
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).await.unwrap();
+        asking.abort();
+        line
+    }
+
+    #[tokio::test]
+    async fn the_client_of_a_loop_ignores_unknown_fields_and_that_of_a_command_does_not() {
+        let counted = Metrics::default().requests(Space::Its);
+        let of_loop = sent(Some((counted, &Gate::open()))).await;
+        assert_eq!(of_loop.trim(), "POST /apis/b?fieldValidation=Ignore HTTP/1.1");
+        assert_eq!(sent(None).await.trim(), "POST /apis/b HTTP/1.1");
+    }
 
     #[test]
     fn a_write_asks_the_api_server_not_to_decode_it_twice() {

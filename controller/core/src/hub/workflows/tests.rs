@@ -22,6 +22,7 @@ mod losing;
 mod mirroring;
 mod moving;
 mod order;
+mod pausing;
 mod placing;
 mod policies;
 mod rebuilding;
