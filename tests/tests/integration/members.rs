@@ -5,7 +5,9 @@
 use std::fmt::Debug;
 
 use anyhow::{Context, Result, ensure};
-use argosy_api::{BindingPolicy, ManifestWork, WorkStatus, Workflow, names};
+use argosy_api::{
+    BindingPolicy, ManagedCluster, ManifestWork, WorkStatus, Workflow, conditions::managed_cluster, names,
+};
 use argosy_tests::testenv::{
     admission::{eventually, refusal},
     fixture::work_name,
@@ -109,6 +111,68 @@ async fn a_member_changes_nothing_of_a_manifest_work_but_its_finalizers_and_its_
             (before.labels(), before.annotations())
         );
         assert_eq!(json!(after.spec), json!(before.spec));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_member_tells_facts_of_its_cluster_and_does_not_say_that_it_is_reachable_or_accepted() -> Result<()>
+{
+    let env = TestEnv::new("members-cluster").await?;
+    let name = env.hostile.cluster.clone();
+    let all: Api<ManagedCluster> = Api::all(env.fixture.control.clone());
+    let is_available = |cluster: &ManagedCluster| {
+        let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|known| known.type_ == managed_cluster::AVAILABLE && known.status == "True")
+    };
+    until(&all, &name, "it is reachable", is_available).await?;
+    env.hostile.agent()?.kill()?;
+    for client in credentials(&env).await? {
+        let clusters: Api<ManagedCluster> = Api::all(client);
+        // The hub writes, too, because the agent no longer renews its Lease.
+        let write = async |change: &dyn Fn(&mut Vec<Value>)| {
+            let there = clusters.get(&name).await?;
+            let there = json!(there.status.unwrap_or_default().conditions);
+            let mut conditions = there.as_array().cloned().unwrap_or_default();
+            change(&mut conditions);
+            let change = json!({ "status": { "conditions": conditions } });
+            let params = PatchParams::default();
+            clusters
+                .patch_status(&name, &params, &Patch::Merge(&change))
+                .await
+        };
+        let add = |conditions: &mut Vec<Value>, type_: &str| {
+            conditions.push(json!({
+                "type": type_, "status": "True", "reason": "Told", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }));
+        };
+        let is_hubs = |known: &Value| known["type"] == managed_cluster::AVAILABLE;
+        let accepted = |conditions: &mut Vec<Value>| add(conditions, managed_cluster::HUB_ACCEPTED);
+        eventually("the policy argosy-members is in effect", async || {
+            Ok(is_confined(&write(&accepted).await))
+        })
+        .await?;
+        for (what, change) in [
+            ("accepts itself", &accepted as &dyn Fn(&mut Vec<Value>)),
+            ("says nothing", &|conditions| {
+                conditions.retain(|known| !is_hubs(known))
+            }),
+            ("says more", &|conditions| {
+                for known in conditions.iter_mut().filter(|known| is_hubs(known)) {
+                    known["reason"] = json!("Told");
+                }
+            }),
+        ] {
+            let answer = write(change).await;
+            assert!(is_confined(&answer), "{what}: {answer:?}");
+        }
+        eventually("the agent's own conditions pass", async || {
+            Ok(write(&|conditions| add(conditions, "OfTheAgent")).await.is_ok())
+        })
+        .await?;
     }
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! The admission policy of the ITS that limits a member of the fleet to the writes of its agent:
-//! finalizers and status of ManifestWorks, reports under their own names, and one Lease.
+//! finalizers and status of ManifestWorks, reports under their own names, one Lease, and the facts on its
+//! ManagedCluster, but not the conditions by which the hub says that it is accepted and reachable.
 //!
 //! RBAC roles restrict namespaces and kinds, but neither fields nor names. Without the policy, an
 //! agent's credential suffices to relabel a ManifestWork and to influence decisions about the
 //! Workflows of others. Not here: the content of a status, which a member may invent for its own
 //! runs.
 
-use argosy_api::{ManifestWork, WorkStatus, names};
+use argosy_api::{ManagedCluster, ManifestWork, WorkStatus, conditions::managed_cluster, names};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{
-            ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validation,
+            NamedRuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validation,
+            Variable,
         },
         coordination::v1::Lease,
     },
@@ -31,6 +33,14 @@ pub fn members() -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
         rule(&ManifestWork::group(&()), &ManifestWork::plural(&()), &operations),
         rule(&WorkStatus::group(&()), &WorkStatus::plural(&()), &operations),
         rule(&Lease::group(&()), &Lease::plural(&()), &operations),
+        NamedRuleWithOperations {
+            scope: Some("Cluster".to_owned()),
+            ..rule(
+                &ManagedCluster::group(&()),
+                &format!("{}/status", ManagedCluster::plural(&())),
+                &["UPDATE"],
+            )
+        },
     ];
     let conditions = vec![condition("of-an-agent", is_agent())];
     let mut policy = policy_of(MEMBERS_POLICY, rules, LabelSelector::default(), conditions);
@@ -38,6 +48,7 @@ pub fn members() -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
         let owners = |name: &str, object: &str| variable(name, object, "ownerReferences", "[]");
         let mut variables = variables();
         variables.extend([owners("owners", "object"), owners("oldOwners", "oldObject")]);
+        variables.extend([of_hub("ofHub", "object"), of_hub("oldOfHub", "oldObject")]);
         spec.variables = Some(variables);
         let mut validations = work_validations();
         validations.extend(report_validations());
@@ -57,12 +68,26 @@ pub fn members_yaml() -> anyhow::Result<String> {
     Ok(documents.join("---\n"))
 }
 
+/// A CEL variable with the conditions of a ManagedCluster that only the hub writes.
+fn of_hub(name: &str, object: &str) -> Variable {
+    let (available, accepted) = (managed_cluster::AVAILABLE, managed_cluster::HUB_ACCEPTED);
+    Variable {
+        name: name.to_owned(),
+        expression: format!(
+            "{object} != null && has({object}.status) && has({object}.status.conditions) ? \
+             {object}.status.conditions.filter(known, known.type in ['{available}', '{accepted}']) : []"
+        ),
+    }
+}
+
 /// CEL: an agent makes the request, with a certificate or with the token of its account in its
-/// mailbox.
+/// mailbox, which has the name of its ManagedCluster.
 fn is_agent() -> String {
     format!(
         "(has(request.userInfo.groups) && '{group}' in request.userInfo.groups) || \
-         request.userInfo.username == 'system:serviceaccount:' + request.namespace + ':{account}'",
+         request.userInfo.username == 'system:serviceaccount:' + \
+         (request.resource.resource == '{clusters}' ? request.name : request.namespace) + ':{account}'",
+        clusters = ManagedCluster::plural(&()),
         group = names::AGENTS_GROUP,
         account = names::AGENT_ACCOUNT,
     )
@@ -159,6 +184,17 @@ fn other_validations() -> Vec<Validation> {
                 works = ManifestWork::plural(&()),
             ),
             "an agent may not change finalizers or owners of its reports and its Lease",
+        ),
+        validation(
+            of_kind(
+                &ManagedCluster::plural(&()),
+                "variables.ofHub == variables.oldOfHub",
+            ),
+            &format!(
+                "an agent may not change the conditions {} and {} of its ManagedCluster",
+                managed_cluster::AVAILABLE,
+                managed_cluster::HUB_ACCEPTED,
+            ),
         ),
     ]
 }
