@@ -75,11 +75,12 @@ pub enum Command {
     ///
     /// Exits with 0, or with 1 if something does not exist or cannot be read.
     Get(get::GetArgs),
-    /// Print the logs of a run's ended steps, from the shared S3
+    /// Print the logs of a run's steps: of ended steps from the shared S3, of running steps from
+    /// their pods, as far as the control cluster shows these
     ///
-    /// Each line begins with the name of its step. Logs are kept if archiveLogs is set. The log of
-    /// a running step is only on its cluster; a hint on standard error explains how to read it
-    /// there. Exits with 0 if the log of every ended step was printed, with 1 if one is missing,
+    /// Each line begins with the name of its step. The log of an ended step is kept if archiveLogs
+    /// is set. For running steps whose pods are not shown, a hint on standard error explains how to
+    /// read their logs. Exits with 0 if the log of every ended step was printed, with 1 if one is missing,
     /// and with 2 if the Workflow or the bucket cannot be read.
     Logs(logs::LogsArgs),
     /// Print objects in files as they would be sent to a cluster
@@ -92,8 +93,8 @@ pub enum Command {
     /// Remove Argosy's finalizer from every Workflow of the control cluster, after the controller
     /// was stopped
     ///
-    /// First deletes the admission webhook's configuration, the admission policies and the
-    /// webhook's Secret. Workflows that run on other clusters go on, but are no longer reported.
+    /// First withdraws the offers of tunnels, and deletes virtual Nodes, shadow pods, the admission
+    /// webhook's configuration, the admission policies and the webhook's Secret. Workflows that run on other clusters go on, but are no longer reported.
     /// Exits with 0, or with 1 if something is left; in that case, run it again.
     Release {
         /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,

@@ -67,7 +67,8 @@ pub mod manifest_work {
 
 /// Condition types on a BindingPolicy, as KubeStellar names them.
 pub mod binding_policy {
-    /// `True` if the policy is valid, and selects clusters and objects.
+    /// `True` if the policy is valid, has a clause, and matches clusters, even if no object matches
+    /// at present.
     pub const READY: &str = "Ready";
     /// `True` if all selected objects are on their clusters; absent if only Workflows are selected.
     pub const SYNCED: &str = "Synced";
@@ -302,7 +303,7 @@ pub mod reason {
 /// A condition of an Argo Workflow: only type, status and message (Argo's schema).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowCondition {
-    /// The condition type; Argosy's are in [`workflow`].
+    /// The condition type, one of Argo's or of Argosy's.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.

@@ -74,19 +74,19 @@ pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 /// choice of a cluster.
 pub const REQUESTS_ANNOTATION: &str = "argosy.dev/requests";
 
-/// Label on a run of such a Workflow: name of the Workflow, shortened if it is too long for a
+/// Label on a run of a Workflow that runs on every cluster: name of that Workflow, shortened if it is too long for a
 /// label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";
 
-/// Label on a run of such a Workflow: the only cluster that it may be sent to. The label also
+/// Label on a run of a Workflow that runs on every cluster: the only cluster that the run may be sent to. The label also
 /// applies to a copy of the run.
 pub const RUN_ON_LABEL: &str = "argosy.dev/run-on";
 
-/// Annotation on such a Workflow: the created runs (JSON: `uid` of the Workflow, and by cluster the
+/// Annotation on a Workflow that runs on every cluster: the created runs (JSON: `uid` of the Workflow, and by cluster the
 /// `uid` of the run and the `phase` in which it has ended).
 pub const RUNS_ON_ANNOTATION: &str = "argosy.dev/runs-on";
 
-/// Annotation on a run of such a Workflow: requests for the Workflow that were propagated to the
+/// Annotation on a run of a Workflow that runs on every cluster: requests for that Workflow that were propagated to the
 /// run (JSON: `suspend`, `shutdown`).
 pub const PASSED_ON_ANNOTATION: &str = "argosy.dev/passed-on";
 
@@ -140,7 +140,7 @@ pub const CLUSTER_ID_ANNOTATION: &str = "argosy.dev/cluster-id";
 /// last `verb`, and the `digest` of its last report).
 pub const ENDING_ANNOTATION: &str = "argosy.dev/ending";
 
-/// Annotation on an AppliedManifestWork: outcome of the attempt, see [`crate::Outcome`].
+/// Annotation on an AppliedManifestWork: outcome of the attempt, `Finished` or `Deleted`.
 pub const OUTCOME_ANNOTATION: &str = "argosy.dev/outcome";
 
 /// Annotation on an AppliedManifestWork: time at which its ManifestWork was released (RFC 3339).
@@ -218,7 +218,7 @@ pub const DRAIN: &str = "drain";
 pub const REMOVED_ANNOTATION: &str = "argosy.dev/removed";
 
 /// Annotation on the Lease of a cluster: the digest of the token with which its agent dials the
-/// controller, see `runtime::tunnel`. Annotation on a ManagedCluster, written by the controller:
+/// controller. Annotation on a ManagedCluster, written by the controller:
 /// the place that its agent dials, as the Service `NAMESPACE/NAME:PORT` or as a URL.
 pub const TUNNEL_ANNOTATION: &str = "argosy.dev/tunnel";
 
@@ -321,16 +321,16 @@ pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc"
 /// On its ManifestWorks and WorkStatuses, and on the object in the WEC.
 pub const OBJECT_UID_LABEL: &str = "argosy.dev/object-uid";
 
-/// Annotation on such a ManifestWork: group, version and plural of the WDS object
+/// Annotation on the ManifestWork of an object other than a Workflow: group, version and plural of the WDS object
 /// (`apps/v1/deployments`, `/v1/configmaps`).
 pub const ORIGIN_RESOURCE_ANNOTATION: &str = "argosy.dev/origin-resource";
 
-/// Annotation on such a ManifestWork: UID of the namespace `kube-system` of the WDS, which
+/// Annotation on the ManifestWork of an object other than a Workflow: UID of the namespace `kube-system` of the WDS, which
 /// identifies its API server. A WDS that was recreated under the same name does not remove objects
 /// that the former one has sent.
 pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
 
-/// Annotation on such a ManifestWork: `"true"` requests a WorkStatus of the object from the agent.
+/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` requests a WorkStatus of the object from the agent.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 
 /// Annotation on the ManifestWork of a Workflow: the kinds of objects that are sent because it needs
@@ -338,7 +338,7 @@ pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 /// are on the cluster.
 pub const NEEDS_ANNOTATION: &str = "argosy.dev/needs";
 
-/// Annotation on such a ManifestWork: `"true"` if no policy selects its object for the cluster, and
+/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` if no policy selects its object for the cluster, and
 /// only Workflows need it there. An object of another owner is then used as it is.
 pub const DEPENDENCY_ANNOTATION: &str = "argosy.dev/dependency";
 
@@ -440,8 +440,8 @@ pub const IDENTITY_SECRET: &str = "argosy-its-identity";
 /// that time is replaced (RFC 3339).
 pub const ROTATE_CERTIFICATE: &str = "argosy.dev/rotate-certificate";
 
-/// Annotation on a ManagedCluster, written by the controller: the certificates of its agent, see
-/// [`crate::issued`]. The agent may request the next one only with one of these.
+/// Annotation on a ManagedCluster, written by the controller: the certificates of its agent.
+/// The agent may request the next one only with one of these.
 pub const CERTIFICATES_ANNOTATION: &str = "argosy.dev/certificates";
 
 /// Kubernetes' signer of certificates that an API server accepts from clients.

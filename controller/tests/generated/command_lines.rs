@@ -8,7 +8,7 @@ use super::markdown::{code, head, prose, table};
 
 const ABOUT: &str = "Three binaries in one image. Every option of `argosy-controller` and `argosy-agent` can be given as an environment \
                      variable, too; the command line wins. One that cannot be understood ends with 2, whatever the \
-                     command. What they log is chosen by `ARGOSY_LOG`, in the syntax of \
+                     command. `ARGOSY_LOG` chooses the lines that they log, in the syntax of \
                      tracing-subscriber (`info,argosy=debug`).";
 
 pub(crate) fn page() -> String {

@@ -32,7 +32,7 @@ pub(crate) fn pages() -> [(&'static str, String); 3] {
             "docs/reference/records.md",
             page(
                 "Kinds of an execution cluster",
-                "What the agent remembers on its cluster. `argosy crds --agent` prints the definition.",
+                "The agent keeps these records on its cluster. `argosy crds --agent` prints the definition.",
                 &crds::agent(),
             ),
         ),
@@ -92,8 +92,10 @@ pub(crate) fn fields(path: &str, schema: &Value, must: &str, rows: &mut Vec<[Str
         .filter_map(Value::as_str)
         .collect();
     let properties = schema.get("properties").and_then(Value::as_object);
+    // Each object of Kubernetes has these.
+    let is_object = path.is_empty() && properties.is_some_and(|all| all.contains_key("apiVersion"));
     for (name, property) in properties.into_iter().flatten() {
-        if path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+        if is_object && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
             continue;
         }
         let here = if path.is_empty() {

@@ -49,7 +49,7 @@ pub struct Options {
 
 /// The rows that are measured if none is named.
 pub(super) const ROWS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
-/// Rows of a large fleet, which take an hour or more.
+/// Rows of a large fleet, which take a quarter of an hour and more than an hour.
 const LARGE: [char; 2] = ['k', 'l'];
 /// Rows of the quick form.
 const QUICK: [char; 4] = ['a', 'b', 'c', 'e'];

@@ -48,7 +48,7 @@ pub struct RunEvent {
     pub reason: String,
     /// Kind of the object that it is about: `Pod` or `Workflow`.
     pub kind: String,
-    /// Name of that object.
+    /// Name of the object that it is about.
     pub name: String,
     /// The component that has reported it.
     pub source: String,

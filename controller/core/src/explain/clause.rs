@@ -21,7 +21,7 @@ pub struct ClauseAnswer {
     pub index: usize,
     /// The settings of the clause for the objects that it selects.
     pub wants: Wants,
-    /// The first test that fails; `None` if the clause selects the object.
+    /// The first test that fails; absent if the clause selects the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing: Option<Failing>,
 }

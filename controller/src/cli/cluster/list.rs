@@ -40,7 +40,7 @@ pub(in crate::cli) struct Member {
     joined: bool,
     /// Status of the condition `ManagedClusterConditionAvailable`; empty while it is unknown.
     available: String,
-    /// Reason of that condition.
+    /// Reason of the condition `ManagedClusterConditionAvailable`.
     reason: String,
     /// `cordoned`, `draining` or `removed`; empty if it takes Workflows.
     cordoned: String,

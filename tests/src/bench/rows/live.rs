@@ -48,7 +48,7 @@ pub(in crate::bench) struct Live {
 }
 
 impl Live {
-    /// Row f: as many as one cluster of a fleet may have.
+    /// Row f: with statuses of ten nodes.
     pub(in crate::bench) fn many(count: usize) -> Self {
         let script = Script {
             statuses: 2,
