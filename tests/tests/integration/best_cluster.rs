@@ -13,7 +13,7 @@ use argosy_tests::testenv::{
     env::LONG,
     fixture::conditions,
     objects::{create, create_template, workflow as suspended},
-    waiting::until,
+    waiting::{persistently, until},
 };
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use k8s_openapi::{
@@ -55,7 +55,12 @@ async fn policy(fixture: &Fixture, members: &[&Member], when_full: &str) -> Resu
 async fn spread(fixture: &Fixture) -> Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     let claimed = ListParams::default().labels(names::CLUSTER_LABEL);
-    for run in fixture.workflows().list_metadata(&claimed).await? {
+    let workflows = fixture.workflows();
+    // The API server may be too busy to answer.
+    let listing = persistently("the claimed Workflows", async || {
+        workflows.list_metadata(&claimed).await
+    });
+    for run in listing.await? {
         let cluster = run
             .labels()
             .get(names::CLUSTER_LABEL)

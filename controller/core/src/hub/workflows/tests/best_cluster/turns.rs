@@ -192,6 +192,28 @@ fn a_workflow_that_is_changed_while_it_waits_does_not_take_the_room_of_another_o
     assert_eq!(decided(&fleet, &of("argo", "high")), "claimed");
 }
 
+#[test]
+fn a_workflow_that_is_read_when_it_is_its_turn_has_its_turn_as_soon_as_it_was_read() {
+    let mut fleet = Fleet::full();
+    for number in 10..30 {
+        fleet.workflow(waits("argo", &format!("w{number}"), 0, number));
+    }
+    while !fleet.hub.due().is_empty() {}
+    let subject = of("argo", "w20");
+    let key = WorkflowKey::new("argo", "w20");
+    fleet.hub.workflows.get_mut(&key).unwrap().shed();
+    let change = fleet.change(with(cluster("cluster1"), room(1)));
+    fleet.hub.apply(HubInput::Cluster(change), now());
+    while !fleet.hub.due().contains(&subject) {}
+    let action = fleet.hub.decide(&subject, now()).action.unwrap();
+    assert!(matches!(action, HubAction::ReadWorkflow { .. }), "{action:#?}");
+    fleet.hub.requested(&subject, &action, now());
+    assert!(!fleet.hub.due().contains(&subject) && fleet.hub.has_due());
+    let there = fleet.change(waits("argo", "w20", 0, 20));
+    fleet.hub.succeeded(&subject, HubInput::workflow(there), now());
+    assert_eq!(decided(&fleet, &subject), "claimed");
+}
+
 /// A step of the property.
 #[derive(Clone, Debug)]
 enum Step {
