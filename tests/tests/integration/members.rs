@@ -158,7 +158,7 @@ async fn a_member_tells_facts_of_its_cluster_and_does_not_say_that_it_is_reachab
         for (what, change) in [
             ("accepts itself", &accepted as &dyn Fn(&mut Vec<Value>)),
             ("says nothing", &|conditions| {
-                conditions.retain(|known| !is_hubs(known))
+                conditions.retain(|known| !is_hubs(known));
             }),
             ("says more", &|conditions| {
                 for known in conditions.iter_mut().filter(|known| is_hubs(known)) {
