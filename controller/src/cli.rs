@@ -94,8 +94,9 @@ pub enum Command {
     /// was stopped
     ///
     /// First withdraws the offers of tunnels, and deletes virtual Nodes, shadow pods, the admission
-    /// webhook's configuration, the admission policies and the webhook's Secret. Workflows that run on other clusters go on, but are no longer reported.
-    /// Exits with 0, or with 1 if something is left; in that case, run it again.
+    /// webhook's configuration, the admission policies and the webhook's Secret. Workflows that run on
+    /// other clusters go on, but are no longer reported. Exits with 0, or with 1 if something is left;
+    /// in that case, run it again.
     Release {
         /// Kubeconfig of the control cluster; by default KUBECONFIG, the one in the home directory,
         /// or the pod's account

@@ -74,20 +74,20 @@ pub const ROOM_ANNOTATION: &str = "argosy.dev/room";
 /// choice of a cluster.
 pub const REQUESTS_ANNOTATION: &str = "argosy.dev/requests";
 
-/// Label on a run of a Workflow that runs on every cluster: name of that Workflow, shortened if it is too long for a
-/// label.
+/// Label on a run of a Workflow that runs on every cluster: name of that Workflow, shortened if it is
+/// too long for a label.
 pub const RUN_OF_LABEL: &str = "argosy.dev/run-of";
 
-/// Label on a run of a Workflow that runs on every cluster: the only cluster that the run may be sent to. The label also
-/// applies to a copy of the run.
+/// Label on a run of a Workflow that runs on every cluster: the only cluster that the run may be sent
+/// to. The label also applies to a copy of the run.
 pub const RUN_ON_LABEL: &str = "argosy.dev/run-on";
 
-/// Annotation on a Workflow that runs on every cluster: the created runs (JSON: `uid` of the Workflow, and by cluster the
-/// `uid` of the run and the `phase` in which it has ended).
+/// Annotation on a Workflow that runs on every cluster: the created runs (JSON: `uid` of the Workflow,
+/// and by cluster the `uid` of the run and the `phase` in which it has ended).
 pub const RUNS_ON_ANNOTATION: &str = "argosy.dev/runs-on";
 
-/// Annotation on a run of a Workflow that runs on every cluster: requests for that Workflow that were propagated to the
-/// run (JSON: `suspend`, `shutdown`).
+/// Annotation on a run of a Workflow that runs on every cluster: requests for that Workflow that were
+/// propagated to the run (JSON: `suspend`, `shutdown`).
 pub const PASSED_ON_ANNOTATION: &str = "argosy.dev/passed-on";
 
 /// Annotation on a BindingPolicy: `rerun` lets a Workflow start again on another cluster when its
@@ -321,16 +321,17 @@ pub const ARGO_ARTIFACT_GC_FINALIZER: &str = "workflows.argoproj.io/artifact-gc"
 /// On its ManifestWorks and WorkStatuses, and on the object in the WEC.
 pub const OBJECT_UID_LABEL: &str = "argosy.dev/object-uid";
 
-/// Annotation on the ManifestWork of an object other than a Workflow: group, version and plural of the WDS object
-/// (`apps/v1/deployments`, `/v1/configmaps`).
+/// Annotation on the ManifestWork of an object other than a Workflow: group, version and plural of the
+/// WDS object (`apps/v1/deployments`, `/v1/configmaps`).
 pub const ORIGIN_RESOURCE_ANNOTATION: &str = "argosy.dev/origin-resource";
 
-/// Annotation on the ManifestWork of an object other than a Workflow: UID of the namespace `kube-system` of the WDS, which
-/// identifies its API server. A WDS that was recreated under the same name does not remove objects
-/// that the former one has sent.
+/// Annotation on the ManifestWork of an object other than a Workflow: UID of the namespace
+/// `kube-system` of the WDS, which identifies its API server. A WDS that was recreated under the same
+/// name does not remove objects that the former one has sent.
 pub const ORIGIN_SPACE_ANNOTATION: &str = "argosy.dev/origin-space";
 
-/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` requests a WorkStatus of the object from the agent.
+/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` requests a WorkStatus of
+/// the object from the agent.
 pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 
 /// Annotation on the ManifestWork of a Workflow: the kinds of objects that are sent because it needs
@@ -338,8 +339,9 @@ pub const WANT_STATUS_ANNOTATION: &str = "argosy.dev/want-status";
 /// are on the cluster.
 pub const NEEDS_ANNOTATION: &str = "argosy.dev/needs";
 
-/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` if no policy selects its object for the cluster, and
-/// only Workflows need it there. An object of another owner is then used as it is.
+/// Annotation on the ManifestWork of an object other than a Workflow: `"true"` if no policy selects its
+/// object for the cluster, and only Workflows need it there. An object of another owner is then used as
+/// it is.
 pub const DEPENDENCY_ANNOTATION: &str = "argosy.dev/dependency";
 
 /// Annotation on an object in a WEC: digest of the manifest from which it was applied.

@@ -291,9 +291,9 @@ impl Placement {
 
     /// The cluster to send the Workflow to, or the reason why there is none. It is the only cluster
     /// that is not cordoned. If the best cluster or reruns are requested, it is never known without
-    /// the loads, because even the only reachable one may be unfit. If a run on every cluster is requested, it is the value that stands for every
-    /// cluster, even for a single cluster: the effect of a policy must not depend on the number of
-    /// clusters that it matches.
+    /// the loads, because even the only reachable one may be unfit. If a run on every cluster is
+    /// requested, it is the value that stands for every cluster, even for a single cluster: the effect
+    /// of a policy must not depend on the number of clusters that it matches.
     pub(crate) fn choose(&self, fleet: &Fleet) -> Result<ClusterName, Unplaced> {
         let mut open = self.open(fleet);
         let Some(first) = open.next() else {

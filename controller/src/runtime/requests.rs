@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, header::ACCEPT};
 use either::Either;
 use jiff::SignedDuration;
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::{ObjectList, PartialObjectMeta, Request, Status},
 };
@@ -227,12 +227,20 @@ where
     PartialObjectMeta<K>: Readable,
 {
     let request = creation(api, manager, object);
-    let client = api.clone().into_client();
-    async move {
-        let mut request = request?;
-        request.headers_mut().insert(ACCEPT, METADATA);
-        client.request(request).await
-    }
+    answered_by_metadata(api.clone().into_client(), request)
+}
+
+/// Sends a write, and has only the metadata of the object sent back.
+async fn answered_by_metadata<K>(
+    client: Client,
+    request: kube::Result<axum::http::Request<Vec<u8>>>,
+) -> kube::Result<Lenient<PartialObjectMeta<K>>>
+where
+    PartialObjectMeta<K>: Readable,
+{
+    let mut request = request?;
+    request.headers_mut().insert(ACCEPT, METADATA);
+    client.request(request).await
 }
 
 /// Changes an object by a JSON patch (RFC 6902); see [`create`].
@@ -265,12 +273,7 @@ where
     PartialObjectMeta<K>: Readable,
 {
     let request = patch_request(api, manager, name, patch);
-    let client = api.clone().into_client();
-    async move {
-        let mut request = request?;
-        request.headers_mut().insert(ACCEPT, METADATA);
-        client.request(request).await
-    }
+    answered_by_metadata(api.clone().into_client(), request)
 }
 
 fn patch_request<V: Resource + Clone>(

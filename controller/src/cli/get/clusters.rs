@@ -48,7 +48,8 @@ pub(in crate::cli) struct Listed {
     artifacts: String,
     /// Workflows that were sent there and have not ended.
     running: u64,
-    /// The largest part of a resource that the unfinished Workflows there reserve, in percent; absent if nobody says what the cluster has.
+    /// The largest part of a resource that the unfinished Workflows there reserve, in percent; absent
+    /// if nobody says what the cluster has.
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved_percent: Option<u64>,
     /// The amounts that the unfinished Workflows there reserve, as in `cpu=2,memory=4Gi`.

@@ -4,14 +4,14 @@
 //! Within a namespace they are ordered by Argo's `spec.priority`, then by age, and namespaces take
 //! turns: after a Workflow of one was sent, those after it come first. If the turn of a namespace was in
 //! vain, because its first Workflow fits nowhere, another one of it comes next to the first in its next
-//! turn, each time the one after. When room is freed, a few of them are decided again at a time, in this order, until all had their turn,
-//! so they do not delay events however many they are. A smaller one may pass a larger one that does not
-//! fit. Behind those at the head, the turns go on where they ended the last time, so that each one gets
-//! its turn although room is freed all the time; there, an older one that fits may be passed by a
-//! younger one.
+//! turn, each time the one after. When room is freed, a few of them are decided again at a time, in
+//! this order, until all had their turn, so they do not delay events however many they are. A smaller
+//! one may pass a larger one that does not fit. Behind those at the head, the turns go on where they
+//! ended the last time, so that each one gets its turn although room is freed all the time; there, an
+//! older one that fits may be passed by a younger one.
 //!
-//! Not here: the room (`load`), the rule for Workflows that do not wait yet (`turns`), and the condition
-//! that says that a Workflow waits (`blocked`).
+//! Not here: the room (`load`), the rule that gives room only to those whose turn it is (`turns`), and the
+//! condition that says that a Workflow waits (`blocked`).
 
 use std::{
     cmp::Reverse,

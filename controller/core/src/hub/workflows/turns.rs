@@ -3,8 +3,9 @@
 //! From the time at which room is freed until every waiting Workflow had its turn, only a Workflow whose
 //! turn it is takes room for which others wait that one of its policies selects. One that does not wait
 //! yet joins the queue, by its condition, and has its turn after them. One that waits stays there, also
-//! if it is decided out of its turn because its object has changed. Once all had their turn, the room that is left fits none of
-//! them, and goes to anybody. So a large Workflow that fits nowhere delays others, and never stops them.
+//! if it is decided out of its turn because its object has changed. Once all had their turn, the room
+//! that is left fits none of them, and goes to anybody. So a large Workflow that fits nowhere delays
+//! others, and never stops them.
 //!
 //! If a policy sends Workflows whether there is room or not, they wait only for the number of runs that
 //! an administrator allows, so they leave only that to others. The rule reads the number of waiting
