@@ -60,9 +60,10 @@ const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-reposit
 /// Argo's label of ConfigMaps that it watches.
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
 
-/// Fails if an object is missing, if it is not the version that the mailbox has, or if it was sent and
-/// is so new that Argo, which reads it from a watch, might not find it, or its change, and end the run. An object that may not be read is missing if a policy
-/// sends its kind, because the agent cannot apply it either; else it is left to Argo.
+/// Fails if an object is missing, if it is not the version that the mailbox has, or if it is so new that
+/// Argo, which reads it from a watch, might not find it, or its change, and end the run. An object that
+/// may not be read is missing if a policy sends its kind, because the agent cannot apply it either; else
+/// it is left to Argo.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
@@ -244,17 +245,19 @@ impl Check<'_> {
         Ok(object)
     }
 
-    /// Notes an object that is being deleted, which is as good as gone, and one that a policy sends if it
-    /// is not what the run should begin with, or if Argo watches it and may not know it yet.
+    /// Notes an object that is being deleted, which is as good as gone, one that a policy sends if it is
+    /// not what the run should begin with, and one that Argo watches and may not know yet.
     fn note(&mut self, dependency: &Dependency, metadata: &ObjectMeta, is_watched: bool) {
         if metadata.deletion_timestamp.is_some() {
             self.missing.insert(dependency.clone());
         }
-        if !self.needs.asked.has(dependency.kind) {
-            return;
-        }
         let cluster = self.cluster;
-        let version = self.mailbox.version_of(&dependency.kind.to_string(), metadata);
+        let is_sent = self.needs.asked.has(dependency.kind);
+        let version = if is_sent {
+            self.mailbox.version_of(&dependency.kind.to_string(), metadata)
+        } else {
+            Some(Version::Present)
+        };
         let unsettled = match version {
             None => format!("the agent of {cluster} has not read its mailbox yet"),
             Some(Version::Earlier) => format!(

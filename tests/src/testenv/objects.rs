@@ -92,12 +92,17 @@ pub fn workflow(name: &str, cluster: &str) -> Workflow {
 }
 
 /// Creates a WorkflowTemplate on a cluster that has its definition.
-pub async fn create_template(client: &Client, namespace: &str, name: &str, spec: &Value) -> Result<()> {
+pub async fn create_template(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    spec: &Value,
+) -> Result<DynamicObject> {
     let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "WorkflowTemplate");
     let resource = ApiResource::from_gvk(&kind);
     let templates: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let template = DynamicObject::new(name, &resource).data(json!({ "spec": spec }));
-    create(&templates, &template).await.map(|_| ())
+    create(&templates, &template).await
 }
 
 /// The Secret that makes the controller host the agent of `cluster`.

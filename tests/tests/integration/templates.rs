@@ -1,7 +1,7 @@
 //! Templates that a Workflow refers to. A template that is missing on its cluster is reported
 //! before the start, however the Workflow was submitted.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, conditions::reason};
 use argosy_tests::testenv::{
     Fixture, TestEnv,
@@ -10,6 +10,7 @@ use argosy_tests::testenv::{
     objects::{condition, create, create_template, says},
     waiting::until,
 };
+use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -85,10 +86,20 @@ async fn what_argo_has_submitted_waits_for_its_templates_whatever_is_stored_in_i
         assert!(member.workflows().get_opt(name).await?.is_none(), "{name}");
     }
     let spec = json!({ "entrypoint": "main", "templates": [main()] });
-    create_template(&member.wec, &fixture.namespace, "work", &spec).await?;
+    let made = create_template(&member.wec, &fixture.namespace, "work", &spec).await?;
     for workflow in &submitted {
         let name = &workflow.name_any();
         let object = until(&member.workflows(), name, "it is on its cluster", |_| true).await?;
+        // Argo reads templates from a watch, so an object right after its template ends with "not found".
+        let (template, run) = (
+            made.creation_timestamp().context("no time")?,
+            object.creation_timestamp(),
+        );
+        let age = run.context("no time")?.0.duration_since(template.0);
+        assert!(
+            age >= SignedDuration::from_secs(2),
+            "{name} came {age:#} after its template"
+        );
         let status = object.status.unwrap_or_default();
         assert_eq!(
             status["storedTemplates"]["namespaced/work/main"],

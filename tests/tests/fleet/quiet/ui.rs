@@ -92,7 +92,7 @@ async fn the_dag_of_a_dispatched_run_is_drawn_while_it_runs_and_after() -> Resul
         browser.open(&format!("workflows/{NAMESPACE}/{name}")).await?;
         // The first step has ended, a later one has not, and the page was not reloaded.
         browser
-            .count(&format!("{NODE}.Succeeded"), PAGE, |count| count >= 1)
+            .count(&format!("{NODE}.Succeeded"), LIMIT, |count| count >= 1)
             .await?;
         browser
             .count(&format!("{NODE}.Running, {NODE}.Pending"), PAGE, |count| {

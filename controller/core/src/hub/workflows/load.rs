@@ -17,6 +17,7 @@ use argosy_api::names;
 use super::{Dirty, HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
+    hub::template_demand::TemplateDemands,
     model::{amounts::Amounts, demand::Demand, room::Room},
     policy::{Candidate, Chosen, Reservation, Unplaced},
 };
@@ -68,9 +69,18 @@ impl WorkflowIndex {
 
     /// The resources that a Workflow asks for.
     pub(super) fn demand(&self, key: &WorkflowKey, view: &WorkflowView) -> Demand {
-        let requests = view.annotations.get(names::REQUESTS_ANNOTATION);
-        let templates = self.admission.templates();
-        templates.demand(&key.namespace, &view.spec(), requests)
+        let known = view.known_demand.as_deref();
+        known
+            .cloned()
+            .unwrap_or_else(|| demand(self.admission.templates(), key, view))
+    }
+
+    /// Sheds a Workflow for lack of memory. One that waits for room keeps its demand.
+    pub(super) fn shed(templates: &TemplateDemands, key: &WorkflowKey, view: &mut WorkflowView) {
+        if view.spec.is_some() && view.queued().is_some() {
+            view.known_demand = Some(Box::new(demand(templates, key, view)));
+        }
+        view.shed();
     }
 
     /// Notes a request for a Workflow, with the claim that it prepares, if it does.
@@ -206,4 +216,10 @@ impl WorkflowIndex {
             Dirty::new()
         }
     }
+}
+
+/// The demand that follows from the specification of a Workflow, and from the templates that it names.
+fn demand(templates: &TemplateDemands, key: &WorkflowKey, view: &WorkflowView) -> Demand {
+    let requests = view.annotations.get(names::REQUESTS_ANNOTATION);
+    templates.demand(&key.namespace, &view.spec(), requests)
 }

@@ -56,21 +56,33 @@ impl WorkflowIndex {
         self.in_turn(key, view, chosen)
     }
 
-    /// The claim of a waiting rerun that a request prepares. It counts meanwhile, so that nobody else takes
-    /// the room whose turn it is later.
+    /// The claim of a waiting Workflow that a request prepares: the reads before it, and the withdrawal
+    /// before a rerun. It counts meanwhile, so that nobody else takes the room whose turn it is later.
     pub(super) fn prepared(&self, key: &WorkflowKey, action: &HubAction) -> Option<PendingClaim> {
-        if !matches!(
-            action,
-            HubAction::WithdrawWork { .. } | HubAction::ReadLease { .. }
-        ) {
-            return None;
-        }
         let view = self.workflows.get(key)?;
         view.queued()?;
-        let claim = view.claim.as_ref()?;
+        let prepares = match action {
+            HubAction::WithdrawWork { .. } | HubAction::ReadLease { .. } => true,
+            // Nobody knows yet if the cluster is one for it.
+            HubAction::ReadWorkflow { .. } => view.known_demand.is_some(),
+            _ => false,
+        };
+        if !prepares {
+            return None;
+        }
+        let (chosen, needs) = match &view.claim {
+            Some(claim) => {
+                let chosen = self.successor(key, view, claim).ok()?;
+                (chosen, Needs::elsewhere(claim.needs.as_ref()))
+            }
+            None => {
+                let chosen = self.choose(key, view).ok()?;
+                (chosen, Needs::of(&self.demand(key, view)))
+            }
+        };
         Some(PendingClaim {
-            cluster: self.successor(key, view, claim).ok()?.cluster,
-            asked: Needs::reserved(Needs::elsewhere(claim.needs.as_ref()).as_ref()),
+            cluster: chosen.cluster,
+            asked: Needs::reserved(needs.as_ref()),
             is_unanswered: false,
         })
     }

@@ -180,6 +180,19 @@ impl Queue {
         self.len
     }
 
+    /// Those of a namespace, or all.
+    pub(super) fn of<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = WorkflowKey> + 'a {
+        let bounds = match namespace {
+            Some(name) => (Bound::Included(name), Bound::Included(name)),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let namespaces = self.by_namespace.range::<str, _>(bounds);
+        namespaces.flat_map(|(namespace, places)| {
+            let names = places.iter().map(|(_, name)| name);
+            names.map(move |name| WorkflowKey::new(namespace, name))
+        })
+    }
+
     /// True if a Workflow waits that this policy selects.
     pub(super) fn awaits(&self, policy: &str) -> bool {
         self.by_policy.contains_key(policy)

@@ -23,7 +23,7 @@ use crate::{
     model::{
         claim::{Claim, is_held_from_birth},
         control::{Control, Verb, Verbs, passed_on},
-        demand::{requests, unreadable},
+        demand::{Demand, requests, unreadable},
         fan_out::FanOutRecord,
         hold::{initial_status, keeps_suspend, named_cluster, suspended_by},
         hold_label::{has_hold_label, is_hold},
@@ -128,6 +128,9 @@ pub(super) struct WorkflowView {
     pub(super) lease_read: Option<Box<LeaseRead>>,
     /// Its place among the Workflows that wait for room, if it is one.
     queued: Option<Box<Rank>>,
+    /// Its demand, if its specification was shed while it waited for room, until a template of its
+    /// namespace changes. So it is not read at each of its turns.
+    pub(super) known_demand: Option<Box<Demand>>,
     /// Its reservation on its cluster.
     pub(super) reservation: Option<Arc<Reservation>>,
     /// The claim that is being written.
@@ -302,6 +305,7 @@ impl WorkflowView {
             is_known_free: false,
             lease_read: None,
             queued: None,
+            known_demand: None,
             reservation: None,
             pending_claim: None,
             templates: Arc::default(),

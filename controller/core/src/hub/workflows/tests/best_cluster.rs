@@ -2,6 +2,7 @@
 
 mod choices;
 mod room;
+mod shed;
 mod turns;
 mod waiting;
 

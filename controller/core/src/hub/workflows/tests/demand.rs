@@ -6,7 +6,7 @@ use super::*;
 use crate::hub::template_demand::ObservedTemplate;
 
 /// A template of the namespace `argo` with one pod that asks for this.
-fn template(name: &str, requests: &Value) -> Value {
+pub(super) fn template(name: &str, requests: &Value) -> Value {
     let pod = json!({ "name": "main", "container": { "resources": { "requests": requests } } });
     json!({
         "metadata": { "namespace": "argo", "name": name, "uid": name },
@@ -15,14 +15,14 @@ fn template(name: &str, requests: &Value) -> Value {
 }
 
 /// A held Workflow that is a template.
-fn of_template(cluster: &str, reference: &Value) -> Value {
+pub(super) fn of_template(cluster: &str, reference: &Value) -> Value {
     let mut workflow = held(cluster);
     workflow["spec"] = json!({ "suspend": true, "workflowTemplateRef": reference });
     workflow
 }
 
 impl Fleet {
-    fn template(&mut self, object: Value) -> BTreeSet<HubKey> {
+    pub(super) fn template(&mut self, object: Value) -> BTreeSet<HubKey> {
         let is_cluster_scoped = object["metadata"].get("namespace").is_none();
         let object: DynamicObject = read(self.next(object));
         let change = Change::Apply(Box::new(ObservedTemplate::from(object)));
