@@ -82,7 +82,7 @@ usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 title() {
   case $1 in
     packages) echo "Debian packages" ;;
-    toolchain) echo "Kubernetes, etcd, Argo, S3 server, helm and tools (once per version)" ;;
+    toolchain) echo "Kubernetes, etcd, Argo, S3 server, helm, tools (once per version), and the programs" ;;
     shell) echo "Scripts: shellcheck; the mutations of the model apply to the code" ;;
     format) echo "Rust: format" ;;
     clippy) echo "Rust: clippy" ;;
@@ -108,11 +108,13 @@ run() {
 part_packages() { packages_install; }
 
 # Downloads leave the processors idle, and Go and Rust wait for each other nowhere: both are built at the same time.
-# Where one fails, the other still ends, so that the next run finds that half built.
+# Where one fails, the other still ends, so that the next run finds that half built. A release build ends with crates of which
+# each takes minutes of one processor, so the tests are built beside it; the parts that run them report their errors.
 part_toolchain() {
   rust_tools &
   local rust=$! code=0
   { "$SCRIPTS/toolchain.sh" ensure && "$SCRIPTS/toolchain.sh" ensure ocm; } || code=1
+  cargo test "${WORKSPACE[@]}" --no-run || echo "the tests cannot be built"
   wait "$rust" || code=1
   return "$code"
 }

@@ -10,6 +10,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
+    time::Duration,
 };
 
 use argosy_api::{Workflow, names};
@@ -37,6 +38,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::mailbox::Mailbox;
 use crate::runtime::{
@@ -60,10 +62,10 @@ const DEFAULT_REPOSITORY: &str = "workflows.argoproj.io/default-artifact-reposit
 /// Argo's label of ConfigMaps that it watches.
 const WATCHED_LABEL: &str = "workflows.argoproj.io/configmap-type";
 
-/// Fails if an object is missing, if it is not the version that the mailbox has, or if it is so new that
-/// Argo, which reads it from a watch, might not find it, or its change, and end the run. An object that
-/// may not be read is missing if a policy sends its kind, because the agent cannot apply it either; else
-/// it is left to Argo.
+/// Fails if an object is missing, or if it is not the version that the mailbox has. An object that may
+/// not be read is missing if a policy sends its kind, because the agent cannot apply it either; else it
+/// is left to Argo. Returns once no object is so new that Argo, which reads it from a watch, might not
+/// find it, or its change, and end the run.
 pub(super) async fn check(
     wec: &Client,
     cluster: &str,
@@ -84,11 +86,16 @@ pub(super) async fn check(
         missing: BTreeSet::new(),
         repository: RepositoryRef::of(&object.spec),
         unsettled: None,
+        settles_in: Duration::ZERO,
         unbound: None,
     };
     check.templates(&object.spec).await?;
     check.others().await?;
-    check.result()
+    let settles_in = check.settles_in;
+    check.result()?;
+    // Nothing tells what Argo has read, so there is no event to wait for.
+    sleep(settles_in).await;
+    Ok(())
 }
 
 struct Check<'a> {
@@ -108,6 +115,8 @@ struct Check<'a> {
     repository: Option<RepositoryRef<'a>>,
     /// The reason why an object that is there is not what the run should begin with.
     unsettled: Option<String>,
+    /// The time after which Argo knows all objects that it watches.
+    settles_in: Duration,
     /// A RoleBinding that a policy sends and that is not there.
     unbound: Option<String>,
 }
@@ -265,12 +274,12 @@ impl Check<'_> {
                 status of its policy says why"
             ),
             Some(Version::Ending) => format!("{dependency} is being deleted on {cluster}, or replaced"),
-            Some(Version::Present) if is_watched && is_new(metadata, Timestamp::now()) => {
-                format!(
-                    "{dependency} has just arrived on {cluster}, or has changed, and Argo may not know it yet"
-                )
+            Some(Version::Present) => {
+                if is_watched {
+                    self.settles_in = self.settles_in.max(settles_in(metadata, Timestamp::now()));
+                }
+                return;
             }
-            Some(Version::Present) => return,
         };
         self.unsettled = Some(unsettled);
     }
@@ -408,17 +417,17 @@ impl Check<'_> {
     }
 }
 
-/// True if the object was created, or changed by the agent, less than [`NEW`] ago. A time far in the
-/// future is that of another clock, and tells nothing.
-fn is_new(metadata: &ObjectMeta, now: Timestamp) -> bool {
+/// The time until the object was created, or changed by the agent, [`NEW`] ago. A time far in the future
+/// is that of another clock, and tells nothing.
+fn settles_in(metadata: &ObjectMeta, now: Timestamp) -> Duration {
     let managed = metadata.managed_fields.iter().flatten();
     let changes = managed.filter(|entry| entry.manager.as_deref() == Some(names::APPLIER));
     let changes = changes.filter_map(|entry| entry.time.as_ref());
-    let mut times = metadata.creation_timestamp.iter().chain(changes);
-    times.any(|time| {
-        let age = now.duration_since(time.0);
-        -NEW < age && age < NEW
-    })
+    let times = metadata.creation_timestamp.iter().chain(changes);
+    let ages = times.map(|time| now.duration_since(time.0));
+    let new = ages.filter(|age| -NEW < *age && *age < NEW);
+    let youngest = new.map(|age| age.max(SignedDuration::ZERO)).min();
+    youngest.map_or(Duration::ZERO, |age| (NEW - age).unsigned_abs())
 }
 
 #[cfg(test)]
@@ -435,14 +444,14 @@ mod tests {
                 creation_timestamp: Some(Time(time.parse().unwrap())),
                 ..ObjectMeta::default()
             };
-            is_new(&metadata, now)
+            settles_in(&metadata, now).as_millis()
         };
-        assert!(created("2026-11-21T10:00:00Z"));
-        assert!(created("2026-11-21T09:59:59Z"));
-        assert!(!created("2026-11-21T09:59:58Z"));
-        assert!(created("2026-11-21T10:00:01Z"));
-        assert!(!created("2026-11-21T10:00:03Z"));
-        assert!(!is_new(&ObjectMeta::default(), now));
+        assert_eq!(created("2026-11-21T10:00:00Z"), 1_500);
+        assert_eq!(created("2026-11-21T09:59:59Z"), 500);
+        assert_eq!(created("2026-11-21T09:59:58Z"), 0);
+        assert_eq!(created("2026-11-21T10:00:01Z"), 2_000);
+        assert_eq!(created("2026-11-21T10:00:03Z"), 0);
+        assert_eq!(settles_in(&ObjectMeta::default(), now), Duration::ZERO);
     }
 
     #[test]
@@ -458,10 +467,10 @@ mod tests {
                 }]),
                 ..ObjectMeta::default()
             };
-            is_new(&metadata, now)
+            settles_in(&metadata, now).as_millis()
         };
-        assert!(changed(names::APPLIER, "2026-11-21T10:00:00Z"));
-        assert!(!changed(names::APPLIER, "2026-11-21T09:59:58Z"));
-        assert!(!changed("kubectl", "2026-11-21T10:00:00Z"));
+        assert_eq!(changed(names::APPLIER, "2026-11-21T10:00:00Z"), 1_500);
+        assert_eq!(changed(names::APPLIER, "2026-11-21T09:59:58Z"), 0);
+        assert_eq!(changed("kubectl", "2026-11-21T10:00:00Z"), 0);
     }
 }

@@ -281,8 +281,9 @@ impl Executor {
         let patch = json_patch(patch)?;
         Ok(
             match found(read(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
-                Some(work) if !is_gone(&work.metadata) => AgentInput::work(Change::Apply(Box::new(work))),
-                _ => AgentInput::WorkGone(origin.clone()),
+                // Also the last version, which the index compares with the one that the watch has brought.
+                Some(work) => AgentInput::work(Change::Apply(Box::new(work))),
+                None => AgentInput::WorkGone(origin.clone()),
             },
         )
     }

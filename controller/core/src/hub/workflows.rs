@@ -100,6 +100,7 @@ pub use counts::{CensusChange, ClusterState, ResourceRoom};
 pub use decide::{RuleList, rules};
 pub use event_records::EventRecord;
 pub use observed::{ObservedReport, ObservedWork, ObservedWorkflow};
+use pending_claim::PendingClaim;
 use queue::Queue;
 pub use queue::QueuePlace;
 pub(crate) use report_validation::is_node;
@@ -453,7 +454,10 @@ impl Index for WorkflowIndex {
         now: Timestamp,
     ) -> Dirty {
         if let HubKey::Workflow(key) = key {
-            self.settle_claim(key, !matches!(failure, Failure::Unreachable(_)));
+            // A read before a claim has written nothing.
+            let may_be_claimed =
+                matches!(failure, Failure::Unreachable(_)) && PendingClaim::of(action).is_some();
+            self.settle_claim(key, !may_be_claimed);
             self.rests.cancel(key);
         }
         self.on_failure(key, action, failure, now)

@@ -133,7 +133,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
             live: Vec::new(),
             is_list: change.is_list(),
         };
-        let mut tombstone = |key: &K, object: Option<&T>, uid: &str| {
+        let tombstone = |in_flight: &mut InFlight<F>, key: &K, object: Option<&T>, uid: &str| {
             for key in concerned(key, object) {
                 in_flight.tombstone(&key, Some(uid).filter(|uid| !uid.is_empty()));
             }
@@ -144,7 +144,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
                     return delta;
                 };
                 let version = object.version();
-                tombstone(&key, Some(&object), version.uid);
+                tombstone(in_flight, &key, Some(&object), version.uid);
                 if known.version_of(&key).is_none_or(|known| ends(version, known)) {
                     delta.gone.push(key);
                 }
@@ -155,7 +155,7 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
                 let listed: BTreeSet<K> = live.iter().filter_map(&key).collect();
                 for gone in known.known().filter(|known| !listed.contains(known)) {
                     if let Some(version) = known.version_of(&gone) {
-                        tombstone(&gone, None, version.uid);
+                        tombstone(in_flight, &gone, None, version.uid);
                     }
                     delta.gone.push(gone);
                 }
@@ -172,10 +172,13 @@ impl<K: Ord, T: Incoming> Delta<K, T> {
             if is_buried || known.version_of(&key).is_some_and(is_old) {
                 continue;
             }
+            let replaced = known.version_of(&key).filter(|known| known.uid != version.uid);
+            if let Some(replaced) = replaced {
+                // A list reports no deletion of an object that was created again.
+                tombstone(in_flight, &key, None, replaced.uid);
+            }
             if object.is_gone() {
-                for key in concerned(&key, Some(&object)) {
-                    in_flight.tombstone(&key, Some(version.uid));
-                }
+                tombstone(in_flight, &key, Some(&object), version.uid);
                 delta.gone.push(key);
             } else {
                 delta.live.push((key, object));

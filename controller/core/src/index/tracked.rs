@@ -198,6 +198,12 @@ impl<K: Ord + Clone> InFlight<K> {
         }
     }
 
+    /// Returns true if a watch has reported the deletion of an object of `key` since the request was sent.
+    /// An object that is known now may then be a later one than the one that the response is about.
+    pub(crate) fn has_tombstones(&self, key: &K) -> bool {
+        self.gone.get(key).is_some_and(|gone| !gone.is_empty())
+    }
+
     /// Returns true if the object with `uid` is deleted, although the current response contains it.
     pub(crate) fn is_tombstoned(&self, key: &K, uid: Option<&str>) -> bool {
         self.is_answer && uid.is_some_and(|uid| self.gone.get(key).is_some_and(|gone| gone.contains(uid)))

@@ -103,7 +103,19 @@ fn what_a_thousand_policies_select_is_said_in_one_expression() {
         (1, 0),
         "{selection:?}"
     );
-    assert!(selection.exact[0].len() < 20_000 && selection.broad == selection.exact[0]);
+    let exact = &selection.exact[0];
+    assert!(exact.len() < 20_000 && selection.broad == *exact);
+    for (label, is_selected) in [
+        (("kubestellar.io/cluster", "cluster-0"), true),
+        (("kubestellar.io/cluster", "cluster-999"), true),
+        (("kubestellar.io/cluster", "cluster-1000"), false),
+        (("kubestellar.io/cluster", "cluster-"), false),
+        (("kubestellar.io/cluster", ""), false),
+        (("cluster", "cluster-0"), false),
+    ] {
+        let labels = Labels::from([(label.0.to_owned(), label.1.to_owned())]);
+        assert_eq!(holds(exact, &labels, &Labels::new()), is_selected, "{label:?}");
+    }
 }
 
 #[test]

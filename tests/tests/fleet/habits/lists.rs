@@ -9,7 +9,7 @@ use argosy_tests::fleet::{CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, ga
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// The label by which these tests find only their own runs.
 const MARK: &str = "fleet-test";

@@ -11,7 +11,7 @@ use argosy_tests::fleet::{
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// A dry run shows the cluster that the Workflow would go to, and creates nothing.
 async fn assert_dry_runs(control: &Cluster, cluster: &str, name: &str, file: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use argosy_tests::fleet::{
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// Name and file of a Workflow with one step.
 async fn one(control: &Cluster, cluster: &str, what: &str, command: &str) -> Result<(String, String)> {

@@ -8,7 +8,7 @@ use argosy_api::workflow;
 use argosy_tests::fleet::{Fleet, History, PULL, PUSH, Sample};
 use serde_json::json;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// The options of kubectl, Flux and Argo CD.
 const APPLIES: [&[&str]; 3] = [

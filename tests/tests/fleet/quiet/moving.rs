@@ -8,7 +8,7 @@ use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, says, st
 use kube::ResourceExt as _;
 use serde_json::json;
 
-pub(crate) const LIMIT: Duration = Duration::from_mins(2);
+pub(crate) const LIMIT: Duration = Duration::from_mins(4);
 
 pub(crate) async fn relabel(control: &Cluster, name: &str, cluster: &str) -> Result<String> {
     let label = format!("{}={cluster}", names::KUBESTELLAR_CLUSTER_LABEL);

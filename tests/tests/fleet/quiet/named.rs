@@ -9,7 +9,7 @@ use argosy_tests::fleet::{Cluster, Fleet, History, NAMESPACE, PULL, one_step, sa
 use kube::ResourceExt as _;
 use serde_json::json;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// A misspelled cluster name.
 const NAMED: &str = "cluster1-by-another-name";

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::time::sleep;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// The time after the end of a run in which a second run would be noticed. On the stack that
 /// KubeStellar ships, a second run appears within 20 s.

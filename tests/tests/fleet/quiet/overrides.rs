@@ -8,7 +8,7 @@ use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, one_step};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]

@@ -10,7 +10,7 @@ use argosy_tests::fleet::{Cluster, Fleet, History, PULL, PUSH, one_step, says};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 
 async fn assert_waits_for_its_template(cluster: &str) -> Result<()> {
     let fleet = Fleet::using(&[cluster]).await?;

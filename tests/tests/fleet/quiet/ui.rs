@@ -11,7 +11,7 @@ use argosy_tests::{
 };
 use kube::ResourceExt as _;
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(4);
 const PAGE: Duration = Duration::from_secs(30);
 
 /// A node in the drawn DAG. Its phase is a CSS class.

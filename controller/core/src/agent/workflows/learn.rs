@@ -102,6 +102,8 @@ impl RunIndex {
             AgentInput::Object(change) => self.on_objects(change.map(|seen| seen.0)),
             AgentInput::Argo(api) => self.on_api(api),
             AgentInput::ObjectGone(origin) => self.forget_object(origin),
+            // The controller may have created it again since.
+            AgentInput::WorkGone(origin) if self.in_flight.has_tombstones(&origin) => [origin].into(),
             AgentInput::WorkGone(origin) => forget(&mut self.works, origin),
             AgentInput::ReportedGone(origin) => forget(&mut self.work_statuses, origin),
             AgentInput::RecordGone(origin) => forget(&mut self.records, origin),

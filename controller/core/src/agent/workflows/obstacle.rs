@@ -7,7 +7,7 @@
 use argosy_api::conditions::reason;
 use jiff::{SignedDuration, Timestamp};
 
-/// The time for which an object that is on its way may be missing, or unknown to Argo.
+/// The time for which an object that is on its way may be missing.
 const ARRIVAL: SignedDuration = SignedDuration::from_secs(4);
 
 /// A failed creation.

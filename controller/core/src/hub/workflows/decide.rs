@@ -206,7 +206,8 @@ impl WorkflowIndex {
         let Some(view) = self.workflows.get(key) else {
             return Decision::rest();
         };
-        if view.spec.is_none() && view.brings_status {
+        let waits_by_its_demand = view.claim.is_none() && view.known_demand.is_some();
+        if view.spec.is_none() && view.brings_status && !waits_by_its_demand {
             return Some(HubAction::ReadWorkflow {
                 key: key.clone(),
                 uid: view.uid.clone(),

@@ -49,9 +49,8 @@ impl WorkflowIndex {
     pub(super) fn keep_workflows(&mut self, newest: &WorkflowKey, bytes: usize) {
         self.workflow_bytes = self.workflow_bytes.saturating_add(bytes);
         if self.workflow_bytes > self.config.workflow_budget {
-            let templates = self.admission.templates();
             let others = self.workflows.iter_mut().filter(|(key, _)| *key != newest);
-            others.for_each(|(key, view)| Self::shed(templates, key, view));
+            others.for_each(|(_, view)| view.shed());
             self.workflow_bytes = bytes;
         }
     }

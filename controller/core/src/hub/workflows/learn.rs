@@ -173,6 +173,7 @@ impl WorkflowIndex {
         let mut dirty = self.concerned(&key, before.as_deref(), Some(&view));
         self.list(&key, &view);
         self.requeue(&key, before.as_deref(), Some(&view));
+        self.note_demand(&key, &mut view);
         let bytes = view.size();
         self.workflows.insert(key.clone(), view);
         self.reserve(&key);

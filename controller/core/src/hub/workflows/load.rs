@@ -75,12 +75,11 @@ impl WorkflowIndex {
             .unwrap_or_else(|| demand(self.admission.templates(), key, view))
     }
 
-    /// Sheds a Workflow for lack of memory. One that waits for room keeps its demand.
-    pub(super) fn shed(templates: &TemplateDemands, key: &WorkflowKey, view: &mut WorkflowView) {
-        if view.spec.is_some() && view.queued().is_some() {
-            view.known_demand = Some(Box::new(demand(templates, key, view)));
-        }
-        view.shed();
+    /// Notes the demand of a Workflow that waits for room, which its turns read, also after its
+    /// specification was shed.
+    pub(super) fn note_demand(&self, key: &WorkflowKey, view: &mut WorkflowView) {
+        let is_known = view.spec.is_some() && view.queued().is_some();
+        view.known_demand = is_known.then(|| Box::new(demand(self.admission.templates(), key, view)));
     }
 
     /// Notes a request for a Workflow, with the claim that it prepares, if it does.

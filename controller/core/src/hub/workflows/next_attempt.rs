@@ -64,7 +64,10 @@ impl WorkflowIndex {
         let prepares = match action {
             HubAction::WithdrawWork { .. } | HubAction::ReadLease { .. } => true,
             // Nobody knows yet if the cluster is one for it.
-            HubAction::ReadWorkflow { .. } => view.known_demand.is_some(),
+            HubAction::ReadWorkflow { .. } => {
+                let is_rerun = |claim| self.rerun(view, claim).is_some();
+                view.known_demand.is_some() && view.claim.as_ref().is_none_or(is_rerun)
+            }
             _ => false,
         };
         if !prepares {

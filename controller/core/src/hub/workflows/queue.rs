@@ -250,14 +250,16 @@ impl Queue {
             let new: Vec<_> = self.new.iter().take(FROM_REST).cloned().collect();
             return new.into_iter().map(|waiting| self.call(waiting)).collect();
         }
-        let (first, mut due) = self.heads(is_sent);
+        let (first, mut due) = self.heads(&is_sent);
         self.front.clone_from(&first);
         if self.is_head_stuck {
             // Namespaces whose first Workflows fit nowhere do not stop the others.
             self.last = first;
             for _ in 0..FROM_REST {
                 let next = self.next_of_rest();
-                due.extend(next.filter(|next| !due.contains(next)));
+                // One that is being read keeps its turn until then.
+                let is_read = |next: &Waiting| self.read.contains(next) && is_sent(&key_of(next));
+                due.extend(next.filter(|next| !due.contains(next) && !is_read(next)));
             }
             self.left = self.left.saturating_sub(FROM_REST);
         }

@@ -128,8 +128,8 @@ pub(super) struct WorkflowView {
     pub(super) lease_read: Option<Box<LeaseRead>>,
     /// Its place among the Workflows that wait for room, if it is one.
     queued: Option<Box<Rank>>,
-    /// Its demand, if its specification was shed while it waited for room, until a template of its
-    /// namespace changes. So it is not read at each of its turns.
+    /// Its demand, if it waits for room, until a template of its namespace changes. It stays when the
+    /// specification is shed, so that this is not read at each turn.
     pub(super) known_demand: Option<Box<Demand>>,
     /// Its reservation on its cluster.
     pub(super) reservation: Option<Arc<Reservation>>,

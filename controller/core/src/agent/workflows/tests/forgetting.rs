@@ -72,3 +72,41 @@ fn an_attempt_that_has_had_its_course_leaves_nothing() {
     cluster.learn(AgentInput::RecordGone(origin()));
     knows_nothing(&cluster);
 }
+
+#[test]
+fn a_manifest_work_that_was_created_again_is_not_forgotten_by_a_late_answer_about_the_former_one() {
+    let again = || with(work(1), json!({ "metadata": { "uid": "again" } }));
+    for (told, answer, is_listed) in [
+        ("the last version of the former one", false, false),
+        ("that there is none", true, false),
+        ("that there is none, and a list has the new one", true, true),
+    ] {
+        let mut cluster = Cluster::new();
+        let released = json!({ "argosy.dev/released-at": "2026-11-21T10:00:00Z" });
+        let released = json!({ "metadata": { "annotations": released } });
+        cluster.record(with(record(1, "Deleted"), released));
+        let former: ManifestWork = cluster.next(deleting(work(1)));
+        cluster.learn(AgentInput::work(Change::Apply(Box::new(former.clone()))));
+        let action = cluster.decide().expect("it is released");
+        assert!(matches!(action, AgentAction::Release { .. }), "{action:?}");
+        cluster.agent.requested(&origin(), &action, cluster.now);
+        let mut last: ManifestWork = cluster.next(deleting(work(1)));
+        last.metadata.finalizers = None;
+        if is_listed {
+            let again = cluster.next(again());
+            cluster.learn(AgentInput::work(Change::Reset(vec![again])));
+        } else {
+            cluster.learn(AgentInput::work(Change::Delete(Box::new(former))));
+            cluster.work(again());
+        }
+        let answer = if answer {
+            AgentInput::WorkGone(origin())
+        } else {
+            AgentInput::work(Change::Apply(Box::new(last)))
+        };
+        cluster.agent.succeeded(&origin(), answer, cluster.now);
+        let known = cluster.agent.works.get(&origin()).map(|work| work.uid.as_str());
+        assert_eq!(known, Some("again"), "{told}");
+        assert!(cluster.decide().is_some(), "{told}");
+    }
+}
