@@ -73,15 +73,12 @@ impl WorkflowIndex {
         if !prepares {
             return None;
         }
-        let (chosen, needs) = match &view.claim {
-            Some(claim) => {
-                let chosen = self.successor(key, view, claim).ok()?;
-                (chosen, Needs::elsewhere(claim.needs.as_ref()))
-            }
-            None => {
-                let chosen = self.choose(key, view).ok()?;
-                (chosen, Needs::of(&self.demand(key, view)))
-            }
+        let (chosen, needs) = if let Some(claim) = &view.claim {
+            let chosen = self.successor(key, view, claim).ok()?;
+            (chosen, Needs::elsewhere(claim.needs.as_ref()))
+        } else {
+            let chosen = self.choose(key, view).ok()?;
+            (chosen, Needs::of(&self.demand(key, view)))
         };
         Some(PendingClaim {
             cluster: chosen.cluster,
