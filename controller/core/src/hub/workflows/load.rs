@@ -17,7 +17,6 @@ use argosy_api::names;
 use super::{Dirty, HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
     ClusterName, WorkflowKey,
-    hub::template_demand::TemplateDemands,
     model::{amounts::Amounts, demand::Demand, room::Room},
     policy::{Candidate, Chosen, Reservation, Unplaced},
 };
@@ -69,17 +68,19 @@ impl WorkflowIndex {
 
     /// The resources that a Workflow asks for.
     pub(super) fn demand(&self, key: &WorkflowKey, view: &WorkflowView) -> Demand {
-        let known = view.known_demand.as_deref();
-        known
-            .cloned()
-            .unwrap_or_else(|| demand(self.admission.templates(), key, view))
+        if let Some(known) = &view.known_demand {
+            return Demand::clone(known);
+        }
+        let requests = view.annotations.get(names::REQUESTS_ANNOTATION);
+        let templates = self.admission.templates();
+        templates.demand(&key.namespace, &view.spec(), requests)
     }
 
-    /// Notes the demand of a Workflow that waits for room, which its turns read, also after its
-    /// specification was shed.
+    /// Notes the demand of a new version of a Workflow that waits for room, which its turns read, also
+    /// after its specification was shed.
     pub(super) fn note_demand(&self, key: &WorkflowKey, view: &mut WorkflowView) {
         let is_known = view.spec.is_some() && view.queued().is_some();
-        view.known_demand = is_known.then(|| Box::new(demand(self.admission.templates(), key, view)));
+        view.known_demand = is_known.then(|| Box::new(self.demand(key, view)));
     }
 
     /// Notes a request for a Workflow, with the claim that it prepares, if it does.
@@ -215,10 +216,4 @@ impl WorkflowIndex {
             Dirty::new()
         }
     }
-}
-
-/// The demand that follows from the specification of a Workflow, and from the templates that it names.
-fn demand(templates: &TemplateDemands, key: &WorkflowKey, view: &WorkflowView) -> Demand {
-    let requests = view.annotations.get(names::REQUESTS_ANNOTATION);
-    templates.demand(&key.namespace, &view.spec(), requests)
 }

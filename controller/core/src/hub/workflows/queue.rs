@@ -180,16 +180,11 @@ impl Queue {
         self.len
     }
 
-    /// Those of a namespace, or all.
-    pub(super) fn of<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = WorkflowKey> + 'a {
-        let bounds = match namespace {
-            Some(name) => (Bound::Included(name), Bound::Included(name)),
-            None => (Bound::Unbounded, Bound::Unbounded),
-        };
-        let namespaces = self.by_namespace.range::<str, _>(bounds);
-        namespaces.flat_map(|(namespace, places)| {
+    /// All that wait.
+    pub(super) fn keys(&self) -> impl Iterator<Item = WorkflowKey> {
+        self.by_namespace.iter().flat_map(|(namespace, places)| {
             let names = places.iter().map(|(_, name)| name);
-            names.map(move |name| WorkflowKey::new(namespace, name))
+            names.map(|name| WorkflowKey::new(namespace, name))
         })
     }
 

@@ -78,21 +78,13 @@ impl WorkflowIndex {
             return Dirty::new();
         }
         self.queue.wake();
-        let namespaces = touched.iter().map(|name| Some(&**name));
-        let namespaces: Vec<_> = if is_cluster_scoped {
-            vec![None]
-        } else {
-            namespaces.collect()
-        };
-        for key in namespaces
-            .into_iter()
-            .flat_map(|namespace| self.queue.of(namespace))
-        {
+        let is_concerned = |key: &WorkflowKey| is_cluster_scoped || touched.contains(&key.namespace);
+        for key in self.queue.keys().filter(is_concerned) {
             if let Some(view) = self.workflows.get_mut(&key) {
                 view.known_demand = None;
             }
         }
-        self.unplaced_by_load(|key, _| is_cluster_scoped || touched.contains(&key.namespace))
+        self.unplaced_by_load(|key, _| is_concerned(key))
     }
 
     pub(super) fn on_local_argo(&mut self, config: LocalArgo) -> Dirty {
