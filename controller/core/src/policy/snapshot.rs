@@ -88,6 +88,19 @@ impl Table {
             .map(|(name, _)| name)
     }
 
+    /// True if a policy matches fewer clusters than this, other than `cluster`, that are neither cordoned
+    /// nor unreachable.
+    pub(crate) fn has_fewer_others(&self, policy: &str, cluster: &ClusterName, than: usize) -> bool {
+        let fleet = self.fleet();
+        let matched = self
+            .policies
+            .get(policy)
+            .map(|policy| policy.matched.clusters.iter());
+        let others = matched.into_iter().flatten().filter(|other| *other != cluster);
+        let reachable = others.filter(|other| !fleet.is_cordoned(other) && fleet.can_reach(other));
+        reachable.take(than).count() < than
+    }
+
     /// Updates policies. Each changed policy is compared with every cluster once.
     pub(crate) fn set_policies(&mut self, changes: &PolicyChanges) {
         let policies = Arc::make_mut(&mut self.policies);

@@ -19,8 +19,11 @@ pub(super) struct Case<'a> {
 /// The answer of a rule.
 pub(super) enum Next {
     Act(HubAction),
-    /// Nothing is to be done, and no later rule speaks.
-    Rest,
+    /// Nothing is to be done, and no later rule speaks. This one is asked again at the time, if there
+    /// is one.
+    Rest {
+        requeue_at: Option<Timestamp>,
+    },
     /// The next rule speaks. This one is asked again at the time, if there is one.
     Pass {
         requeue_at: Option<Timestamp>,
@@ -37,6 +40,11 @@ impl Next {
 
     /// Acts, or rests.
     pub(super) fn act_or_rest(action: Option<HubAction>) -> Self {
-        action.map_or(Self::Rest, Self::Act)
+        Self::act_or_rest_until(None, action)
+    }
+
+    /// Acts, or rests until something changes or the time has come.
+    pub(super) fn act_or_rest_until(requeue_at: Option<Timestamp>, action: Option<HubAction>) -> Self {
+        action.map_or(Self::Rest { requeue_at }, Self::Act)
     }
 }

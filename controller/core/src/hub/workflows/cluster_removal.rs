@@ -14,6 +14,7 @@
 use super::{
     HubAction, WorkflowIndex,
     case::{Case, Next},
+    next_attempt::decided_again,
     view::WorkflowView,
 };
 use crate::{WorkflowKey, model::claim::Claim};
@@ -23,7 +24,10 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
     if !claim.is_given_up && !case.index.is_cut_off(&claim.cluster) {
         return Next::PASS;
     }
-    Next::act_or_rest(case.index.decide_removed(case.key, case.view, claim))
+    Next::act_or_rest_until(
+        decided_again(case.view, claim, case.now),
+        case.index.decide_removed(case.key, case.view, claim),
+    )
 }
 
 impl WorkflowIndex {

@@ -254,7 +254,10 @@ fn first<F>(rules: &[Rule<F>], ask: impl Fn(&F) -> Next) -> Decision<HubAction> 
                     ..Decision::rest()
                 };
             }
-            Next::Rest => break,
+            Next::Rest { requeue_at: at } => {
+                requeue_at = requeue_at.into_iter().chain(at).min();
+                break;
+            }
             Next::Pass { requeue_at: at } => requeue_at = requeue_at.into_iter().chain(at).min(),
         }
     }

@@ -1,7 +1,10 @@
 //! The rules about a deleted Workflow. Its runs and its ManifestWorks are deleted before its finalizer
 //! is removed (`removal`).
 
-use super::case::{Case, Next};
+use super::{
+    case::{Case, Next},
+    next_attempt::decided_again,
+};
 use crate::model::claim::Claim;
 
 /// A Workflow without a claim.
@@ -15,11 +18,19 @@ pub(super) fn unclaimed(case: &Case<'_>) -> Next {
 
 /// A Workflow that is claimed for one cluster. Its status is shown while it waits.
 pub(super) fn claimed(case: &Case<'_>, claim: &Claim) -> Next {
-    let Case { index, key, view, .. } = *case;
+    let Case {
+        index,
+        key,
+        view,
+        now,
+    } = *case;
     if !view.is_deleting {
         return Next::PASS;
     }
     let step = index.finalize(key, view);
     let step = step.map(|step| index.unless_unreported(key, view, claim, step));
-    Next::act_or_rest(step.or_else(|| index.mirror(key, view, claim)))
+    Next::act_or_rest_until(
+        decided_again(view, claim, now),
+        step.or_else(|| index.mirror(key, view, claim)),
+    )
 }

@@ -5,6 +5,7 @@
 //! wait (`queue`).
 
 use argosy_api::conditions::reason;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
@@ -16,6 +17,17 @@ use crate::{
     },
     policy::{Candidate, Chosen, Unplaced},
 };
+
+/// Time after which a rerun is decided again that waits for a cluster and not for its room.
+pub(super) const UNFIT_FOR: SignedDuration = SignedDuration::from_mins(1);
+
+/// The time at which a rerun is decided again that rests, and may wait for a cluster that it is not claimed
+/// for: for any that can run it, or, if it is deleted, for the loss of a former one.
+pub(super) fn decided_again(view: &WorkflowView, claim: &Claim, now: Timestamp) -> Option<Timestamp> {
+    let has_ended = (claim.is_given_up || view.is_final()) && !view.is_deleting;
+    let waits = claim.lost.is_some() && !has_ended && view.queued().is_none();
+    now.checked_add(UNFIT_FOR).ok().filter(|_| waits)
+}
 
 impl WorkflowIndex {
     /// True if the next attempt of a claimed Workflow waits for room: one whose cluster is lost, or a

@@ -3,9 +3,9 @@
 //!
 //! Each change updates only the Workflows that it concerns. If the labels of a cluster change, the
 //! cluster is compared with every policy. Then the Workflows of the policies that newly match it,
-//! or no longer match it, are updated. If a cluster is cordoned or becomes unreachable, the
-//! Workflows of the policies that match it are reconciled. A policy is compared with the Workflows
-//! that it may select by their labels.
+//! or no longer match it, are updated. If a cluster is cordoned, the Workflows of the policies that
+//! match it are reconciled; if it becomes reachable or unreachable, only those that have no cluster yet,
+//! and those for which it may be the next one. A policy is compared with the Workflows that it may select by their labels.
 //!
 //! Not here: the comparison itself (`policy`).
 
@@ -19,6 +19,10 @@ use crate::{
     ClusterName, WorkflowKey,
     policy::{ClusterChanges, Fleet, Index, Placement, PolicyChanges, Table},
 };
+
+/// The number of reachable clusters beside which one more or less makes no difference to a Workflow whose
+/// cluster is lost: there is a next one, and its condition names that only where it is the only one.
+const SEVERAL: usize = 2;
 
 impl WorkflowIndex {
     pub(super) fn table(&self) -> &Table {
@@ -187,7 +191,7 @@ impl WorkflowIndex {
     }
 
     /// Stores the reachability and the cordon of a cluster, and returns the Workflows whose choice
-    /// of a cluster depends on them.
+    /// of a cluster depends on them. Those in the queue take turns.
     pub(super) fn on_standing(
         &mut self,
         name: &ClusterName,
@@ -201,15 +205,23 @@ impl WorkflowIndex {
         }
         self.table_mut().set_standing(name, is_unreachable, is_cordoned);
         self.queue.wake();
-        let is_concerned = |view: &WorkflowView| {
-            let placement = &view.placement;
-            // A claimed Workflow stays, unless it is rerun when its cluster is lost.
-            let is_choosing = placement.is_by_load() && view.claim.is_none();
-            let depends = is_recordoned || is_choosing || placement.lost_after.is_some();
-            // Those in the queue take turns.
-            depends && view.queued().is_none() && placement.matches(name)
+        let takes_no_turns = |view: &WorkflowView| view.queued().is_none();
+        if is_recordoned {
+            return self.selected_for(self.table().matching(name), |view| {
+                takes_no_turns(view) && view.placement.matches(name)
+            });
+        }
+        // A claimed Workflow stays, unless it is rerun when its cluster is lost. Beside several other
+        // clusters, this one changes neither if there is a next one nor what is said about it.
+        let table = self.table();
+        let scarce = |policy: &&Arc<str>| {
+            self.selected.contains_key(*policy) && table.has_fewer_others(policy, name, SEVERAL)
         };
-        self.selected_for(name, is_concerned)
+        let mut dirty = self.waiting_for(name);
+        dirty.extend(self.selected_for(table.matching(name).filter(scarce), |view| {
+            takes_no_turns(view) && view.placement.lost_after.is_some() && view.placement.matches(name)
+        }));
+        dirty
     }
 
     /// The Workflows that this cluster may not have fitted yet. Those in the queue take turns.
@@ -226,9 +238,12 @@ impl WorkflowIndex {
         concerned.cloned().map(HubKey::Workflow).collect()
     }
 
-    /// The Workflows that policies select which match a cluster, and that `is_concerned` accepts.
-    fn selected_for(&self, name: &ClusterName, is_concerned: impl Fn(&WorkflowView) -> bool) -> Dirty {
-        let policies = self.table().matching(name);
+    /// The Workflows that these policies select and that `is_concerned` accepts.
+    fn selected_for<'a>(
+        &self,
+        policies: impl Iterator<Item = &'a Arc<str>>,
+        is_concerned: impl Fn(&WorkflowView) -> bool,
+    ) -> Dirty {
         let selected = policies.filter_map(|policy| self.selected.get(policy)).flatten();
         let concerned =
             selected.filter(|key| self.workflows.get(*key).is_some_and(|view| is_concerned(view)));

@@ -20,6 +20,7 @@ use super::{
     action::Purpose,
     case::{Case, Next},
     claim::{claiming, without_suspend},
+    next_attempt::UNFIT_FOR,
     view::WorkflowView,
     withdrawal::withdraw,
     work::ManifestWorkView,
@@ -36,9 +37,6 @@ use crate::{
 /// Time for which a read of a Lease is believed of a Workflow that waits for room: it may have waited since
 /// then. Of others the read is never too old: there may be more of them than are decided in this time.
 const READ_FOR: SignedDuration = SignedDuration::from_secs(30);
-
-/// Time after which a Workflow that no other cluster can run is decided again.
-const UNFIT_FOR: SignedDuration = SignedDuration::from_mins(1);
 
 /// A Workflow whose cluster is lost, with its withdrawn ManifestWork.
 #[derive(Clone, Copy)]

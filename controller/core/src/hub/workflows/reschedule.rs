@@ -10,6 +10,7 @@
 use super::{
     HubAction, WorkflowIndex,
     case::{Case, Next},
+    next_attempt::decided_again,
     view::WorkflowView,
     withdrawal::withdraw,
 };
@@ -17,13 +18,21 @@ use crate::{WorkflowKey, model::claim::Claim};
 
 /// The next step of a Workflow that leaves its cluster. Its status is shown while it waits.
 pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
-    let Case { index, key, view, .. } = *case;
+    let Case {
+        index,
+        key,
+        view,
+        now,
+    } = *case;
     if !index.is_leaving(view, claim) {
         return Next::PASS;
     }
     let step = index.decide_move(key, view, claim);
     let step = step.map(|step| index.unless_unreported(key, view, claim, step));
-    Next::act_or_rest(step.or_else(|| index.mirror(key, view, claim)))
+    Next::act_or_rest_until(
+        decided_again(view, claim, now),
+        step.or_else(|| index.mirror(key, view, claim)),
+    )
 }
 
 impl WorkflowIndex {

@@ -1,6 +1,7 @@
 //! If a policy asks for a rerun, a Workflow whose cluster is lost starts again on another cluster,
 //! and the lost attempt does not start any more.
 
+mod flipping;
 mod successor;
 mod waiting;
 

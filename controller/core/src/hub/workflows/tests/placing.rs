@@ -81,7 +81,7 @@ impl Both {
                 "namespace": *key.namespace, "name": *key.name, "uid": format!("{key}"), "labels": labels,
                 "resourceVersion": version,
             },
-            "spec": {},
+            "spec": { "suspend": true },
         }))
     }
 

@@ -191,17 +191,73 @@ fn a_rerun_whose_turn_it_is_keeps_the_room_while_its_attempt_is_withdrawn() {
 #[test]
 fn a_rerun_that_was_withdrawn_before_it_began_waits_in_the_queue_too() {
     let mut fleet = lost(waiting(), "runs=0");
-    let claim = json!({ "cluster": "cluster2", "attempt": 2, "lost": "cluster1" });
-    let moved = json!({ "metadata": { "labels": { "argosy.dev/cluster": "cluster2" } } });
-    let rerun = with(claimed_with(claim), moved);
-    fleet.workflow(rerun.clone());
+    fleet.workflow(rerun());
     fleet.work_gone(started("cluster1", 1));
     fleet.work(promised("cluster2", 2));
-    let (object, conditions) = told(&mut fleet, rerun);
+    let (object, conditions) = told(&mut fleet, rerun());
     assert_eq!(conditions, ["Dispatched=False NoRoom"]);
     assert_eq!((fleet.decide(), fleet.hub.queue.len()), (None, 1));
     assert!(has(&mut fleet, "runs=1").contains(&HubKey::Workflow(key())));
     let patch = fleet.patch(Purpose::Claim);
     fleet.written(object, &patch);
     assert_eq!(fleet.hub.queue.len(), 0);
+}
+
+/// A rerun on cluster2, after cluster1 was lost.
+fn rerun() -> Value {
+    let claim = json!({ "cluster": "cluster2", "attempt": 2, "lost": "cluster1" });
+    let moved = json!({ "metadata": { "labels": { "argosy.dev/cluster": "cluster2" } } });
+    with(claimed_with(claim), moved)
+}
+
+/// Asserts that nothing is to be done now, and that the Workflow is decided again after a minute.
+#[track_caller]
+fn rests_for_a_minute(fleet: &Fleet) {
+    let decision = decide_at(fleet, 0);
+    assert_eq!(
+        (decision.action, decision.requeue_at),
+        (None, Some(after(MINUTE)))
+    );
+}
+
+#[test]
+fn a_rerun_that_was_withdrawn_and_has_no_cluster_is_decided_again_after_a_minute() {
+    let mut fleet = lost(json!({}), "cpu=8");
+    loses(&mut fleet, "cluster2");
+    fleet.workflow(rerun());
+    fleet.work_gone(started("cluster1", 1));
+    fleet.work(promised("cluster2", 2));
+    let (object, _) = told(&mut fleet, rerun());
+    rests_for_a_minute(&fleet);
+    has(&mut fleet, "cpu=8");
+    let patch = fleet.patch(Purpose::Claim);
+    fleet.written(object, &patch);
+    assert_eq!(decide_at(&fleet, 0).requeue_at, None);
+}
+
+#[test]
+fn so_is_one_whose_cluster_was_removed() {
+    let mut fleet = lost(json!({}), "cpu=8");
+    fleet.workflow(rerun());
+    fleet.work_gone(started("cluster1", 1));
+    fleet.work(promised("cluster2", 2));
+    let removed = json!({ "metadata": { "annotations": { "argosy.dev/removed": "2026-11-21T10:00:00Z" } } });
+    let mut removed = with(cluster("cluster2"), removed);
+    removed["status"]["conditions"][0] =
+        condition("ManagedClusterConditionAvailable", "Unknown", "ClusterRemoved");
+    let change = fleet.change(removed);
+    fleet.learn(HubInput::Cluster(change));
+    told(&mut fleet, rerun());
+    rests_for_a_minute(&fleet);
+}
+
+#[test]
+fn so_is_one_that_is_deleted_and_waits_for_its_former_cluster_until_that_is_lost() {
+    let mut fleet = fleet();
+    fleet.workflow(deleting(rerun()));
+    fleet.work(deleting(started("cluster1", 1)));
+    told(&mut fleet, deleting(rerun()));
+    rests_for_a_minute(&fleet);
+    loses(&mut fleet, "cluster1");
+    fleet.patch(Purpose::RemoveFinalizer);
 }
