@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{Kind, is_deleting, text},
     ledger::attempt,
-    script::{PolicyStep, Space, Tamper},
+    script::{PolicyStep, Restoration, Space, Tamper},
     servers::{CLUSTERS, POLICIES, Servers, clusters_of, label, policy},
     world::World,
 };
@@ -110,9 +110,9 @@ impl World {
         self.servers.at_mut(space, 0).back_up();
     }
 
-    pub(crate) fn restore(&mut self, space: Space, numbers_go_on: bool) {
+    pub(crate) fn restore(&mut self, space: Space, restoration: Restoration) {
         self.servers.check();
-        if !self.servers.at_mut(space, 0).restore(numbers_go_on) {
+        if !self.servers.at_mut(space, 0).restore(restoration.numbers_go_on) {
             return;
         }
         self.servers.ledger.was_restored = true;
@@ -122,6 +122,9 @@ impl World {
                 second.lose_watches(space);
             }
             self.forget_unheard_starts(0);
+            return;
+        }
+        if space == Space::Its && restoration.is_unnoticed {
             return;
         }
         self.hub.lose_watches(space);

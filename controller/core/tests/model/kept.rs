@@ -8,7 +8,7 @@ use crate::{
     script::{
         Draft,
         Forgery::{Birth, Held},
-        PolicyStep, SUSPENDED, Space,
+        PolicyStep, Restoration, SUSPENDED, Space,
         Step::{
             Argo, Backup, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Foreign, Hours, Lag,
             Lose, NewMailbox, Policy, Relist, Restart, Restore, Second, Settle, Tamper, User, Wait, Webhook,
@@ -105,7 +105,7 @@ fn a_run_that_ended_while_the_its_had_lost_it_is_shown_as_ended_when_it_is_sent_
             Argo(6, 0),
             Argo(2, 0),
             Argo(6, 0),
-            Restore(Space::Its, false),
+            Restore(Space::Its, Restoration::default()),
             Argo(8, 0),
             Expire(8, 0),
             CatchUp(1, None),
@@ -378,7 +378,7 @@ fn a_run_whose_delete_was_undone_by_a_backup_is_shown_as_ended() {
                 Argo(5, 0),
                 Argo(1, 0),
                 CatchUp(0, None),
-                Restore(Space::Wds, false),
+                Restore(Space::Wds, Restoration::default()),
                 Argo(13, 0),
             ],
         );

@@ -17,7 +17,7 @@ use crate::{
     ledger::{Ledger, claimed_attempt, is_ours, phase},
     run,
     script::{
-        SUSPENDED, Space,
+        Restoration, SUSPENDED, Space,
         Step::{
             Argo, Backup, Beat, CatchUp, Cut, Decide, Deliver, Execute, Expire, Flood, Lose, NewMailbox,
             Rebuild, Restore, Settle, Skew, Tamper, User,
@@ -213,7 +213,7 @@ fn a_report_keeps_what_a_backup_of_its_cluster_lacks_from_starting_again() {
             Flood(1),
             Decide(1, 0),
             Execute(1, 0, Fault::None),
-            Restore(Space::Wec, false),
+            Restore(Space::Wec, Restoration::default()),
         ],
     );
 }

@@ -85,9 +85,18 @@ pub(crate) enum Step {
     NewMailbox(usize),
     /// A backup of a space is taken. `Wec` is the first cluster.
     Backup(Space),
-    /// The last backup is restored. If the flag is true, version numbers continue from where they
-    /// were.
-    Restore(Space, bool),
+    /// The last backup is restored.
+    Restore(Space, Restoration),
+}
+
+/// The way in which a backup is restored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Restoration {
+    /// Version numbers continue from where they were.
+    pub(crate) numbers_go_on: bool,
+    /// The watches of an ITS go on as if nothing had happened, until the processes list it for another
+    /// reason: they compare its versions every few seconds only.
+    pub(crate) is_unnoticed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::{
     actor::Fault,
-    script::{CopyStep, Draft, Forgery, Lie, PolicyStep, Space, Step, Tamper, UserStep},
+    script::{CopyStep, Draft, Forgery, Lie, PolicyStep, Restoration, Space, Step, Tamper, UserStep},
 };
 
 /// The parts of a script besides the common ones.
@@ -213,13 +213,14 @@ fn rare_step(theme: Theme) -> BoxedStrategy<Step> {
     let tampering = (n(), n(), tamper())
         .prop_map(|(cluster, choice, what)| Step::Tamper(cluster, choice, what))
         .boxed();
-    let restoring = (space(), any::<bool>(), any::<bool>())
-        .prop_map(|(space, is_backup, go_on)| {
-            if is_backup {
-                Step::Backup(space)
-            } else {
-                Step::Restore(space, go_on)
-            }
+    let restoration = (any::<bool>(), any::<bool>()).prop_map(|(numbers_go_on, is_unnoticed)| Restoration {
+        numbers_go_on,
+        is_unnoticed,
+    });
+    let restoring = (space(), prop::option::of(restoration))
+        .prop_map(|(space, restoration)| match restoration {
+            Some(restoration) => Step::Restore(space, restoration),
+            None => Step::Backup(space),
         })
         .boxed();
     let second = n().prop_map(Step::Second).boxed();

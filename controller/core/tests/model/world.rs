@@ -176,7 +176,7 @@ impl World {
             Step::Rebuild(cluster) => self.rebuild(cluster % CLUSTERS.len()),
             Step::NewMailbox(cluster) => self.make_mailbox_anew(cluster % CLUSTERS.len()),
             Step::Backup(space) => self.back_up(space),
-            Step::Restore(space, numbers_go_on) => self.restore(space, numbers_go_on),
+            Step::Restore(space, restoration) => self.restore(space, restoration),
         }
         self.step_shadows(step);
         self.after_step();
