@@ -5,7 +5,8 @@
 #   scripts/mutations.sh [--fit] [NAME…]
 #
 # Without a NAME: all of controller/core/mutations, each in a minute or less. The number in a name is that of the promise.
-# A patch whose second line is "test: NAME" changes code that the model does not cover; the tests of argosy-core of that name must fail.
+# A patch whose second line is "test: NAME" changes code that the model does not cover; the tests of argosy-core of that name must fail,
+# or those of another package after "test: PACKAGE NAME".
 # --fit: only checks that the patches still apply to the code.
 set -euo pipefail
 
@@ -55,6 +56,8 @@ holds() {
     model "$1"
     return
   fi
+  local package=argosy-core
+  [[ $tests != *' '* ]] || { package=${tests%% *} && tests=${tests#* }; }
   compiles "$1" --lib
   ! run --lib -- "$tests" || return 0
   grep -q 'test result: FAILED' "$COPY.log" || { echo "$1 cannot be tested; log: $COPY.log" >&2 && exit 1; }
@@ -67,11 +70,11 @@ why() {
 }
 
 compiles() {
-  (cd "$COPY" && cargo test --quiet --locked --package argosy-core "${@:2}" --no-run) >"$COPY.log" 2>&1 ||
+  (cd "$COPY" && cargo test --quiet --locked --package "${package:-argosy-core}" "${@:2}" --no-run) >"$COPY.log" 2>&1 ||
     { echo "$1 does not compile; log: $COPY.log" >&2 && exit 1; }
 }
 
-run() { (cd "$COPY" && timeout 1200 cargo test --quiet --locked --package argosy-core "$@") >>"$COPY.log" 2>&1; }
+run() { (cd "$COPY" && timeout 1200 cargo test --quiet --locked --package "${package:-argosy-core}" "$@") >>"$COPY.log" 2>&1; }
 
 # Whether the model passes: the scripts that are kept, and then those that are drawn. A mutation that does not compile shows nothing.
 model() {
