@@ -2,10 +2,11 @@
 # Measures how long Workflows take from the control cluster to their clusters, and statuses back, and the resources that this needs.
 #
 #   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on its own servers, with the lower bound of this machine
+#   scripts/bench.sh --against DIR [--rows a,b…]                   three times in turns with the programs in DIR, too (A/B)
 #   scripts/bench.sh --fleet [--count N] [--target MS]             on the fleet that is up, with its real Argo
 #
 # Prints a line for each row and mode, then the verdicts; all measurements are in results.json, and are printed with --verbose.
-# Exits with 1 if a target is missed; with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
+# Exits with 1 if a target is missed (not with --against); with --fleet, if a median is above the target (30 ms). The rows: docs/benchmarks/README.md.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/lib/cargo.sh
 
 usage() {
-  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 # The variables that name the fleet's kubeconfigs, unless they are set already.

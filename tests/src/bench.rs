@@ -8,6 +8,7 @@
 //!
 //! Not here: the cost of the controller's index alone (`cargo bench -p argosy-core`).
 
+mod against;
 mod agents;
 mod baseline;
 mod best_cluster;
@@ -52,6 +53,15 @@ use self::{
 pub async fn run(options: &Options) -> Result<bool> {
     if options.fleet {
         return on_fleet(options).await;
+    }
+    if let Some(theirs) = &options.against {
+        if options.verbose {
+            progress::be_verbose();
+        }
+        let compared = against::compare(options, theirs).await?;
+        progress::clear();
+        say(compared.trim_end());
+        return Ok(true);
     }
     let output = options.output()?;
     fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;

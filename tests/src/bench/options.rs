@@ -35,6 +35,10 @@ pub struct Options {
     /// of the rows or Workflows
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Measure three times with the programs of this build and three times with those in this folder,
+    /// in turns, and compare them; results go to target/bench/against
+    #[arg(long, value_name = "DIR", conflicts_with = "fleet")]
+    pub against: Option<PathBuf>,
     /// Measure on the fleet that KUBECONFIG_CONTROL and KUBECONFIG_CLUSTER1 name (source
     /// .fleet/env)
     #[arg(long)]

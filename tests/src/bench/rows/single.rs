@@ -31,11 +31,11 @@ const TURN: usize = 25;
 pub(in crate::bench) async fn warm_up(environment: &Environment) -> Result<()> {
     let script = Script::ONE;
     for line in &environment.lines {
-        for number in 0..line.stations.len().max(3) {
-            let name = format!("warm-{}-{number}", line.name());
-            one(environment, line, number, &name, script).await?;
-            until_let_go(environment, line, &[name], script).await?;
+        let names = names(&format!("warm-{}", line.name()), line.stations.len().max(3));
+        for (number, name) in names.iter().enumerate() {
+            one(environment, line, number, name, script).await?;
         }
+        until_let_go(environment, line, &names, script).await?;
     }
     environment.asked().until_quiet(Duration::from_secs(20)).await
 }
