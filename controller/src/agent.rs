@@ -45,7 +45,7 @@ use crate::runtime::{
     args::ManifestWorkConditions,
     engine,
     metrics::Metrics,
-    restore_guard::until_restored,
+    restore_guard::{EVERY_OF_WEC, until_restored},
     supervise::{OrphanLog, supervise},
     watch::{Projected, follow_kind, follow_projected, is_unknown_kind, selecting},
 };
@@ -241,7 +241,7 @@ fn watch_wec(member: &Member, runs: Option<KnownRuns>, sender: &Sender<AgentInpu
     );
     tasks.spawn(objects.in_current_span());
     let restored = Api::all(member.wec.clone());
-    tasks.spawn(until_restored::<AppliedManifestWork>(restored).in_current_span());
+    tasks.spawn(until_restored::<AppliedManifestWork>(restored, EVERY_OF_WEC).in_current_span());
     let records: Api<Projected<AppliedManifestWork, ObservedRecord>> = Api::all(member.wec.clone());
     let records = follow_projected(
         records,

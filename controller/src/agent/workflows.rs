@@ -11,10 +11,7 @@ use argosy_core::{
     model::{dependencies::Needs, json_patch::JsonPatch, rerun::Fence},
 };
 use jiff::SignedDuration;
-use k8s_openapi::{
-    api::core::v1::Pod,
-    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch},
@@ -160,14 +157,7 @@ impl Executor {
         patch: &JsonPatch,
     ) -> Result<AgentInput, Failure> {
         self.delete_pods(key, pods).await?;
-        let patch = json_patch(patch)?;
-        let api = self.workflows(&key.namespace);
-        Ok(
-            match found(read(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
-                Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
-                None => AgentInput::ObjectGone(origin),
-            },
-        )
+        self.patch(origin, key, patch).await
     }
 
     /// Deletes the pods of these nodes. Finds them by Argo's label and annotation, not by their
@@ -190,7 +180,8 @@ impl Executor {
         Ok(())
     }
 
-    async fn remove_finalizer(
+    /// Patches the run. The answer may be its last version, if the patch removes the last finalizer.
+    async fn patch(
         &self,
         origin: OriginUid,
         key: &WorkflowKey,
@@ -200,10 +191,8 @@ impl Executor {
         let api = self.workflows(&key.namespace);
         Ok(
             match found(read(api.patch(&key.name, &patching(names::AGENT), &patch)).await)? {
-                Some(object) if !is_gone(&object.metadata) => {
-                    AgentInput::object(Change::Apply(Box::new(object)))
-                }
-                _ => AgentInput::ObjectGone(origin),
+                Some(object) => AgentInput::object(Change::Apply(Box::new(object))),
+                None => AgentInput::ObjectGone(origin),
             },
         )
     }
@@ -281,17 +270,12 @@ impl Executor {
         let patch = json_patch(patch)?;
         Ok(
             match found(read(self.works.patch(&name, &patching(names::AGENT), &patch)).await)? {
-                // Also the last version, which the index compares with the one that the watch has brought.
+                // The last version, too: the index compares it with the one that the watch has brought.
                 Some(work) => AgentInput::work(Change::Apply(Box::new(work))),
                 None => AgentInput::WorkGone(origin.clone()),
             },
         )
     }
-}
-
-/// Returns true if the removal of the last finalizer has deleted the object.
-fn is_gone(metadata: &ObjectMeta) -> bool {
-    metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 
 impl Execute<RunIndex> for Executor {
@@ -307,9 +291,7 @@ impl Execute<RunIndex> for Executor {
             AgentAction::Look(sought) => self.look(origin, sought).await,
             AgentAction::Delete { key, uid } => self.delete(origin.clone(), key, uid).await,
             AgentAction::Control { key, pods, patch } => self.control(origin.clone(), key, pods, patch).await,
-            AgentAction::RemoveFinalizer { key, patch } => {
-                self.remove_finalizer(origin.clone(), key, patch).await
-            }
+            AgentAction::RemoveFinalizer { key, patch } => self.patch(origin.clone(), key, patch).await,
             AgentAction::Disown { key, patch } => self.disown(key, patch).await,
             AgentAction::Record(record) => self.record(record).await,
             AgentAction::AmendRecord { origin, patch } => self.amend_record(origin, patch).await,

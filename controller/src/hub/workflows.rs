@@ -34,7 +34,7 @@ use crate::runtime::{
     engine,
     lenient::Lenient,
     metrics::Metrics,
-    restore_guard::until_restored,
+    restore_guard::{self, until_restored},
     supervise::{OrphanLog, supervise},
     watch::{Projected, follow, follow_projected, selecting},
 };
@@ -87,8 +87,14 @@ pub async fn run(
         |_| None,
     ));
     drop(sender);
-    watches.spawn(until_restored::<BindingPolicy>(Api::all(spaces.wds.clone())));
-    watches.spawn(until_restored::<ManagedCluster>(Api::all(spaces.its.clone())));
+    watches.spawn(until_restored::<BindingPolicy>(
+        Api::all(spaces.wds.clone()),
+        restore_guard::EVERY,
+    ));
+    watches.spawn(until_restored::<ManagedCluster>(
+        Api::all(spaces.its.clone()),
+        restore_guard::EVERY,
+    ));
     let mut index = WorkflowIndex::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
         is_guarded: spaces.is_guarded,

@@ -3,7 +3,7 @@
 //! Its resource versions continue from the backup, so a watch that continues from a newer version
 //! receives nothing until they have caught up, and an index takes all later objects for old. The
 //! remedy is to start anew, as after a crash. An agent sees the version in each response about its
-//! Lease. Not detected: a backup so recent that the versions catch up within [`EVERY`], or before
+//! Lease. Not detected: a backup so recent that the versions catch up before the next check, or before
 //! the next renewal of the Lease. If the versions were raised during the restore, watches list
 //! again, and `runtime/watch.rs` detects it.
 
@@ -15,11 +15,17 @@ use tokio::time::sleep;
 
 use crate::runtime::{lenient::Lenient, requests::call};
 
-/// Interval between checks of the version.
+/// Interval between checks of the WDS and the ITS.
 pub const EVERY: Duration = Duration::from_secs(3);
 
-/// Returns when the API server's resource version for `api` is lower than before.
-pub async fn until_restored<K>(api: Api<Lenient<PartialObjectMeta<K>>>)
+/// Interval between checks of a WEC, where they are most of the requests of an agent at rest. Until one
+/// is noticed, the agent shows runs that are gone; no run starts twice (`core/tests/model`,
+/// `Restoration::is_unnoticed`).
+pub const EVERY_OF_WEC: Duration = Duration::from_secs(30);
+
+/// Returns when the API server's resource version for `api` is lower than before. Asks for it `every`
+/// so often.
+pub async fn until_restored<K>(api: Api<Lenient<PartialObjectMeta<K>>>, every: Duration)
 where
     K: Resource + Clone + Debug,
     K::DynamicType: Default,
@@ -37,7 +43,7 @@ where
                 tracing::debug!(error = %failure, "cannot read the API server's resource version");
             }
         }
-        sleep(EVERY).await;
+        sleep(every).await;
     }
 }
 

@@ -117,14 +117,16 @@ impl World {
         }
         self.servers.ledger.was_restored = true;
         if space == Space::Wec {
+            self.forget_unheard_starts(0);
+        }
+        if space != Space::Wds && restoration.is_unnoticed {
+            return;
+        }
+        if space == Space::Wec {
             self.agents[0].lose_watches(space);
             if let Some(second) = &mut self.seconds[0] {
                 second.lose_watches(space);
             }
-            self.forget_unheard_starts(0);
-            return;
-        }
-        if space == Space::Its && restoration.is_unnoticed {
             return;
         }
         self.hub.lose_watches(space);

@@ -94,8 +94,8 @@ pub(crate) enum Step {
 pub(crate) struct Restoration {
     /// Version numbers continue from where they were.
     pub(crate) numbers_go_on: bool,
-    /// The watches of an ITS go on as if nothing had happened, until the processes list it for another
-    /// reason: they compare its versions every few seconds only.
+    /// The watches of an ITS or WEC go on as if nothing had happened, until the processes list it for
+    /// another reason: they compare its versions every few seconds only.
     pub(crate) is_unnoticed: bool,
 }
 

@@ -74,6 +74,38 @@ fn an_attempt_that_has_had_its_course_leaves_nothing() {
 }
 
 #[test]
+fn the_last_version_of_a_run_that_was_let_go_leaves_nothing_in_whichever_order_it_arrives() {
+    for is_late in [false, true] {
+        let mut cluster = Cluster::running("Succeeded");
+        cluster.keep_record();
+        let held = || deleting(object(1, "Succeeded"));
+        cluster.object(held());
+        let action = cluster.decide().expect("it is let go");
+        assert!(
+            matches!(action, AgentAction::RemoveFinalizer { .. }),
+            "{action:?}"
+        );
+        cluster.agent.requested(&origin(), &action, cluster.now);
+        let mut last: Workflow = cluster.next(held());
+        last.metadata.finalizers = None;
+        let answer = AgentInput::object(Change::Apply(Box::new(last)));
+        let event: Workflow = cluster.next(held());
+        let event = AgentInput::object(Change::Delete(Box::new(event)));
+        if is_late {
+            cluster.learn(event);
+            cluster.agent.succeeded(&origin(), answer, cluster.now);
+        } else {
+            cluster.agent.succeeded(&origin(), answer, cluster.now);
+            cluster.learn(event);
+        }
+        assert!(cluster.agent.objects.is_empty(), "{is_late}");
+        cluster.work_gone(applied(1));
+        cluster.learn(AgentInput::RecordGone(origin()));
+        knows_nothing(&cluster);
+    }
+}
+
+#[test]
 fn a_manifest_work_that_was_created_again_is_not_forgotten_by_a_late_answer_about_the_former_one() {
     let again = || with(work(1), json!({ "metadata": { "uid": "again" } }));
     for (told, answer, is_listed) in [
