@@ -46,6 +46,10 @@ const UNGUARDED: &str = "the selectors of the BindingPolicies do not fit into th
 /// them.
 const LISTING: SignedDuration = SignedDuration::from_secs(10);
 
+/// The same for Workflows, of which there may be so many that a list takes minutes. Numbers without
+/// them would be written for each policy, and then written again.
+const LISTING_OF_RUNS: SignedDuration = SignedDuration::from_mins(5);
+
 /// Minimum time between two checks of a status. While many objects arrive, its numbers change with
 /// each.
 const STATUS_PAUSE: SignedDuration = SignedDuration::from_secs(1);
@@ -235,14 +239,21 @@ impl ObjectIndex {
     /// still being listed. Listing does not take long, and a kind that cannot be listed does not
     /// delay the numbers forever.
     pub(super) fn counts_later(&self, policy: &PolicyView, now: Timestamp) -> Option<Timestamp> {
-        let given_up = pause(self.synced_at, LISTING)?;
         let selectable = self
             .wanted_kinds
             .iter()
             .filter(|(kind, _)| policy.rules().may_select(&kind.group, &kind.resource));
-        let mut unknown =
+        let unknown =
             selectable.filter(|(kind, _)| !self.listed.contains(kind) && !self.unreadable.contains_key(kind));
-        (now < given_up && (self.catalog.is_none() || unknown.next().is_some())).then_some(given_up)
+        let limits = unknown.map(|(_, wanted)| {
+            if wanted.kind.is_run() {
+                LISTING_OF_RUNS
+            } else {
+                LISTING
+            }
+        });
+        let limit = limits.chain(self.catalog.is_none().then_some(LISTING)).max()?;
+        pause(self.synced_at, limit).filter(|given_up| now < *given_up)
     }
 }
 

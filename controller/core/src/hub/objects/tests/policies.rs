@@ -189,6 +189,20 @@ fn a_kind_that_is_never_listed_does_not_keep_a_policy_silent() {
 }
 
 #[test]
+fn nothing_is_counted_before_workflows_are_listed_which_may_take_minutes() {
+    let mut spaces = Spaces::new();
+    let runs = kind("argoproj.io", "workflows", "Workflow", true, false);
+    spaces.learn(DownsyncInput::Kinds(vec![config_maps(), runs]));
+    let clause = json!({ "apiGroup": "argoproj.io", "resources": ["workflows"] });
+    spaces.policy(wanting(policy("p", &json!({ "name": "cluster1" })), clause));
+    spaces.pass(240);
+    assert_eq!(spaces.status("p"), Value::Null);
+    assert!(!spaces.bindings.contains_key("p"));
+    spaces.pass(61);
+    assert_eq!(spaces.condition("p", "Ready"), "True NothingSelected");
+}
+
+#[test]
 fn a_binding_names_what_is_selected_and_is_not_rewritten_for_a_status() {
     let mut spaces = Spaces::new();
     spaces.policy(policy("p", &json!({ "fleet": "a" })));
