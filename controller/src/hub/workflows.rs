@@ -34,7 +34,7 @@ use crate::runtime::{
     engine,
     lenient::Lenient,
     metrics::Metrics,
-    restore_guard::{self, until_restored},
+    restore_guard::{EVERY, until_restored},
     supervise::{OrphanLog, supervise},
     watch::{Projected, follow, follow_projected, selecting},
 };
@@ -87,14 +87,9 @@ pub async fn run(
         |_| None,
     ));
     drop(sender);
-    watches.spawn(until_restored::<BindingPolicy>(
-        Api::all(spaces.wds.clone()),
-        restore_guard::EVERY,
-    ));
-    watches.spawn(until_restored::<ManagedCluster>(
-        Api::all(spaces.its.clone()),
-        restore_guard::EVERY,
-    ));
+    let (wds, its) = (Api::all(spaces.wds.clone()), Api::all(spaces.its.clone()));
+    watches.spawn(until_restored::<BindingPolicy>(wds, EVERY));
+    watches.spawn(until_restored::<ManagedCluster>(its, EVERY));
     let mut index = WorkflowIndex::new(HubConfig {
         wds_name: spaces.wds_name.clone(),
         is_guarded: spaces.is_guarded,
