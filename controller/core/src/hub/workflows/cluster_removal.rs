@@ -25,7 +25,7 @@ pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
         return Next::PASS;
     }
     Next::act_or_rest_until(
-        decided_again(case.view, claim, case.now),
+        decided_again(case, claim),
         case.index.decide_removed(case.key, case.view, claim),
     )
 }

@@ -245,7 +245,7 @@ impl WorkflowIndex {
 fn first<F>(rules: &[Rule<F>], ask: impl Fn(&F) -> Next) -> Decision<HubAction> {
     let mut requeue_at = None;
     for rule in rules {
-        match ask(&rule.decide) {
+        let (at, is_last) = match ask(&rule.decide) {
             Next::Act(action) => {
                 return Decision {
                     action: Some(action),
@@ -254,11 +254,12 @@ fn first<F>(rules: &[Rule<F>], ask: impl Fn(&F) -> Next) -> Decision<HubAction> 
                     ..Decision::rest()
                 };
             }
-            Next::Rest { requeue_at: at } => {
-                requeue_at = requeue_at.into_iter().chain(at).min();
-                break;
-            }
-            Next::Pass { requeue_at: at } => requeue_at = requeue_at.into_iter().chain(at).min(),
+            Next::Rest { requeue_at: at } => (at, true),
+            Next::Pass { requeue_at: at } => (at, false),
+        };
+        requeue_at = requeue_at.into_iter().chain(at).min();
+        if is_last {
+            break;
         }
     }
     Decision {

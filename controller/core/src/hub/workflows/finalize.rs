@@ -18,19 +18,14 @@ pub(super) fn unclaimed(case: &Case<'_>) -> Next {
 
 /// A Workflow that is claimed for one cluster. Its status is shown while it waits.
 pub(super) fn claimed(case: &Case<'_>, claim: &Claim) -> Next {
-    let Case {
-        index,
-        key,
-        view,
-        now,
-    } = *case;
+    let Case { index, key, view, .. } = *case;
     if !view.is_deleting {
         return Next::PASS;
     }
     let step = index.finalize(key, view);
     let step = step.map(|step| index.unless_unreported(key, view, claim, step));
     Next::act_or_rest_until(
-        decided_again(view, claim, now),
+        decided_again(case, claim),
         step.or_else(|| index.mirror(key, view, claim)),
     )
 }

@@ -7,7 +7,7 @@
 use argosy_api::conditions::reason;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{HubAction, WorkflowIndex, pending_claim::PendingClaim, view::WorkflowView};
+use super::{HubAction, WorkflowIndex, case::Case, pending_claim::PendingClaim, view::WorkflowView};
 use crate::{
     WorkflowKey,
     model::{
@@ -23,7 +23,8 @@ pub(super) const UNFIT_FOR: SignedDuration = SignedDuration::from_mins(1);
 
 /// The time at which a rerun is decided again that rests, and may wait for a cluster that it is not claimed
 /// for: for any that can run it, or, if it is deleted, for the loss of a former one.
-pub(super) fn decided_again(view: &WorkflowView, claim: &Claim, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn decided_again(case: &Case<'_>, claim: &Claim) -> Option<Timestamp> {
+    let Case { view, now, .. } = *case;
     let has_ended = (claim.is_given_up || view.is_final()) && !view.is_deleting;
     let waits = claim.lost.is_some() && !has_ended && view.queued().is_none();
     now.checked_add(UNFIT_FOR).ok().filter(|_| waits)

@@ -18,19 +18,14 @@ use crate::{WorkflowKey, model::claim::Claim};
 
 /// The next step of a Workflow that leaves its cluster. Its status is shown while it waits.
 pub(super) fn rule(case: &Case<'_>, claim: &Claim) -> Next {
-    let Case {
-        index,
-        key,
-        view,
-        now,
-    } = *case;
+    let Case { index, key, view, .. } = *case;
     if !index.is_leaving(view, claim) {
         return Next::PASS;
     }
     let step = index.decide_move(key, view, claim);
     let step = step.map(|step| index.unless_unreported(key, view, claim, step));
     Next::act_or_rest_until(
-        decided_again(view, claim, now),
+        decided_again(case, claim),
         step.or_else(|| index.mirror(key, view, claim)),
     )
 }
