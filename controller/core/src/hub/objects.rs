@@ -22,6 +22,7 @@ mod needs;
 mod object;
 mod object_ref;
 mod observed;
+mod pace;
 mod policy_view;
 mod status;
 pub mod status_aggregate;
@@ -239,6 +240,8 @@ pub struct ObjectIndex {
     synced_at: Option<Timestamp>,
     wanted_kinds: Arc<WantedKinds>,
     needs: needs::Needs,
+    /// Limits the writes of all policies' statuses and Bindings together.
+    rate_limiter: pace::RateLimiter,
     /// The time of the last input.
     now: Timestamp,
 }
@@ -275,6 +278,7 @@ impl ObjectIndex {
             synced_at: None,
             wanted_kinds: Arc::default(),
             needs: needs::Needs::default(),
+            rate_limiter: pace::RateLimiter::default(),
             now: Timestamp::UNIX_EPOCH,
         }
     }

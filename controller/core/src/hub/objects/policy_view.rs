@@ -2,7 +2,7 @@
 //!
 //! Not here: its rules and errors (`hub::inventory`).
 
-use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use argosy_api::{
     BindingPolicy, BindingPolicyStatus,
@@ -10,7 +10,13 @@ use argosy_api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::{DownsyncAction, ObjectIndex, kind::KindName, needs, sync_summary::SyncSummary};
+use super::{
+    DownsyncAction, ObjectIndex,
+    kind::KindName,
+    needs,
+    pace::{Pace, later},
+    sync_summary::SyncSummary,
+};
 use crate::{
     ClusterName, Decision, OriginUid,
     hub::inventory::Policy,
@@ -28,10 +34,8 @@ pub(super) struct PolicyView {
     pub(super) clusters: BTreeSet<ClusterName>,
     /// The objects that it selects, Workflows among them.
     pub(super) selected: BTreeSet<OriginUid>,
-    /// The times of the last checks of its status and of its Binding. Each check visits all
-    /// selected objects.
-    pub(super) status_at: Cell<Option<Timestamp>>,
-    pub(super) binding_at: Cell<Option<Timestamp>>,
+    pub(super) status_pace: Pace,
+    pub(super) binding_pace: Pace,
 }
 
 /// The warning about a policy that was written for KubeStellar before 0.26.
@@ -72,13 +76,19 @@ impl PolicyView {
             status: policy.status,
             clusters: BTreeSet::new(),
             selected: BTreeSet::new(),
-            status_at: Cell::new(None),
-            binding_at: Cell::new(None),
+            status_pace: Pace::default(),
+            binding_pace: Pace::default(),
         }
     }
 
     pub(super) fn uid(&self) -> &str {
         &self.policy.uid
+    }
+
+    /// True if the status does not tell of the newest specification, for which its author waits.
+    fn is_unobserved(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_none_or(|status| status.observed_generation != self.policy.generation)
     }
 
     pub(super) fn generation(&self) -> i64 {
@@ -119,8 +129,8 @@ impl PolicyView {
     /// Returns the rules of `former`.
     pub(super) fn succeed(&mut self, former: Self) -> Arc<Rules> {
         if former.policy.uid == self.policy.uid {
-            self.status_at = former.status_at;
-            self.binding_at = former.binding_at;
+            self.status_pace = former.status_pace;
+            self.binding_pace = former.binding_pace;
         }
         self.selected = former.selected;
         former.policy.rules
@@ -222,22 +232,28 @@ impl ObjectIndex {
         if let Some(later) = self.counts_later(policy, now) {
             return Decision::requeue_at(later);
         }
-        if let Some(next) = pause(policy.status_at.get(), STATUS_PAUSE).filter(|next| *next > now) {
+        let (pace, is_urgent) = (&policy.status_pace, policy.is_unobserved());
+        if is_urgent {
+            pace.hurry();
+        }
+        if let Some(next) = pace.wait(STATUS_PAUSE, now) {
             return Decision::requeue_at(next);
         }
-        policy.status_at.set(Some(now));
-        let status = policy.wanted_status(&self.summary(name, policy), now);
-        status
-            .map(|status| DownsyncAction::PolicyStatus {
-                name: name.to_owned(),
-                status,
-            })
-            .into()
+        let Some(status) = policy.wanted_status(&self.summary(name, policy), now) else {
+            pace.checked(now);
+            return Decision::rest();
+        };
+        if is_urgent {
+            pace.checked(now);
+        } else if let Some(turn) = pace.take_turn(&self.rate_limiter, SignedDuration::ZERO, now) {
+            return Decision::requeue_at(turn);
+        }
+        let name = name.to_owned();
+        DownsyncAction::PolicyStatus { name, status }.into()
     }
 
     /// The time until which no numbers are reported, because kinds that the policy may select are
-    /// still being listed. Listing does not take long, and a kind that cannot be listed does not
-    /// delay the numbers forever.
+    /// still being listed. A kind that cannot be listed does not delay the numbers forever.
     pub(super) fn counts_later(&self, policy: &PolicyView, now: Timestamp) -> Option<Timestamp> {
         let selectable = self
             .wanted_kinds
@@ -253,11 +269,7 @@ impl ObjectIndex {
             }
         });
         let limit = limits.chain(self.catalog.is_none().then_some(LISTING)).max()?;
-        pause(self.synced_at, limit).filter(|given_up| now < *given_up)
+        let given_up = self.synced_at.map(|synced| later(synced, limit));
+        given_up.filter(|given_up| now < *given_up)
     }
-}
-
-/// The earliest time of the check after the one at `last`.
-pub(super) fn pause(last: Option<Timestamp>, pause: SignedDuration) -> Option<Timestamp> {
-    last.map(|last| last.saturating_add(pause).unwrap_or(Timestamp::MAX))
 }

@@ -9,6 +9,7 @@ mod copies;
 mod crons;
 mod kinds;
 mod late;
+mod many_policies;
 mod needs;
 mod order;
 mod policies;

@@ -71,7 +71,8 @@ fn one_that_a_policy_selects_by_its_label_stays_here_and_nothing_lacks() {
         spaces.write(&config_maps(), settings());
         assert_eq!(spaces.sent(), ["cluster1/c1"]);
         spaces.applied("cluster1", "argosy-c1", "True", "");
-        spaces.pass(10);
+        spaces.pass(2);
+        spaces.pass(4);
         assert_eq!(spaces.condition("one", "Synced"), "True Applied");
         assert_eq!(spaces.status("one")["objects"], 1);
         assert_eq!(

@@ -207,7 +207,8 @@ fn a_binding_names_what_is_selected_and_is_not_rewritten_for_a_status() {
     let mut spaces = Spaces::new();
     spaces.policy(policy("p", &json!({ "fleet": "a" })));
     spaces.write(&deployments(), web());
-    spaces.pass(6);
+    spaces.pass(2);
+    spaces.pass(4);
     let binding = spaces.bindings["p"].clone();
     let reference = &binding["spec"]["workload"]["namespaceScope"][0];
     assert_eq!(
@@ -223,13 +224,15 @@ fn a_binding_names_what_is_selected_and_is_not_rewritten_for_a_status() {
         &deployments(),
         with(web(), json!({ "status": { "replicas": 1 } })),
     );
-    spaces.pass(6);
+    spaces.pass(2);
+    spaces.pass(4);
     assert_eq!(spaces.bindings["p"], binding);
     let mut edited = spaces.next(binding.clone());
     edited["spec"]["destinations"] = json!([]);
     spaces.bindings.insert("p".to_owned(), edited.clone());
     spaces.learn(DownsyncInput::Binding(Change::Apply(read(edited))));
-    spaces.pass(6);
+    spaces.pass(2);
+    spaces.pass(4);
     assert_eq!(spaces.bindings["p"]["spec"], binding["spec"]);
 }
 
