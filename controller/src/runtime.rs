@@ -13,6 +13,7 @@ pub mod engine;
 pub(crate) mod event;
 pub(crate) mod kubeconfig;
 pub mod leader;
+pub(crate) mod lease;
 pub mod lenient;
 pub mod metrics;
 pub mod release;

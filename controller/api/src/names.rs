@@ -127,6 +127,9 @@ pub const BORN_AS_ANNOTATION: &str = "argosy.dev/born-as";
 /// attempt.
 pub const RUN_UID_ANNOTATION: &str = "argosy.dev/run-uid";
 
+/// Annotation on a WorkStatus: time of its last write, if it was written more than once (RFC 3339).
+pub const WRITTEN_AT_ANNOTATION: &str = "argosy.dev/written-at";
+
 /// Annotation on a ManifestWork: `"true"` if the attempt had started before this ManifestWork was
 /// created, so that it is not started again.
 pub const STARTED_ANNOTATION: &str = "argosy.dev/started";

@@ -26,10 +26,7 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{Condition, MicroTime},
 };
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, api::Patch};
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -41,8 +38,9 @@ use super::{Member, room::Room, tunnel::Advert};
 use crate::{
     artifacts,
     runtime::{
+        lease,
         lenient::Lenient,
-        requests::{call, patching, read},
+        requests::{call, patching},
         restore_guard::Newest,
     },
 };
@@ -207,8 +205,7 @@ async fn write_lease(member: &Member, tunnel: Option<&str>) -> Result<Option<Str
         renew_time: Some(MicroTime(Timestamp::now())),
         ..LeaseSpec::default()
     });
-    let params = PatchParams::apply(names::AGENT).force();
-    let written = read(api.patch(names::CLUSTER_LEASE, &params, &Patch::Apply(&lease))).await?;
+    let written = lease::renew(&api, names::AGENT, &lease, &[names::TUNNEL_ANNOTATION]).await?;
     Ok(written.metadata.resource_version)
 }
 

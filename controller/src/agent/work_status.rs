@@ -2,13 +2,14 @@
 
 use argosy_api::{WorkStatus, names};
 use argosy_core::Failure;
+use jiff::Timestamp;
 use kube::{Api, ResourceExt, api::DeleteParams, core::PartialObjectMeta};
 use serde::Serialize;
 
 use super::{Member, with_metadata};
 use crate::runtime::{
     lenient::Lenient,
-    requests::{create_for_metadata, found, left, patch_for_metadata, read},
+    requests::{NO_MANAGED_FIELDS, create_for_metadata, found, left, patch_for_metadata, read},
 };
 
 /// The WorkStatuses of the mailbox.
@@ -58,12 +59,19 @@ impl Reports {
     }
 
     async fn replace(&self, status: &WorkStatus, version: &str) -> Result<WorkStatus, Failure> {
+        let written_at = (
+            names::WRITTEN_AT_ANNOTATION.to_owned(),
+            Timestamp::now().to_string(),
+        );
+        let mut annotations = status.metadata.annotations.clone().unwrap_or_default();
+        annotations.extend([written_at]);
         let patch = (
             operation("replace", "/metadata/resourceVersion", &version),
             operation("add", "/status", &status.status),
             operation("add", "/reported", &status.reported),
             operation("add", "/metadata/labels", &status.metadata.labels),
-            operation("add", "/metadata/annotations", &status.metadata.annotations),
+            operation("add", "/metadata/annotations", &annotations),
+            operation("add", "/metadata/managedFields", &NO_MANAGED_FIELDS),
         );
         let name = status.name_any();
         let written = read(patch_for_metadata(&self.statuses, names::AGENT, &name, &patch)).await?;

@@ -293,6 +293,16 @@ fn patch_request<V: Resource + Clone>(
     Ok(request)
 }
 
+/// The value of `metadata.managedFields` by which a write removes all of them ("Clearing managedFields"
+/// in Kubernetes' description of server-side apply). From then on, the API server records none until
+/// somebody applies the object server-side, which saves it time with each later write. Only for objects
+/// whose fields belong to Argosy alone.
+pub const NO_MANAGED_FIELDS: [NoManager; 1] = [NoManager {}];
+
+/// An entry of `metadata.managedFields` without content.
+#[derive(Serialize)]
+pub struct NoManager {}
+
 /// Replaces the status; a merge would keep errors that are fixed by now.
 pub fn whole_status(status: &impl Serialize) -> Result<Patch<()>, Failure> {
     serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": status }]))

@@ -43,13 +43,13 @@ const SELDOM: [(&str, &[&str], &[&str], &str); 22] = [
         "argosy-controller",
         &["create"],
         &["leases"],
-        "asked with an apply, and by the first replica",
+        "asked once for each Lease, and by the first replica",
     ),
     (
         "argosy-agent",
         &["create"],
         &["leases"],
-        "asked with an apply, and by the first replica",
+        "asked once for each Lease, and by the first replica",
     ),
     (
         "argosy-controller",
@@ -123,7 +123,7 @@ const SELDOM: [(&str, &[&str], &[&str], &str); 22] = [
         "argosy-controller-nodes",
         &["create"],
         &["leases"],
-        "asked with an apply",
+        "asked once for each Lease",
     ),
     (
         "argosy-agent",

@@ -8,7 +8,12 @@ use argosy_tests::testenv::{
     objects::{create, phase, workflow},
     waiting::until,
 };
-use kube::ResourceExt;
+use jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 /// The status without the fields that Argosy adds and those that it never mirrors.
@@ -102,6 +107,55 @@ async fn status_comes_back_from_a_cluster_whose_agent_the_controller_hosts() -> 
     let fixture = Fixture::new("status-push").await?;
     let member = fixture.push().await?;
     comes_back_from(&fixture, &member).await
+}
+
+/// A Lease of a cluster that somebody else has marked keeps the marks.
+#[tokio::test]
+async fn objects_that_an_agent_writes_again_and_again_have_no_managed_fields() -> Result<()> {
+    let fixture = Fixture::new("status-fields").await?;
+    let member = fixture.pull().await?;
+    let leases: Api<Lease> = Api::namespaced(fixture.env.control.client().await?, &member.cluster);
+    let has_none = |metadata: &ObjectMeta| metadata.managed_fields.is_none();
+    let lease = until(&leases, names::CLUSTER_LEASE, "it is renewed", |lease| {
+        has_none(&lease.metadata)
+    })
+    .await?;
+    let marked = leases
+        .patch_metadata(
+            names::CLUSTER_LEASE,
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "metadata": { "annotations": { "mine": "kept" } } })),
+        )
+        .await?;
+    let renewed = until(&leases, names::CLUSTER_LEASE, "it is renewed again", |lease| {
+        lease.resource_version() != marked.resource_version()
+    })
+    .await?;
+    assert_eq!(renewed.annotations()["mine"], "kept");
+    assert_eq!(renewed.labels(), lease.labels());
+    assert!(has_none(&renewed.metadata));
+
+    fixture.dispatch("hello", &member).await?;
+    member.argo().start("hello").await?;
+    member.argo().finish("hello", "Succeeded").await?;
+    let ended = until(&fixture.workflows(), "hello", "its end is shown", |workflow| {
+        phase(workflow) == "Succeeded"
+    })
+    .await?;
+    let report = until(
+        &member.reports(),
+        &work_name(&ended),
+        "it was written twice",
+        |report| has_none(&report.metadata),
+    )
+    .await?;
+    let written_at: Timestamp = report.annotations()[names::WRITTEN_AT_ANNOTATION].parse()?;
+    let created_at = report.metadata.creation_timestamp.map(|time| time.0);
+    assert!(
+        Some(written_at) >= created_at,
+        "`argosy why` shows the last write"
+    );
+    Ok(())
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use argosy_api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -249,11 +250,8 @@ impl WorkState {
 impl ReportState {
     fn new(report: &WorkStatus) -> Self {
         let reported = report.reported.as_ref();
-        let writes = report.metadata.managed_fields.iter().flatten();
-        let last_write = writes
-            .filter_map(|entry| entry.time.as_ref())
-            .map(|time| time.0)
-            .max();
+        let last_write = report.annotations().get(names::WRITTEN_AT_ANNOTATION);
+        let last_write = last_write.and_then(|time| time.parse().ok());
         let creation = report.metadata.creation_timestamp.as_ref().map(|time| time.0);
         Self {
             attempt: reported.map(|reported| reported.attempt).unwrap_or_default(),

@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PostParams, Preconditions},
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::Tunnels;
 use crate::runtime::{
     engine::{self, Execute},
+    lease,
     lenient::Lenient,
     metrics::Metrics,
     requests::{call, each, found, left, patching, read},
@@ -177,8 +178,7 @@ impl Executor {
             renew_time: Some(MicroTime(Timestamp::now())),
             ..LeaseSpec::default()
         });
-        let params = PatchParams::apply(names::CONTROLLER).force();
-        read(leases.patch(&owner.name, &params, &Patch::Apply(&lease))).await?;
+        lease::renew(&leases, names::CONTROLLER, &lease, &[]).await?;
         Ok(NodeInput::Renewed(cluster.clone()))
     }
 

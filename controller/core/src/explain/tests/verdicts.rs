@@ -48,7 +48,7 @@ fn report(cluster: &str) -> WorkStatus {
     read(json!({
         "metadata": {
             "namespace": cluster, "name": "argosy-u1", "creationTimestamp": "2026-11-21T09:00:00Z",
-            "managedFields": [{ "time": "2026-11-21T09:05:00Z" }, { "time": "2026-11-21T09:01:00Z" }],
+            "annotations": { "argosy.dev/written-at": "2026-11-21T09:05:00Z" },
         },
         "status": { "phase": "Running" }, "reported": { "attempt": 1 },
     }))
