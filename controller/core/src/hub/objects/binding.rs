@@ -33,7 +33,7 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
 /// The time after a change until the Binding is checked again and written. If it were written at once,
 /// it would take the API server's time from the Workflow that is its newest object, whose user waits: a
-/// Binding of 100 objects takes as long as five ManifestWorks.
+/// Binding of 100 objects takes four times as long as one of ten.
 const SETTLING: SignedDuration = SignedDuration::from_secs(4);
 
 /// The time that each object adds to `PAUSE`. A write takes an API server about a third of a

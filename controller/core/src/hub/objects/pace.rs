@@ -12,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 /// Mean time between two writes of all policies.
 const INTERVAL: SignedDuration = SignedDuration::from_millis(100);
 
-/// The time that the limit saves up while it is not used: so long, writes follow each other without
-/// a wait.
+/// The time that the limit saves up while it is not used. The writes of this time may then follow each
+/// other without a wait.
 const BURST: SignedDuration = SignedDuration::from_secs(2);
 
 /// A rate limit that reserves turns, first come, first served.
