@@ -5,7 +5,7 @@ mod combined;
 mod execute;
 mod watched_kinds;
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use argosy_api::{ManifestWork, WorkStatus, names};
 use argosy_core::{
@@ -17,11 +17,12 @@ use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    hub::workflows::Spaces,
+    hub::workflows::{self, Spaces},
     runtime::{
         admin::Readiness,
         engine,
@@ -38,8 +39,15 @@ const QUEUE: usize = 1024;
 /// Name of this loop and readiness part.
 pub const PART: &str = "objects";
 
+/// Maximum time that this loop waits for the first lists of the loop of Workflows. A Workflow that is
+/// created while the controller starts is dispatched after those lists, so the lists of this loop, which
+/// may be as long, must not delay them.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
 /// Runs until `stop`. The other engine detects a restored API server and ends the process.
 pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) {
+    stop.run_until_cancelled(until_workflows_are_listed(&readiness, LONGEST_WAIT))
+        .await;
     let (sender, receiver) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     watch_wds(&spaces.wds, &sender, &mut tasks);
@@ -81,6 +89,12 @@ pub async fn run(spaces: Spaces, readiness: Readiness, stop: CancellationToken) 
     let reactions = spaces.metrics.reactions(PART);
     let driving = engine::drive(index, executor, receiver, stop, reactions, observe);
     supervise(driving, tasks).await;
+}
+
+async fn until_workflows_are_listed(readiness: &Readiness, longest: Duration) {
+    readiness.tell(PART, vec![workflows::PART]);
+    // This loop does not need that one: it begins in any case.
+    let _ = timeout(longest, readiness.until_ready(workflows::PART)).await;
 }
 
 fn watch_all<K>(
@@ -133,4 +147,27 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
         move |seen| Projected::into_view(seen).by(&intake),
         DownsyncInput::Report,
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_lists_begin_after_those_of_workflows() {
+        let readiness = Readiness::of(&[workflows::PART, PART]);
+        readiness.tell(workflows::PART, vec!["workflows"]);
+        let mut begins = Box::pin(until_workflows_are_listed(&readiness, LONGEST_WAIT));
+        assert_eq!(begins.as_mut().now_or_never(), None);
+        readiness.tell(workflows::PART, Vec::new());
+        assert_eq!(begins.now_or_never(), Some(()));
+    }
+
+    #[tokio::test]
+    async fn the_lists_begin_even_if_workflows_cannot_be_listed() {
+        let readiness = Readiness::of(&[workflows::PART, PART]);
+        until_workflows_are_listed(&readiness, Duration::from_millis(1)).await;
+    }
 }

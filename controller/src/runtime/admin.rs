@@ -9,13 +9,7 @@
 //!   them.
 //! - `/metrics`: the metrics in the OpenMetrics format.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -24,7 +18,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::metrics::{self, Metrics};
@@ -35,7 +29,7 @@ const LATEST: Duration = Duration::from_mins(1);
 
 /// Everything that the parts of a process wait for before they are ready. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<BTreeMap<&'static str, Vec<&'static str>>>>);
+pub struct Readiness(Arc<watch::Sender<BTreeMap<&'static str, Vec<&'static str>>>>);
 
 /// Placeholder for a part that has not reported yet.
 const BEGINNING: &str = "its beginning";
@@ -50,8 +44,17 @@ impl Readiness {
 
     /// Sets the things that `part` still waits for. A part that waits for nothing is ready.
     pub fn tell(&self, part: &'static str, waits_for: Vec<&'static str>) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.insert(part, waits_for);
+        self.0.send_modify(|parts| {
+            parts.insert(part, waits_for);
+        });
+    }
+
+    /// Waits until `part` waits for nothing.
+    pub async fn until_ready(&self, part: &'static str) {
+        let mut parts = self.0.subscribe();
+        let is_ready = |parts: &BTreeMap<_, Vec<_>>| parts.get(part).is_some_and(Vec::is_empty);
+        // Fails only without a sender, and this is one.
+        let _ = parts.wait_for(is_ready).await;
     }
 
     /// Adds parts that must become ready as well.
@@ -63,11 +66,13 @@ impl Readiness {
 
     /// Removes `part` from the check.
     pub fn forget(&self, part: &'static str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(part);
+        self.0.send_modify(|parts| {
+            parts.remove(part);
+        });
     }
 
     fn parts(&self) -> BTreeMap<&'static str, Vec<&'static str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.borrow().clone()
     }
 }
 

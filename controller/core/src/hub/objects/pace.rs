@@ -42,6 +42,15 @@ enum Pending {
     Turn(Timestamp),
 }
 
+impl Pending {
+    /// The time of the next check.
+    fn at(self) -> Timestamp {
+        match self {
+            Self::Settling(until) | Self::Turn(until) => until,
+        }
+    }
+}
+
 /// The checks of the status or the Binding of one policy.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -56,9 +65,7 @@ impl Pace {
     /// it is due.
     pub(super) fn wait(&self, pause: SignedDuration, now: Timestamp) -> Option<Timestamp> {
         let rested = self.checked_at.get().map(|last| later(last, pause));
-        let pending = self.pending.get().map(|pending| match pending {
-            Pending::Settling(until) | Pending::Turn(until) => until,
-        });
+        let pending = self.pending.get().map(Pending::at);
         pending.or(rested).filter(|next| *next > now)
     }
 
@@ -86,16 +93,12 @@ impl Pace {
             None | Some(Pending::Settling(_)) => Pending::Turn(limiter.reserve(now)),
             Some(turn) => turn,
         };
-        match pending {
-            Pending::Settling(until) | Pending::Turn(until) if until > now => {
-                self.pending.set(Some(pending));
-                Some(until)
-            }
-            _ => {
-                self.checked(now);
-                None
-            }
+        if pending.at() > now {
+            self.pending.set(Some(pending));
+            return Some(pending.at());
         }
+        self.checked(now);
+        None
     }
 }
 
