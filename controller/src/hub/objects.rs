@@ -29,7 +29,7 @@ use crate::{
         lenient::{Lenient, Readable},
         requests::lifetime,
         supervise::{OrphanLog, supervise},
-        watch::{Projected, follow, follow_projected, selecting},
+        watch::{Projected, follow, follow_projected, selecting, streaming},
     },
 };
 
@@ -134,7 +134,7 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
     watch_all(Api::all(its.clone()), "", sender, tasks, DownsyncInput::Cluster);
     tasks.spawn(follow_projected(
         Api::<Projected<ManifestWork, ObservedWork>>::all(its.clone()),
-        selecting(&own),
+        streaming(&own),
         sender.clone(),
         Projected::into_view,
         DownsyncInput::Work,
@@ -142,7 +142,7 @@ fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<DownsyncInput>, tasks: &mut 
     let intake = Intake::default();
     tasks.spawn(follow_projected(
         Api::<Projected<WorkStatus, ObservedReport>>::all(its.clone()),
-        selecting(&own),
+        streaming(&own),
         sender.clone(),
         move |seen| Projected::into_view(seen).by(&intake),
         DownsyncInput::Report,

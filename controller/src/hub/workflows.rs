@@ -36,7 +36,7 @@ use crate::runtime::{
     metrics::Metrics,
     restore_guard::{EVERY, until_restored},
     supervise::{OrphanLog, supervise},
-    watch::{Projected, follow, follow_projected, selecting},
+    watch::{Projected, follow, follow_projected, selecting, streaming},
 };
 
 /// The clients and settings of WDS and ITS.
@@ -150,7 +150,7 @@ fn watch_wds(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSe
     let intake = Intake::new(argosy_core::WORKFLOW_BUDGET);
     watches.spawn(follow_projected(
         Api::<Projected<Workflow, ObservedWorkflow>>::all(wds.clone()),
-        selecting(""),
+        streaming(""),
         sender.clone(),
         move |seen| Projected::into_view(seen).by(&intake),
         HubInput::Workflow,
@@ -190,13 +190,13 @@ fn watch_rules(wds: &Client, sender: &mpsc::Sender<HubInput>, watches: &mut Join
 fn watch_its(spaces: &Spaces, sender: &mpsc::Sender<HubInput>, watches: &mut JoinSet<()>) {
     watch_inventory(&spaces.its, sender, watches);
     let its = || spaces.its.clone();
-    let works = selecting(&format!(
+    let works = streaming(&format!(
         "{},{}={}",
         names::ORIGIN_UID_LABEL,
         names::ORIGIN_WDS_LABEL,
         spaces.wds_name
     ));
-    let reports = selecting(names::ORIGIN_UID_LABEL);
+    let reports = streaming(names::ORIGIN_UID_LABEL);
     let intake = Intake::default();
     watches.spawn(follow_projected(
         Api::<Projected<ManifestWork, ObservedWork>>::all(its()),

@@ -2,6 +2,7 @@
 //! account.
 
 mod connector;
+mod consistency;
 mod narrow;
 pub mod switch;
 mod validation;
@@ -27,7 +28,7 @@ use rustls::pki_types::{
 use tower::{BoxError, Service, util::MapRequestLayer};
 
 pub use self::narrow::{LARGE_PAGE, SMALL_PAGE, is_too_long};
-use self::{narrow::Narrow, validation::unvalidated};
+use self::{consistency::most_recent, narrow::Narrow, validation::unvalidated};
 use crate::runtime::{leader::gate::Gate, metrics::Counted};
 
 /// Reason that there is no client.
@@ -228,9 +229,10 @@ where
         Some((counted, gate)) => builder
             .with_layer(&Narrow::default())
             .with_layer(&MapRequestLayer::new(unvalidated))
+            .with_layer(&MapRequestLayer::new(most_recent))
             .with_layer(&counted)
             .with_layer(gate)
             .build(),
-        None => builder.build(),
+        None => builder.with_layer(&MapRequestLayer::new(most_recent)).build(),
     }
 }

@@ -2,6 +2,7 @@
 //! list as one reset. Only types that cannot fail to parse are watched (`Unfailing`): one
 //! unreadable object would end or delay the watch of all.
 
+mod initial_list;
 mod projected;
 
 use std::{
@@ -12,20 +13,18 @@ use std::{
 
 use argosy_core::Change;
 use backon::ExponentialBuilder;
-use futures::{Stream, StreamExt, pin_mut, stream};
+use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Resource,
     core::{ObjectMeta, Status},
     runtime::{
-        WatchStreamExt,
         utils::ResetTimerBackoff,
-        watcher::{self, Event, watcher},
+        watcher::{self, Event},
     },
 };
 use tokio::sync::mpsc;
 
 use crate::runtime::{
-    client::{LARGE_PAGE, SMALL_PAGE, is_too_long},
     lenient::{Lenient, Readable, Unfailing},
     metrics::WatchCount,
     requests::with_sources,
@@ -36,9 +35,9 @@ pub use projected::Projected;
 /// Seconds after which a watch is renewed, and its account's rights are checked again.
 const WATCH_SECONDS: u32 = 30;
 
-/// The same for an agent in its mailbox: a thousand agents share one API server, whose own limit is
-/// 295 s or more.
-const MAILBOX_WATCH_SECONDS: u32 = 290;
+/// The same for an agent in its mailbox, where a thousand agents share one API server, and for
+/// streaming lists, which have to end within this time. An API server's own limit is 295 s or more.
+const LONG_WATCH_SECONDS: u32 = 290;
 
 /// Maximum number of objects whose version is remembered. A restore shows in every object that has
 /// changed since the backup.
@@ -54,15 +53,23 @@ pub fn selecting(labels: &str) -> watcher::Config {
     }
 }
 
+/// Configures a watch of all objects that match `labels`, of which there may be many: the API server
+/// sends its list as events of the watch (KEP-3157; by default in Kubernetes 1.32, and from 1.34 on),
+/// or by pages if it does not know how to. It sends events from its cache, and pages often from etcd,
+/// which takes it several times as long.
+pub fn streaming(labels: &str) -> watcher::Config {
+    selecting(labels).timeout(LONG_WATCH_SECONDS).streaming_lists()
+}
+
 /// Configures a watch of all objects of an agent's mailbox.
 pub fn selecting_in_mailbox() -> watcher::Config {
-    selecting("").timeout(MAILBOX_WATCH_SECONDS)
+    selecting("").timeout(LONG_WATCH_SECONDS)
 }
 
 /// Configures a watch of the one object with this name. An account may have the right to watch it
 /// and no other.
 pub fn named(name: &str) -> watcher::Config {
-    let config = watcher::Config::default().timeout(MAILBOX_WATCH_SECONDS);
+    let config = watcher::Config::default().timeout(LONG_WATCH_SECONDS);
     config.fields(&format!("metadata.name={name}"))
 }
 
@@ -139,7 +146,7 @@ pub async fn follow_kind<T, S, V, I>(
 {
     let see = |object: T| -> Option<V> { see(object).into() };
     let count = WatchCount::of(&kind);
-    let events = events(api, config);
+    let events = initial_list::events(api, config);
     pin_mut!(events);
     let (mut listed, mut uids) = (Vec::new(), HashSet::new());
     let mut versions = Versions::default();
@@ -183,33 +190,6 @@ pub async fn follow_kind<T, S, V, I>(
             return;
         }
     }
-}
-
-/// The events of a watch, which never end. The pages become small for good when one has more bytes than
-/// there is memory for.
-fn events<T>(api: Api<T>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<T>>>
-where
-    T: Unfailing + Clone + Debug + Send + 'static,
-{
-    let watched = move |page| {
-        let config = config.clone().page_size(page);
-        watcher(api.clone(), config).backoff(reconnect_policy()).boxed()
-    };
-    stream::unfold(
-        (watched(LARGE_PAGE), LARGE_PAGE, watched),
-        |(mut events, mut page, watched)| async move {
-            let event = loop {
-                match events.next().await? {
-                    Err(error) if page > SMALL_PAGE && is_too_long(&error) => {
-                        page = SMALL_PAGE;
-                        events = watched(page);
-                    }
-                    event => break event,
-                }
-            };
-            Some((event, (events, page, watched)))
-        },
-    )
 }
 
 /// The versions that a watch has sent, by UID. An index may be newer than a list, because responses

@@ -69,6 +69,15 @@ impl Server {
         Self::start_with(store, name, &flags).await
     }
 
+    /// Like [`Server::start`], without streaming lists, as by default in Kubernetes 1.33.
+    pub async fn start_without_streaming_lists(store: &Store, name: &str) -> Result<Self> {
+        let flags = [
+            ("--authorization-mode", "AlwaysAllow"),
+            ("--feature-gates", "WatchList=false"),
+        ];
+        Self::start_with(store, name, &flags).await
+    }
+
     /// Like [`Server::start_restricted`], and clients are authenticated by certificates that
     /// `authority` has signed.
     pub async fn start_knowing(store: &Store, name: &str, authority: &Path) -> Result<Self> {

@@ -73,6 +73,7 @@ mod room;
 mod siege;
 mod status;
 mod stopping;
+mod streaming_lists;
 mod templates;
 mod tenants;
 mod transforms;

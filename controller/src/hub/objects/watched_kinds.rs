@@ -31,7 +31,7 @@ use crate::runtime::{
     discovery,
     lenient::Lenient,
     requests::call,
-    watch::{Projected, follow_kind, follow_projected, reconnect_policy, refusal, selecting},
+    watch::{Projected, follow_kind, follow_projected, reconnect_policy, refusal, selecting, streaming},
 };
 
 /// Interval of discovery without a known change.
@@ -145,7 +145,7 @@ impl Watches {
             }
             (true, true) => {
                 let reports: Api<Projected<WorkStatus, ObservedReport>> = Api::all(self.its.clone());
-                let config = selecting(names::ORIGIN_UID_LABEL);
+                let config = streaming(names::ORIGIN_UID_LABEL);
                 let (inputs, intake) = (self.inputs.clone(), Intake::default());
                 let see = move |seen: Projected<WorkStatus, ObservedReport>| seen.into_view().by(&intake);
                 let following = follow_projected(reports, config, inputs, see, DownsyncInput::RunReport);
@@ -157,11 +157,12 @@ impl Watches {
     }
 
     fn begin(&mut self, name: &KindName, wanted: &WantedKind) -> AbortHandle {
-        let (kind, config) = (Arc::clone(&wanted.kind), selecting(&wanted.label));
+        let kind = Arc::clone(&wanted.kind);
         let (inputs, title) = (self.inputs.clone(), name.to_string());
         let (wds, resource) = (self.wds.clone(), discovery::resource(&kind));
         let name = name.clone();
         if is_counted_only(&kind) {
+            let config = streaming(&wanted.label);
             let api: Api<Lenient<PartialObjectMeta<DynamicObject>>> =
                 Api::all_with(self.wds.clone(), &resource);
             return self.tasks.spawn(async move {
@@ -172,6 +173,8 @@ impl Watches {
                 follow_kind(title, api, config, inputs, see, input, refused).await;
             });
         }
+        // By pages: an extension API server may ignore that a streaming list is asked for.
+        let config = selecting(&wanted.label);
         let api: Api<Projected<DynamicObject, ObservedObject>> = Api::all_with(self.wds.clone(), &resource);
         self.tasks.spawn(async move {
             until_readable(&wds, &resource, &name, &inputs).await;

@@ -3,7 +3,7 @@
 //!
 //! A page of a list may have 24 MiB, as may many pages that are requested at once, and kube holds a
 //! body twice before it parses it. Each client has its own layer, so one API server does not delay
-//! the responses of another. Not here: watches, which never end and are read line by line.
+//! the responses of another. Not here: watches and their streaming lists, which are read line by line.
 
 use std::{
     future::Future,
