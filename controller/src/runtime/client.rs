@@ -4,6 +4,8 @@
 mod connector;
 mod consistency;
 mod narrow;
+#[cfg(test)]
+mod sent;
 pub mod switch;
 mod validation;
 
@@ -200,6 +202,13 @@ fn build_streaming(mut config: Config) -> Result<Client, Error> {
     config.read_timeout = None;
     config.disable_compression = true;
     build_with(config, None)
+}
+
+/// `uri` with another query; `None` if that is no valid one.
+fn with_query(uri: &Uri, query: &str) -> Option<Uri> {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{}?{query}", uri.path()).parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 fn build_with(mut config: Config, through: Option<(Counted, &Gate)>) -> Result<Client, Error> {

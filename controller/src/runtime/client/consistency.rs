@@ -6,7 +6,9 @@
 //! list that there is no such object, so it needs the latter. Not here: lists by pages, which kube
 //! asks for without a version.
 
-use axum::http::{Request, Uri, uri::PathAndQuery};
+use axum::http::{Request, Uri};
+
+use super::with_query;
 
 /// Query parameter of a streaming list.
 const STREAMING: &str = "sendInitialEvents=true";
@@ -28,40 +30,27 @@ fn consistent(uri: &Uri) -> Option<Uri> {
         return None;
     }
     let kept: Vec<&str> = pairs().filter(|pair| *pair != ANY).collect();
-    let path_and_query = format!("{}?{}", uri.path(), kept.join("&"));
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(PathAndQuery::try_from(path_and_query).ok()?);
-    Uri::from_parts(parts).ok()
+    with_query(uri, &kept.join("&"))
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{Api, Config, api::WatchParams};
-    use tokio::{
-        io::{AsyncBufReadExt, BufReader},
-        net::TcpListener,
-    };
+    use kube::{Api, api::WatchParams};
 
     use crate::runtime::{
-        client::build,
+        client::sent::first_line,
         leader::gate::Gate,
         metrics::{Counted, Metrics, Space},
-        telemetry,
     };
 
     /// The first line that a client sends for a watch from version 0.
     async fn sent(parameters: WatchParams, through: Option<(Counted, &Gate)>) -> String {
-        telemetry::install_crypto();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let api: Api<ConfigMap> = Api::all(build(Config::new(url.parse().unwrap()), through).unwrap());
-        let asking = tokio::spawn(async move { api.watch(&parameters, "0").await.err() });
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).await.unwrap();
-        asking.abort();
-        line
+        first_line(through, async move |client| {
+            let api: Api<ConfigMap> = Api::all(client);
+            drop(api.watch(&parameters, "0").await.err());
+        })
+        .await
     }
 
     #[tokio::test]

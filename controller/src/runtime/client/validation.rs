@@ -4,7 +4,9 @@
 //! not know (KEP-2885). Nobody reads these warnings of a controller, and the fields are dropped in
 //! either case. Not here: the commands of `argosy`, whose users read them.
 
-use axum::http::{Method, Request, Uri, uri::PathAndQuery};
+use axum::http::{Method, Request, Uri};
+
+use super::with_query;
 
 /// Query parameter of a write.
 const IGNORED: &str = "fieldValidation=Ignore";
@@ -30,42 +32,27 @@ fn extended(uri: &Uri) -> Option<Uri> {
     } else {
         "&"
     };
-    let extended = format!("{}?{query}{separator}{IGNORED}", uri.path());
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(PathAndQuery::try_from(extended).ok()?);
-    Uri::from_parts(parts).ok()
+    with_query(uri, &format!("{query}{separator}{IGNORED}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::Response;
-    use kube::{Config, client::Body};
-    use tokio::{
-        io::{AsyncBufReadExt, BufReader},
-        net::TcpListener,
-    };
+    use kube::client::Body;
 
     use super::*;
     use crate::runtime::{
-        client::build,
+        client::sent::first_line,
         leader::gate::Gate,
         metrics::{Counted, Metrics, Space},
-        telemetry,
     };
 
     /// The first line that a client sends for a creation.
     async fn sent(through: Option<(Counted, &Gate)>) -> String {
-        telemetry::install_crypto();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let client = build(Config::new(url.parse().unwrap()), through).unwrap();
-        let request = Request::post("/apis/b").body(Body::empty()).unwrap();
-        let asking = tokio::spawn(async move { client.send(request).await.map(Response::into_parts).err() });
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).await.unwrap();
-        asking.abort();
-        line
+        first_line(through, async |client| {
+            let request = Request::post("/apis/b").body(Body::empty()).unwrap();
+            drop(client.send(request).await.err());
+        })
+        .await
     }
 
     #[tokio::test]
