@@ -46,7 +46,7 @@ pub use self::{
     steps::{named, steps},
     store::Store,
     tree::{difference, mirrored, tree},
-    wait::until,
+    wait::{LIMIT, until},
 };
 
 /// Namespace in which users create Workflows.

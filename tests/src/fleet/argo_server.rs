@@ -15,12 +15,9 @@ use reqwest::{Client, Response, Url, header::ACCEPT};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::NAMESPACE;
+use super::{LIMIT, NAMESPACE};
 
 const CALL: Duration = Duration::from_secs(20);
-
-/// Time until the end of a followed log.
-const LOG: Duration = Duration::from_mins(3);
 
 /// The argo-server of a fleet's control cluster.
 #[derive(Clone, Debug)]
@@ -129,7 +126,7 @@ impl ArgoServer {
             ("logOptions.follow", "true"),
         ];
         let response = self.send(&path, &query, "text/event-stream").await?;
-        let text = timeout(LOG, response.text())
+        let text = timeout(LIMIT, response.text())
             .await
             .context("the log has no end")??;
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));

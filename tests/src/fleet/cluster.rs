@@ -21,7 +21,7 @@ use super::{
     account::config_of,
     following::Following,
     program::{output, run},
-    until,
+    wait::{LIMIT, until},
 };
 use crate::testenv::binaries::binary;
 
@@ -204,7 +204,7 @@ impl Cluster {
     /// Recreates the pods of Argo and Argosy that are in crash-loop back-off.
     pub async fn forget_crashes(&self) -> Result<()> {
         let what = format!("the pods of {}", self.name);
-        until(Duration::from_mins(2), &what, async || {
+        until(LIMIT, &what, async || {
             let api: Api<Pod> = Api::all(self.client());
             let pods = timeout(CALL, api.list(&ListParams::default())).await??;
             for pod in pods.items.iter().filter(|pod| is_put_off(pod)) {

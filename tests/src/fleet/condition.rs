@@ -1,14 +1,10 @@
 //! Argosy's conditions of a Workflow.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, conditions::workflow as types};
 use serde_json::Value;
 
-use super::{Cluster, until};
-
-const LIMIT: Duration = Duration::from_mins(2);
+use super::{Cluster, LIMIT, until};
 
 /// Status and message of a condition of a Workflow.
 pub fn condition(workflow: &Workflow, type_: &str) -> Option<(String, String)> {

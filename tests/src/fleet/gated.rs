@@ -11,12 +11,9 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{
-    Cluster,
+    Cluster, LIMIT,
     steps::{shell, workflow},
 };
-
-/// Timeout for a run to reach its gate and be seen there, on a busy machine.
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Time after which a resumed run is annotated, so that Argo looks at it again.
 const TOUCH: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
 //! Runs the programs of a fleet's user: kubectl and argo.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use tokio::{process::Command, time::timeout};
 
-const LIMIT: Duration = Duration::from_mins(3);
+use super::LIMIT;
 
 /// Runs a program against the cluster of `kubeconfig` and returns its standard output, a text. An error
 /// contains its standard error.

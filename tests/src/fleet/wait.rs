@@ -5,6 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
+/// Longest wait for anything that must happen on a fleet. It ends a test that hangs and says nothing
+/// about speed: a machine on which ten tests run at once may be several times slower than usual.
+pub const LIMIT: Duration = Duration::from_mins(10);
+
 /// Interval between two looks.
 const PERIOD: Duration = Duration::from_millis(250);
 

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::{
     argo::{Example, examples},
-    fleet::{Fleet, PULL, PUSH, difference, until},
+    fleet::{Fleet, LIMIT, PULL, PUSH, difference, until},
 };
 use futures::{StreamExt as _, TryStreamExt as _, future::try_join, stream};
 use kube::{ResourceExt as _, api::PostParams};
@@ -22,8 +22,6 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use self::place::Place;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// Each of its three steps fails eleven times in a row, and for good, in one of 90 runs.
 const RANDOM: &str = "workflow-template/retry-with-steps.yaml Workflow";

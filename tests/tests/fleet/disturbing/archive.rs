@@ -1,14 +1,10 @@
 //! The workflow archive of the control cluster: a dispatched Workflow enters it after its end, with
 //! its final state.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::names;
-use argosy_tests::fleet::{Archive, CONTROL, Fleet, History, PULL, Sample, steps, until};
+use argosy_tests::fleet::{Archive, CONTROL, Fleet, History, LIMIT, PULL, Sample, steps, until};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// A run on a cluster and one on the control cluster are both archived once, with their final
 /// states.

@@ -1,14 +1,10 @@
 //! A cordoned cluster: its runs continue, new Workflows wait and say why, and `argosy cluster
 //! drain` returns when no run is left.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use argosy_api::{Workflow, workflow};
-use argosy_tests::fleet::{Fleet, PUSH, one_step, says};
+use argosy_tests::fleet::{Fleet, LIMIT, PUSH, one_step, says};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]

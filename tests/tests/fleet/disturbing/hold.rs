@@ -1,18 +1,14 @@
 //! The hold: the control cluster's own Argo never runs a dispatched Workflow, never counts it, and
 //! never deletes the copy of an active run.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, Sample, failing, until, waits_at,
+    CONTROL, Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, Sample, failing, until, waits_at,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// The number of runs that wait on their cluster while the control cluster's Argo restarts.
 const RUNS: usize = 50;

@@ -1,14 +1,10 @@
 //! A cluster that is cut off for longer than the grace period of a policy with rerun.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{ManifestWork, names, workflow};
-use argosy_tests::fleet::{Cluster, Fleet, GATE, History, PULL, PUSH, gated, until, waits_at};
+use argosy_tests::fleet::{Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, gated, until, waits_at};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// The label value that the policy of this test selects.
 const SPARE: &str = "spare";

@@ -1,20 +1,16 @@
 //! People delete objects that are not theirs: nothing runs twice, nothing is stuck, and the end is
 //! shown.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::conditions::workflow as types;
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, History, PULL, PUSH, condition, gated, one_step, steps, until, watching,
+    CONTROL, Cluster, Fleet, History, LIMIT, PULL, PUSH, condition, gated, one_step, steps, until, watching,
 };
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, PostParams},
 };
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// A run that waits at its gate. Returns its name, and the name of all objects in ITS and WEC that
 /// belong to it.

@@ -1,10 +1,8 @@
 //! A namespace of a cluster in which examples run.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names::ORIGIN_UID_LABEL};
-use argosy_tests::fleet::{Cluster, tree, until};
+use argosy_tests::fleet::{Cluster, LIMIT, tree, until};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -103,7 +101,7 @@ impl<'a> Place<'a> {
     pub(super) async fn emptied(&self, objects: &[Value]) -> Result<()> {
         let file = self.file(objects).await?;
         let what = format!("nothing of the examples to be left on {}", self.cluster.name);
-        until(Duration::from_mins(3), &what, async || {
+        until(LIMIT, &what, async || {
             let runs = [
                 "get",
                 "workflows",

@@ -1,15 +1,15 @@
 //! Listing and deleting, as users type it: `kubectl get`, `argo list` with each of its filters,
 //! `argo get` and `argo delete` of dispatched runs.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, gated, one_step, waits_at};
+use argosy_tests::fleet::{
+    CONTROL, Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, gated, one_step, waits_at,
+};
 use kube::ResourceExt as _;
 use serde_json::Value;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// The label by which these tests find only their own runs.
 const MARK: &str = "fleet-test";

@@ -1,17 +1,13 @@
 //! A Workflow in a file, as users handle it: dry runs, lint, repeated `kubectl apply`, and `kubectl
 //! diff`.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, Method, NAMESPACE, PULL, PUSH, gated, named, waits_at,
+    CONTROL, Cluster, Fleet, GATE, History, LIMIT, Method, NAMESPACE, PULL, PUSH, gated, named, waits_at,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// A dry run shows the cluster that the Workflow would go to, and creates nothing.
 async fn assert_dry_runs(control: &Cluster, cluster: &str, name: &str, file: &str) -> Result<()> {

@@ -1,17 +1,15 @@
 //! Submitting and waiting, as users type it: `argo submit` that waits or watches, `argo wait`,
 //! `argo watch` and `kubectl wait` of a dispatched run, templates, and the forms of the UI.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, History, Method, NAMESPACE, PULL, PUSH, named, one_step, until,
+    CONTROL, Cluster, Fleet, History, LIMIT, Method, NAMESPACE, PULL, PUSH, named, one_step, until,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// Name and file of a Workflow with one step.
 async fn one(control: &Cluster, cluster: &str, what: &str, command: &str) -> Result<(String, String)> {

@@ -1,11 +1,9 @@
 //! Verbs as users type them, and buttons of the UI, each on the cluster on which `quiet::verbs`,
 //! `quiet::retry` and `quiet::deletion` do not test it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::Workflow;
-use argosy_tests::fleet::{CONTROL, Fleet, GATES, History, Method, NAMESPACE, PULL, PUSH, failing};
+use argosy_tests::fleet::{CONTROL, Fleet, GATES, History, LIMIT, Method, NAMESPACE, PULL, PUSH, failing};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -13,8 +11,6 @@ use crate::quiet::{
     retry::succeeds,
     verbs::{ends, node, waiting_twice},
 };
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Stops or terminates a run with the command.
 async fn end_by_argo(fleet: &Fleet, cluster: &str, verb: &str) -> Result<()> {

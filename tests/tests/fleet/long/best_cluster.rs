@@ -1,16 +1,14 @@
 //! Sixty Workflows of which every fifth asks for a GPU, over two clusters of which one has some,
 //! while the other one is cordoned and drained, and an agent is killed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
-use argosy_tests::fleet::{Cluster, Fleet, PULL, PUSH, one_step, until};
+use argosy_tests::fleet::{Cluster, Fleet, LIMIT, PULL, PUSH, one_step, until};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(6);
 
 /// The name of the policy, and the label value that it selects.
 const BEST: &str = "best-of-two";

@@ -2,11 +2,9 @@
 //! member with all credentials of its agent, and a tenant of an execution cluster. Each tries
 //! everything that its rights permit. No attack succeeds, and a correct Workflow still runs.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
-use argosy_tests::fleet::{Cluster, Fleet, GATE, NAMESPACE, PULL, PUSH, gated, one_step, waits_at};
+use argosy_tests::fleet::{Cluster, Fleet, GATE, LIMIT, NAMESPACE, PULL, PUSH, gated, one_step, waits_at};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -14,9 +12,6 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind, Request},
 };
 use serde_json::{Value, json};
-
-/// Timeout of a Workflow with one step, or of one that reaches its gate, beside others.
-const LIMIT: Duration = Duration::from_mins(3);
 
 fn phase(workflow: &Workflow) -> &str {
     let phase = workflow.status.as_ref().and_then(|status| status.get("phase"));

@@ -5,15 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{ManagedCluster, names, workflow};
-use argosy_tests::fleet::{Cluster, Fleet, PULL, PUSH, gated, one_step, until};
+use argosy_tests::fleet::{Cluster, Fleet, LIMIT, PULL, PUSH, gated, one_step, until};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// The name of the policy, and the label value that it selects.
 const BEST: &str = "hostile-room";

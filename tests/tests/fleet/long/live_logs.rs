@@ -4,14 +4,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, PULL, PUSH, one_step, until};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, LIMIT, PULL, PUSH, one_step, until};
 use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::quiet::live_logs::of_the_step;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Time until logs are there again after the link is there again.
 const BACK: Duration = Duration::from_secs(5);

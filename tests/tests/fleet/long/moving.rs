@@ -6,10 +6,10 @@ use argosy_api::{
     conditions::{reason, workflow as types},
     names,
 };
-use argosy_tests::fleet::{Cluster, Fleet, PULL, PUSH, condition, says, steps, until};
+use argosy_tests::fleet::{Cluster, Fleet, LIMIT, PULL, PUSH, condition, says, steps, until};
 use kube::ResourceExt as _;
 
-use crate::quiet::moving::{LIMIT, assert_runs_only_on_push, relabel};
+use crate::quiet::moving::{assert_runs_only_on_push, relabel};
 
 async fn scale_agent(cluster: &Cluster, replicas: u8) -> Result<()> {
     let replicas = format!("--replicas={replicas}");

@@ -1,17 +1,13 @@
 //! A cluster gets a new certificate, is removed from the fleet while a run goes on there, and joins
 //! again under its name.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{
     ManagedCluster, Workflow, conditions::workflow as types, issued::certificates, names, workflow,
 };
-use argosy_tests::fleet::{Fleet, History, PULL, PUSH, condition, one_step, until, watching};
+use argosy_tests::fleet::{Fleet, History, LIMIT, PULL, PUSH, condition, one_step, until, watching};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]

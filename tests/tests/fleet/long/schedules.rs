@@ -1,15 +1,13 @@
 //! Schedules of the control cluster: two policies select one, and a run that is still going is
 //! replaced on its cluster.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use argosy_api::{Workflow, names};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, gated, until, waits_at};
+use argosy_tests::fleet::{
+    CONTROL, Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, gated, until, waits_at,
+};
 use kube::ResourceExt;
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 const CRON: &str = "replacing";
 

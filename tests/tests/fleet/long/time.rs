@@ -6,14 +6,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, conditions::workflow as types, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, History, PULL, PUSH, condition, gated, one_step, until, waits_at, watching,
+    CONTROL, Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, condition, gated, one_step, until, waits_at,
+    watching,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// OCM's agent checks its applied objects every five minutes, which is when other systems run a
 /// Workflow again.

@@ -2,14 +2,10 @@
 //! held Workflow starts, and later the control cluster shows the events of the meantime. No virtual Node
 //! is left.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step, until, watching};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, LIMIT, PULL, PUSH, one_step, until, watching};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]

@@ -4,12 +4,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Result;
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, one_step};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, LIMIT, PULL, PUSH, one_step};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::{sync::watch, time::sleep};
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// Interval between two new Workflows.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -1,14 +1,10 @@
 //! Somebody applies a shipped sample server-side again and again, as Flux and Argo CD do. Its run
 //! continues.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use argosy_api::workflow;
-use argosy_tests::fleet::{Fleet, History, PULL, PUSH, Sample};
+use argosy_tests::fleet::{Fleet, History, LIMIT, PULL, PUSH, Sample};
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// The options of kubectl, Flux and Argo CD.
 const APPLIES: [&[&str]; 3] = [

@@ -1,14 +1,12 @@
 //! `argo logs` of a run that has no pod yet, has ended, or is deleted: beside the same run on the
 //! control cluster itself.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use argosy_api::Workflow;
-use argosy_tests::fleet::{Cluster, Fleet, GATE, History, PULL, PUSH, gated, one_step, until, waits_at};
+use argosy_tests::fleet::{
+    Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, gated, one_step, until, waits_at,
+};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Longer than pods run that are not shown.
 const COMMAND: &str = "echo land in sight; sleep 13; echo land ahoy";

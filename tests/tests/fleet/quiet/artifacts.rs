@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use argosy_tests::fleet::{Artifact, CONTROL, Fleet, History, PULL, PUSH, Sample, until};
+use argosy_tests::fleet::{Artifact, CONTROL, Fleet, History, LIMIT, PULL, PUSH, Sample, until};
 use serde_json::Value;
 use tokio::time::timeout;
 
-const LIMIT: Duration = Duration::from_mins(4);
 /// The time by which the lists of argo-server may lag behind its event stream.
 const LISTED: Duration = Duration::from_secs(30);
 

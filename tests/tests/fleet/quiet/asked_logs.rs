@@ -3,11 +3,11 @@
 
 use anyhow::{Context as _, Result};
 use argosy_api::names;
-use argosy_tests::fleet::{Cluster, Fleet, NAMESPACE, PULL, one_step, until};
+use argosy_tests::fleet::{Cluster, Fleet, LIMIT, NAMESPACE, PULL, one_step, until};
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::live_logs::{LIMIT, of_the_step, printed, printing};
+use super::live_logs::{of_the_step, printed, printing};
 
 /// Name of the policy, and the label of its Workflows.
 const ASKED: &str = "shown-if-asked";

@@ -1,13 +1,11 @@
 //! The samples for the best cluster, as they stand in `samples/workflows`.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH};
+use argosy_tests::fleet::{CONTROL, Fleet, History, LIMIT, PULL, PUSH};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 async fn assert_chosen(fleet: &Fleet, sample: &str, needs: &str) -> Result<()> {
     let control = fleet.control()?;

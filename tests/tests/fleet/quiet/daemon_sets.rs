@@ -3,19 +3,17 @@
 //! For one that tolerates every taint and selects no operating system, Kubernetes makes a pod for each
 //! virtual Node, which the scheduler binds to no Node (`argosy_tests::daemon_sets`).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use argosy_api::names;
 use argosy_tests::{
     daemon_sets::{REVISION, by_node, daemon_set, is_ready, is_unschedulable},
-    fleet::{CONTROL, Cluster, Fleet, NAMESPACE, PULL, PUSH, until},
+    fleet::{CONTROL, Cluster, Fleet, LIMIT, NAMESPACE, PULL, PUSH, until},
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Name of the DaemonSet that tolerates everything.
 const EVERYWHERE: &str = "daemons-everywhere";

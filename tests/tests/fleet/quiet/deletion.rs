@@ -1,13 +1,9 @@
 //! Deleting a dispatched Workflow on the control cluster leaves nothing behind.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{ManifestWork, WorkStatus, names};
-use argosy_tests::fleet::{Fleet, PULL, PUSH, steps, until};
+use argosy_tests::fleet::{Fleet, LIMIT, PULL, PUSH, steps, until};
 use kube::ResourceExt as _;
-
-const LIMIT: Duration = Duration::from_mins(1);
 
 async fn assert_deletion_reaches(cluster: &str) -> Result<()> {
     let fleet = Fleet::using(&[cluster]).await?;

@@ -1,11 +1,13 @@
 //! All that a Workflow needs travels with it to a cluster that has nothing of it: the samples in
 //! `samples/dependencies`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, conditions::reason, names, workflow};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, GATE, NAMESPACE, PULL, PUSH, one_step, until, waits_at};
+use argosy_tests::fleet::{
+    CONTROL, Cluster, Fleet, GATE, LIMIT, NAMESPACE, PULL, PUSH, one_step, until, waits_at,
+};
 use k8s_openapi::api::{
     authorization::v1::SubjectAccessReview,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
@@ -15,8 +17,6 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// The namespace of the samples.
 const REPORTS: &str = "reports";

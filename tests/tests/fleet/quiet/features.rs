@@ -1,16 +1,14 @@
 //! Every feature of Argo, dispatched: each Workflow of tests/workflows ends on the control cluster
 //! as it does if it is created directly on the cluster.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{Workflow, names};
-use argosy_tests::fleet::{Cluster, Fleet, History, PULL, PUSH, Sample, difference, features, tree};
+use argosy_tests::fleet::{Cluster, Fleet, History, LIMIT, PULL, PUSH, Sample, difference, features, tree};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(5);
 
 /// Number of Workflows that run at the same time.
 const AT_ONCE: usize = 3;

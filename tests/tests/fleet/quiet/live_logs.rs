@@ -1,21 +1,18 @@
 //! Logs of steps that run on another cluster, read on the control cluster while they run: with
 //! kubectl, argo, argo-server and the Argo UI. Every line is there once.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use argosy_api::{names, workflow};
 use argosy_tests::{
     fleet::{
-        Artifact, CONTROL, Cluster, Fleet, Following, History, NAMESPACE, PULL, PUSH, one_step, steps, until,
+        Artifact, CONTROL, Cluster, Fleet, Following, History, LIMIT, NAMESPACE, PULL, PUSH, one_step, steps,
+        until,
     },
     ui::Browser,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
-
-pub(crate) const LIMIT: Duration = Duration::from_mins(3);
 
 /// The step prints a line every half second for 25 seconds.
 const LINES: usize = 50;

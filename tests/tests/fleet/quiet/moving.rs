@@ -1,14 +1,10 @@
 //! A changed label moves a Workflow that has not started, and no other.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
 use argosy_api::{conditions::reason, names};
-use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, PULL, PUSH, says, steps, until};
+use argosy_tests::fleet::{CONTROL, Cluster, Fleet, History, LIMIT, PULL, PUSH, says, steps, until};
 use kube::ResourceExt as _;
 use serde_json::json;
-
-pub(crate) const LIMIT: Duration = Duration::from_mins(4);
 
 pub(crate) async fn relabel(control: &Cluster, name: &str, cluster: &str) -> Result<String> {
     let label = format!("{}={cluster}", names::KUBESTELLAR_CLUSTER_LABEL);

@@ -1,15 +1,11 @@
 //! A Workflow names a cluster that is in no policy. It waits visibly on the control cluster, starts
 //! nowhere, and runs on the cluster to which a later policy sends it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{conditions::reason, names, workflow};
-use argosy_tests::fleet::{Cluster, Fleet, History, NAMESPACE, PULL, one_step, says};
+use argosy_tests::fleet::{Cluster, Fleet, History, LIMIT, NAMESPACE, PULL, one_step, says};
 use kube::ResourceExt as _;
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// A misspelled cluster name.
 const NAMED: &str = "cluster1-by-another-name";

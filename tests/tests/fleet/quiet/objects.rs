@@ -1,16 +1,12 @@
 //! Objects of other kinds than Workflow on a real fleet: they run on every cluster, and their
 //! statuses come back.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::BindingPolicy;
-use argosy_tests::fleet::{Cluster, Fleet, History, NAMESPACE, PULL, PUSH, one_step, until};
+use argosy_tests::fleet::{Cluster, Fleet, History, LIMIT, NAMESPACE, PULL, PUSH, one_step, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 fn policy(name: &str, clusters: &[&str], clause: &Value) -> Value {
     json!({

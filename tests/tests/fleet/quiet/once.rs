@@ -7,12 +7,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, Sample, steps, until, watching};
+use argosy_tests::fleet::{CONTROL, Fleet, History, LIMIT, PULL, PUSH, Sample, steps, until, watching};
 use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::time::sleep;
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 /// The time after the end of a run in which a second run would be noticed. On the stack that
 /// KubeStellar ships, a second run appears within 20 s.

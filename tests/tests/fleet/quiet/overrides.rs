@@ -1,14 +1,10 @@
 //! The transform of `samples/policies` that differs for each cluster: one Workflow, sent to two
 //! clusters, gets its values on one of them.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, one_step};
+use argosy_tests::fleet::{CONTROL, Fleet, History, LIMIT, PULL, PUSH, one_step};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]

@@ -1,16 +1,12 @@
 //! `argo retry` and `argo resubmit` on the control cluster, for a run on another cluster.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, workflow};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, failing};
+use argosy_tests::fleet::{CONTROL, Fleet, History, LIMIT, PULL, PUSH, failing};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use crate::quiet::verbs::node;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 fn phase(workflow: &Workflow) -> &str {
     workflow::phase(workflow.status.as_ref())

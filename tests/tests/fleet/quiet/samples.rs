@@ -10,15 +10,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use argosy_api::{Workflow, names};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, History, PULL, PUSH, Sample, difference, mirrored, samples, tree, until,
+    CONTROL, Cluster, Fleet, History, LIMIT, PULL, PUSH, Sample, difference, mirrored, samples, tree, until,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::OnceCell;
-
-/// Timeout of one sample beside others; the large one has 31 pods.
-const LIMIT: Duration = Duration::from_mins(6);
 
 /// Number of samples of a cluster that run at the same time.
 const AT_ONCE: usize = 2;

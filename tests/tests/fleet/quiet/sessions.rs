@@ -1,18 +1,16 @@
 //! Sessions in the containers of a step that runs on another cluster: exec, cp,
 //! port-forward and attach.
 
-use std::{env, fs, path::Path, process::Command, time::Duration};
+use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use argosy_tests::fleet::{Cluster, Fleet, PULL, PUSH, one_step, until};
+use argosy_tests::fleet::{Cluster, Fleet, LIMIT, PULL, PUSH, one_step, until};
 use kube::ResourceExt as _;
 use tokio::{
     io::{AsyncReadExt as _, BufReader},
     net::TcpStream,
     time::timeout,
 };
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Bytes that a command prints in the container.
 const BYTES: usize = 100_000_000;

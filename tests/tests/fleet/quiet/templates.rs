@@ -2,15 +2,11 @@
 //! reported before the start and costs no attempt, even if `argo submit` has stored the template in
 //! the status.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::conditions::reason;
-use argosy_tests::fleet::{Cluster, Fleet, History, PULL, PUSH, one_step, says};
+use argosy_tests::fleet::{Cluster, Fleet, History, LIMIT, PULL, PUSH, one_step, says};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(4);
 
 async fn assert_waits_for_its_template(cluster: &str) -> Result<()> {
     let fleet = Fleet::using(&[cluster]).await?;

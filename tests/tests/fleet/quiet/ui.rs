@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use argosy_tests::{
-    fleet::{CONTROL, Fleet, History, NAMESPACE, PULL, PUSH, Sample, steps},
+    fleet::{CONTROL, Fleet, History, LIMIT, NAMESPACE, PULL, PUSH, Sample, steps},
     ui::Browser,
 };
 use kube::ResourceExt as _;
 
-const LIMIT: Duration = Duration::from_mins(4);
 const PAGE: Duration = Duration::from_secs(30);
 
 /// A node in the drawn DAG. Its phase is a CSS class.

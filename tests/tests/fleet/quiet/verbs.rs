@@ -1,17 +1,13 @@
 //! Verbs on the control cluster's copy of an active run, sent by the real `argo` and as the UI
 //! does. Each takes effect on the run's cluster, and nothing starts on the control cluster.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, GATES, History, PULL, PUSH, one_step, steps, twice_gated, waits_at,
+    CONTROL, Cluster, Fleet, GATE, GATES, History, LIMIT, PULL, PUSH, one_step, steps, twice_gated, waits_at,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// The node with this display name.
 pub(crate) fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Value> {

@@ -1,13 +1,9 @@
 //! The messages that users get from their tools: `kubectl`'s warnings, columns and Events.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use argosy_api::{BindingPolicy, conditions::binding_policy as types, names, workflow};
-use argosy_tests::fleet::{CONTROL, Fleet, History, PULL, PUSH, until};
+use argosy_tests::fleet::{CONTROL, Fleet, History, LIMIT, PULL, PUSH, until};
 use kube::Api;
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a fleet: scripts/install-all.sh, then source .fleet/env"]
