@@ -1,5 +1,5 @@
-//! Logs: to standard error, as text or JSON, filtered by `ARGOSY_LOG` in the syntax of
-//! tracing-subscriber.
+//! Logs: to standard error, as text or JSON, filtered by a default and by `ARGOSY_LOG` in the syntax
+//! of tracing-subscriber.
 //!
 //! A line describes its subject in fields with fixed names ([`FIELDS`]), in both formats: its own,
 //! and those of the request that it was logged in (`about`). Messages are constant sentences. Not
@@ -82,12 +82,19 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Starts logging, and traces of `service` if they are enabled. kube-client logs every failed
-/// request as an error, so an unreachable cluster would flood the log.
+/// Lines that are logged if `ARGOSY_LOG` says nothing about their targets. kube-client logs every
+/// failed request as an error, so an unreachable cluster would flood the log.
+const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=warn";
+
+/// The default filter with `asked`, whose part about a target replaces the default's.
+fn filter(asked: &str) -> EnvFilter {
+    EnvFilter::new(format!("{DEFAULT_FILTER},{asked}"))
+}
+
+/// Starts logging, and traces of `service` if they are enabled.
 pub fn init(service: &'static str, format: LogFormat) {
-    let filter =
-        std::env::var("ARGOSY_LOG").unwrap_or_else(|_| "info,kube_client=off,kube_runtime=warn".to_owned());
-    let registry = tracing_subscriber::registry().with(EnvFilter::new(filter));
+    let asked = std::env::var("ARGOSY_LOG").unwrap_or_default();
+    let registry = tracing_subscriber::registry().with(filter(&asked));
     match format {
         LogFormat::Text => registry.with(fmt::layer().with_writer(std::io::stderr)).init(),
         LogFormat::Json => registry.with(json::Lines).init(),
@@ -169,3 +176,20 @@ The other fields have stable names:
 | field | meaning |
 | --- | --- |
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn a_log_filter_adds_to_the_default_and_replaces_its_part_about_the_same_target() {
+        for (asked, expected) in [
+            ("", "kube_runtime=warn,kube_client=off,info"),
+            ("argosy=debug", "kube_runtime=warn,kube_client=off,argosy=debug,info"),
+            ("warn", "kube_runtime=warn,kube_client=off,warn"),
+            ("kube_client=debug", "kube_runtime=warn,kube_client=debug,info"),
+        ] {
+            assert_eq!(filter(asked).to_string(), expected, "{asked}");
+        }
+    }
+}

@@ -8,8 +8,8 @@ use super::markdown::{code, head, prose, table};
 
 const ABOUT: &str = "Three binaries in one image. Every option of `argosy-controller` and `argosy-agent` can be given as an environment \
                      variable, too; the command line wins. One that cannot be understood ends with 2, whatever the \
-                     command. `ARGOSY_LOG` chooses the lines that they log, in the syntax of \
-                     tracing-subscriber (`info,argosy=debug`).";
+                     command. `ARGOSY_LOG` adds to the lines that they log (`info,kube_client=off,kube_runtime=warn`), in the \
+                     syntax of tracing-subscriber (`argosy=debug`).";
 
 pub(crate) fn page() -> String {
     let mut text = head("Command lines", ABOUT);

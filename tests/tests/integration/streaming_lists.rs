@@ -23,9 +23,15 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 /// More objects than a page has.
 const MANY: usize = 300;
 
-/// Follows the ConfigMaps of `server` from a list to one more. Returns the number of streaming lists of
-/// ConfigMaps that the API server has counted.
-async fn follow_many(server: &Server) -> Result<usize> {
+/// Lists of the ConfigMaps of all namespaces, as the API server has counted them.
+#[derive(Debug)]
+struct Lists {
+    streamed: usize,
+    refused: usize,
+}
+
+/// Follows the ConfigMaps of `server` from a list to one more.
+async fn follow_many(server: &Server) -> Result<Lists> {
     let client = server.client().await?;
     create_namespace(&client, "many").await?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "many");
@@ -74,22 +80,36 @@ async fn follow_many(server: &Server) -> Result<usize> {
     let metrics = client
         .request_text(Request::new("").get("metrics", &GetParams::default())?)
         .await?;
-    let mut lists = metrics.lines().filter(|line| {
-        line.starts_with("apiserver_watch_list_duration_seconds_count")
-            && line.contains("configmaps")
-            && line.contains("scope=\"cluster\"")
-    });
-    let Some(count) = lists.next() else { return Ok(0) };
-    let count = count.rsplit(' ').next().context("a count")?;
-    Ok(count.parse()?)
+    let of_configmaps = "resource=\"configmaps\"";
+    Ok(Lists {
+        streamed: count(
+            &metrics,
+            "apiserver_watch_list_duration_seconds_count",
+            &[of_configmaps, "scope=\"cluster\""],
+        )?,
+        refused: count(
+            &metrics,
+            "apiserver_request_total",
+            &[of_configmaps, "scope=\"cluster\"", "code=\"422\""],
+        )?,
+    })
+}
+
+/// Sums a metric in the series with all of these labels.
+fn count(metrics: &str, name: &str, labels: &[&str]) -> Result<usize> {
+    metrics
+        .lines()
+        .filter(|line| line.starts_with(name) && labels.iter().all(|label| line.contains(label)))
+        .map(|line| Ok(line.rsplit(' ').next().context("a value")?.parse::<usize>()?))
+        .sum()
 }
 
 #[tokio::test]
 async fn a_long_list_is_received_as_events_of_the_watch() -> Result<()> {
     let fixture = Fixture::new("streamed").await?;
     let server = Server::start(&fixture.env.servers.store, &fixture.namespace).await?;
-    let streamed = follow_many(&server).await?;
-    ensure!(streamed > 0, "the API server has counted no streaming list");
+    let lists = follow_many(&server).await?;
+    ensure!(lists.streamed > 0 && lists.refused == 0, "{lists:?}");
     Ok(())
 }
 
@@ -98,7 +118,7 @@ async fn an_api_server_without_streaming_lists_is_asked_for_pages() -> Result<()
     let fixture = Fixture::new("paged").await?;
     let store = &fixture.env.servers.store;
     let server = Server::start_without_streaming_lists(store, &fixture.namespace).await?;
-    let streamed = follow_many(&server).await?;
-    ensure!(streamed == 0, "{streamed} streaming lists");
+    let lists = follow_many(&server).await?;
+    ensure!(lists.streamed == 0 && lists.refused > 0, "{lists:?}");
     Ok(())
 }

@@ -203,7 +203,7 @@ const INTRODUCTION: &str = "\
 
 The controller and the agent serve these metrics at `/metrics` of their admin address, in the OpenMetrics text format.
 A histogram has three series, with `_bucket`, `_sum` and `_count`.
-Labels have few values, and none ever names an object:
+Labels have few values, and none ever names an object other than a cluster:
 
 - `space` is wds, its or wec.
 - `verb`, and `resource` of requests, are as RBAC names them; `resource` of clusters is as containers request it.
