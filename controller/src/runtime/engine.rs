@@ -38,6 +38,12 @@ pub trait Execute<R: Reconcile>: Clone + Send + Sync + 'static {
     /// more requests wait.
     fn at_once(&self) -> usize;
 
+    /// Maximum number of lanes ([`Action::lane`]) in which actions run at a time. A key that waits for
+    /// one takes no place of other actions.
+    fn lanes_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Makes one request about `key` and returns its outcome as an input. Ends within a bounded
     /// time.
     fn execute(
@@ -166,6 +172,7 @@ where
     E: Execute<R>,
 {
     fn new(index: R, executor: E, reactions: ReconcileMetrics) -> Self {
+        let room = Room::new(executor.lanes_at_once());
         Self {
             index,
             executor,
@@ -173,7 +180,7 @@ where
             queued: HashMap::new(),
             called: Vec::new(),
             running: HashMap::new(),
-            room: Room::default(),
+            room,
             retries: HashMap::new(),
             streaks: HashMap::new(),
             timers: Timers::default(),
@@ -267,7 +274,7 @@ where
     /// Updates the gauges of the queue.
     fn show(&self) {
         let oldest = self.queue.front().and_then(|key| self.queued.get(key)).copied();
-        let delayed = self.timers.len() + self.low.len();
+        let delayed = self.timers.len() + self.low.len() + self.room.waiting();
         self.reactions
             .keys(self.queue.len(), self.running.len(), delayed, oldest);
     }
@@ -275,10 +282,10 @@ where
     fn complete(&mut self, finished: Finished<R>) {
         let Finished { key, action, result } = finished;
         let now = Instant::now();
-        if let Some((next, since)) = self.room.give_back(&action) {
-            self.enqueue(next, since);
-        }
-        if !self.low.ended(&key) {
+        let next = self.room.give_back(&action);
+        self.call(next);
+        let was_low = self.low.ended(&key);
+        if !was_low {
             self.low.touch(now);
         }
         let Some(running) = self.running.remove(&key) else {
@@ -300,7 +307,7 @@ where
                 for dirty in self.index.succeeded(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
-                self.go_on(key, action.about(), learnt.unwrap_or(now));
+                self.go_on(key, action.about(), was_low, learnt.unwrap_or(now));
             }
             Err(failure) => {
                 telemetry::report(&failure);
@@ -322,9 +329,9 @@ where
 
     /// Decides the key again after a success. A key that never settles, because its writes do not
     /// have the intended effect, is slowed down.
-    fn go_on(&mut self, key: R::Key, about: Option<String>, since: Instant) {
+    fn go_on(&mut self, key: R::Key, about: Option<String>, was_low: bool, since: Instant) {
         let streak = self.streaks.entry(key.clone()).or_default();
-        let length = streak.grow(about);
+        let length = streak.grow(about, was_low);
         if length > LONGEST_STREAK {
             if length == LONGEST_STREAK + 1 {
                 tracing::warn!(
@@ -358,6 +365,10 @@ where
     }
 
     fn next_timer(&self) -> Instant {
+        if self.has_capacity() && !self.queue.is_empty() {
+            // A key was called to a lane at the end of the last turn.
+            return Instant::now();
+        }
         let far = if self.has_capacity() && self.index.has_due() {
             NEXT_TURN
         } else {

@@ -185,7 +185,10 @@ mod tests {
     fn a_log_filter_adds_to_the_default_and_replaces_its_part_about_the_same_target() {
         for (asked, expected) in [
             ("", "kube_runtime=warn,kube_client=off,info"),
-            ("argosy=debug", "kube_runtime=warn,kube_client=off,argosy=debug,info"),
+            (
+                "argosy=debug",
+                "kube_runtime=warn,kube_client=off,argosy=debug,info",
+            ),
             ("warn", "kube_runtime=warn,kube_client=off,warn"),
             ("kube_client=debug", "kube_runtime=warn,kube_client=debug,info"),
         ] {

@@ -29,7 +29,8 @@ use crate::{
     },
 };
 
-/// Number of reports that are read and parsed at a time, at most one of each cluster.
+/// Number of reports that are read and parsed at a time, at most one of each cluster: each takes up to
+/// 50 MiB.
 const READ_AT_ONCE: usize = 3;
 
 /// Executor of the controller's actions.
@@ -38,8 +39,6 @@ pub(super) struct Executor {
     wds: Client,
     its: Client,
     mailboxes: Mailboxes,
-    /// Limits the reports that are read and parsed at a time: each takes up to 50 MiB.
-    reading: Arc<Semaphore>,
     /// Limits those whose nodes Argo has packed to one at a time: unpacked they take up to 100 MiB.
     unpacking: Arc<Semaphore>,
     activity: Activity,
@@ -52,7 +51,6 @@ impl Executor {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
             mailboxes: Mailboxes::new(&spaces.its),
-            reading: Arc::new(Semaphore::new(READ_AT_ONCE)),
             unpacking: Arc::new(Semaphore::new(1)),
             activity,
         }
@@ -160,8 +158,6 @@ impl Executor {
         origin: &OriginUid,
         version: &str,
     ) -> Result<HubInput, Failure> {
-        // The semaphores are never closed. The cluster's lane lets at most one of its reads wait here.
-        let _parsing = self.reading.acquire().await;
         let Some(report) = self.mailboxes.report(cluster, origin).await? else {
             return Ok(HubInput::ReportGone {
                 cluster: cluster.clone(),
@@ -169,6 +165,7 @@ impl Executor {
                 version: version.to_owned(),
             });
         };
+        // The semaphore is never closed.
         let _unpacking = if is_packed_by_argo(&report) {
             Some(self.unpacking.acquire().await)
         } else {
@@ -270,6 +267,10 @@ fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -
 impl Execute<WorkflowIndex> for Executor {
     fn at_once(&self) -> usize {
         32
+    }
+
+    fn lanes_at_once(&self) -> usize {
+        READ_AT_ONCE
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]

@@ -2,19 +2,15 @@
 //!
 //! Not here: the queue, and the end of an action.
 
-use std::{hash::Hash, time::Duration};
+use std::hash::Hash;
 
 use argosy_core::{Decision, Priority, Reconcile};
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{Engine, Execute};
 
 /// Divisor of the number of concurrent actions: the share of those of low priority.
 const LOW_SHARE: usize = 4;
-
-/// Maximum time that a key waits for its lane before it is decided again.
-const CALLED: Duration = Duration::from_secs(1);
 
 impl<R, E> Engine<R, E>
 where
@@ -51,13 +47,42 @@ where
         }
         let decision = self.decide(&key);
         match (decision.action, decision.priority) {
-            (Some(_), Priority::Low(at_most)) => self.low.push(key, Instant::now() + at_most),
+            (Some(_), Priority::Low(at_most)) => {
+                // Nobody waits for anything about the key, so the actions before it have had their
+                // effect.
+                if self.streaks.get(&key).is_some_and(|streak| !streak.was_low) {
+                    self.streaks.remove(&key);
+                }
+                self.low.push(key.clone(), Instant::now() + at_most);
+            }
             (Some(action), Priority::Normal) => {
-                self.low.remove(&key);
+                self.low.pause(&key);
                 self.low.touch(Instant::now());
-                self.launch(key, action, decision.rule, since);
+                self.launch(&key, action, decision.rule, since);
             }
             (None, _) => self.settle(&key),
+        }
+        self.pass_on(&key);
+    }
+
+    /// Calls the next key to a lane, if this one was called and has not taken it.
+    fn pass_on(&mut self, key: &R::Key) {
+        let next = self.room.pass_on(key);
+        self.call(next);
+    }
+
+    /// Queues the key that is called to a lane. One whose other action runs is decided after it, and
+    /// may then wait again, so that the lane need not wait for it.
+    pub(super) fn call(&mut self, mut next: Option<(R::Key, Instant)>) {
+        while let Some((key, since)) = next.take() {
+            if let Some(running) = self.running.get_mut(&key) {
+                running.learnt.get_or_insert(since);
+                next = self.room.pass_on(&key);
+            } else {
+                // A key that is slowed down has waited long enough.
+                self.timers.unset(&key);
+                self.enqueue(key, since);
+            }
         }
     }
 
@@ -71,13 +96,16 @@ where
             let decision = self.decide(&key);
             match decision.action {
                 Some(action) => {
-                    if decision.priority != Priority::Normal {
+                    if decision.priority == Priority::Normal {
+                        self.low.pause(&key);
+                    } else {
                         self.low.started(&key);
                     }
-                    self.launch(key, action, decision.rule, Instant::now());
+                    self.launch(&key, action, decision.rule, Instant::now());
                 }
                 None => self.settle(&key),
             }
+            self.pass_on(&key);
         }
     }
 
@@ -90,16 +118,12 @@ where
         self.actions.len() == self.low.running()
     }
 
-    /// Starts an action, unless its lane is taken.
-    fn launch(&mut self, key: R::Key, action: R::Action, rule: Option<&'static str>, since: Instant) {
-        if self.room.take(&key, &action, since) {
-            self.start(key, action, rule, since);
+    /// Starts an action, unless its lane is taken. The end of an action calls the key that is next.
+    fn launch(&mut self, key: &R::Key, action: R::Action, rule: Option<&'static str>, since: Instant) {
+        if self.room.take(key, &action, since) {
+            self.start(key.clone(), action, rule, since);
         } else {
-            // The action that frees the lane queues the next key. The timer covers the case that
-            // this key then decides on another lane.
-            let at = self.now().saturating_add(CALLED).unwrap_or(Timestamp::MAX);
-            self.low.ended(&key);
-            self.timers.set(&key, at);
+            self.low.ended(key);
         }
     }
 
@@ -115,7 +139,7 @@ where
 
     /// There is nothing to do for the key.
     fn settle(&mut self, key: &R::Key) {
-        self.low.remove(key);
+        self.low.settle(key);
         self.retries.remove(key);
         self.streaks.remove(key);
     }

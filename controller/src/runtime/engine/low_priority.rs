@@ -20,6 +20,7 @@ pub(super) const IDLE_AFTER: Duration = Duration::from_secs(4);
 /// The waiting keys, ordered by the time at which they are due, and the running ones.
 pub(super) struct LowPriority<K> {
     by_due: BTreeSet<(Instant, K)>,
+    /// The same times, and those of keys that have something else to do first.
     due_of: HashMap<K, Instant>,
     running: HashSet<K>,
     /// The last start or end of another action.
@@ -37,18 +38,27 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
         }
     }
 
-    /// Adds a key. One that waits already stays due at the earlier time.
+    /// Adds a key. One that waits already, or has waited before another action, stays due at the
+    /// earlier time.
     pub(super) fn push(&mut self, key: K, due: Instant) {
-        let due = self.remove(&key).map_or(due, |earlier| earlier.min(due));
+        self.pause(&key);
+        let due = self.due_of.get(&key).map_or(due, |earlier| due.min(*earlier));
         self.by_due.insert((due, key.clone()));
         self.due_of.insert(key, due);
     }
 
-    /// Removes a key and returns the time at which it was due.
-    pub(super) fn remove(&mut self, key: &K) -> Option<Instant> {
-        let (key, due) = self.due_of.remove_entry(key)?;
-        self.by_due.remove(&(due, key));
-        Some(due)
+    /// Another action of the key goes first. The key stays due at the same time: the status of a run
+    /// may change all the time.
+    pub(super) fn pause(&mut self, key: &K) {
+        if let Some(due) = self.due_of.get(key) {
+            self.by_due.remove(&(*due, key.clone()));
+        }
+    }
+
+    /// There is nothing to do for the key.
+    pub(super) fn settle(&mut self, key: &K) {
+        self.pause(key);
+        self.due_of.remove(key);
     }
 
     /// Removes and returns the key that is due first, if it is due, or if the loop is idle: nothing
@@ -57,9 +67,7 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
         if self.next(is_quiet)? > now {
             return None;
         }
-        let (_, key) = self.by_due.pop_first()?;
-        self.due_of.remove(&key);
-        Some(key)
+        self.by_due.pop_first().map(|(_, key)| key)
     }
 
     /// The time at which [`Self::pop`] returns a key, if nothing happens before.
@@ -76,6 +84,7 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
 
     /// Records that the action of the key has started.
     pub(super) fn started(&mut self, key: &K) {
+        self.due_of.remove(key);
         self.running.insert(key.clone());
     }
 

@@ -2,9 +2,13 @@
 //! size of an object, and a lane, in which actions run one after the other.
 //!
 //! An action is only known after its decision, so one action may always start that exceeds the
-//! limit. Not here: the weight of an action and its lane (`argosy_core::Action`).
+//! limit of memory. A key whose lane is taken waits outside the queue until it is called. Not here:
+//! the weight of an action and its lane (`argosy_core::Action`).
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    hash::Hash,
+};
 
 use argosy_core::Action;
 use tokio::time::Instant;
@@ -17,60 +21,271 @@ const MOST: usize = 32 << 20;
 pub(super) struct Room<K> {
     taken: usize,
     lanes: HashMap<String, Lane<K>>,
+    /// Number of lanes in which an action runs.
+    lanes_taken: usize,
+    /// Maximum number of lanes that are taken or whose key is called.
+    lanes_at_once: usize,
+    /// The lanes that are queued, in their order.
+    turns: VecDeque<String>,
+    /// Number of keys that wait for a lane.
+    waiting: usize,
+    /// Keys that were called and are not decided yet, each with its lane, which is reserved for it.
+    called: HashMap<K, String>,
 }
 
 struct Lane<K> {
-    is_taken: bool,
+    state: State,
     /// The keys that wait for the lane, each with the time of its input.
     waiting: VecDeque<(K, Instant)>,
+    known: HashSet<K>,
 }
 
-impl<K> Default for Room<K> {
-    fn default() -> Self {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nobody waits for the lane.
+    Free,
+    /// Its first key is called when it is the lane's turn.
+    Queued,
+    /// A key is called, and may take it.
+    Called,
+    /// An action runs in it.
+    Taken,
+}
+
+impl<K: Clone + Eq + Hash> Room<K> {
+    /// Returns the resources of a loop in which actions run in so many lanes at once.
+    pub(super) fn new(lanes_at_once: usize) -> Self {
         Self {
             taken: 0,
             lanes: HashMap::new(),
+            lanes_taken: 0,
+            lanes_at_once,
+            turns: VecDeque::new(),
+            waiting: 0,
+            called: HashMap::new(),
         }
     }
-}
 
-impl<K: Clone + PartialEq> Room<K> {
     /// Returns true if another decision may be made.
     pub(super) fn is_left(&self) -> bool {
         self.taken < MOST
     }
 
-    /// Reserves resources for an action. Returns `false` if its lane is taken; the key then waits
-    /// for the lane.
+    /// The number of keys that wait for a lane.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Reserves resources for an action. Returns `false` if its lane is taken, or if as many lanes
+    /// are taken as may be; the key then waits until it is called.
     pub(super) fn take(&mut self, key: &K, action: &impl Action, since: Instant) -> bool {
-        if let Some(lane) = action.lane() {
-            let lane = self.lanes.entry(lane.to_owned()).or_insert_with(|| Lane {
-                is_taken: false,
+        if let Some(name) = action.lane() {
+            let is_full = self.is_full();
+            let is_called = self.called.get(key).is_some_and(|called| called == name);
+            let lane = self.lanes.entry(name.to_owned()).or_insert_with(|| Lane {
+                state: State::Free,
                 waiting: VecDeque::new(),
+                known: HashSet::new(),
             });
-            if lane.is_taken {
-                if !lane.waiting.iter().any(|(other, _)| other == key) {
+            if !is_called && (is_full || lane.state != State::Free) {
+                if lane.known.insert(key.clone()) {
                     lane.waiting.push_back((key.clone(), since));
+                    self.waiting += 1;
                 }
+                self.line_up(name);
                 return false;
             }
-            lane.is_taken = true;
+            lane.state = State::Taken;
+            self.lanes_taken += 1;
+            if is_called {
+                self.called.remove(key);
+            }
         }
         self.taken += action.weight();
         true
     }
 
-    /// Releases the resources of an action. Returns the key that waited longest for its lane, if
-    /// any.
+    /// Releases the resources of an action. Returns the key that is called because of that, if any.
     pub(super) fn give_back(&mut self, action: &impl Action) -> Option<(K, Instant)> {
         self.taken = self.taken.saturating_sub(action.weight());
         let name = action.lane()?;
-        let lane = self.lanes.get_mut(name)?;
-        lane.is_taken = false;
-        let next = lane.waiting.pop_front();
-        if next.is_none() {
-            self.lanes.remove(name);
+        self.lanes_taken -= 1;
+        self.free(name);
+        self.call()
+    }
+
+    /// The key was decided. If it was called and has not taken that lane, returns the next one that is
+    /// called, if any.
+    pub(super) fn pass_on(&mut self, key: &K) -> Option<(K, Instant)> {
+        let name = self.called.remove(key)?;
+        self.free(&name);
+        self.call()
+    }
+
+    fn is_full(&self) -> bool {
+        self.lanes_taken + self.called.len() >= self.lanes_at_once
+    }
+
+    fn free(&mut self, name: &str) {
+        if let Some(lane) = self.lanes.get_mut(name) {
+            lane.state = State::Free;
         }
-        next
+        self.line_up(name);
+    }
+
+    /// Queues a free lane for which a key waits, and drops one for which none does.
+    fn line_up(&mut self, name: &str) {
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        match lane.state {
+            State::Free if lane.waiting.is_empty() => {
+                self.lanes.remove(name);
+            }
+            State::Free => {
+                lane.state = State::Queued;
+                self.turns.push_back(name.to_owned());
+            }
+            State::Queued | State::Called | State::Taken => {}
+        }
+    }
+
+    /// Calls the key that waits longest for the lane whose turn it is.
+    fn call(&mut self) -> Option<(K, Instant)> {
+        while !self.is_full() {
+            let name = self.turns.pop_front()?;
+            let Some(lane) = self.lanes.get_mut(&name) else {
+                continue;
+            };
+            lane.state = State::Free;
+            while let Some((key, since)) = lane.waiting.pop_front() {
+                lane.known.remove(&key);
+                self.waiting -= 1;
+                // One that is called to another lane is decided anyway.
+                if !self.called.contains_key(&key) {
+                    lane.state = State::Called;
+                    self.called.insert(key.clone(), name);
+                    return Some((key, since));
+                }
+            }
+            self.line_up(&name);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    /// An action in this lane, if there is one.
+    #[derive(Clone, Debug)]
+    struct In(Option<String>);
+
+    impl fmt::Display for In {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:?}", self.0)
+        }
+    }
+
+    impl Action for In {
+        fn stage(&self) -> &'static str {
+            "in"
+        }
+
+        fn lane(&self) -> Option<&str> {
+            self.0.as_deref()
+        }
+    }
+
+    /// A loop that decides keys on actions in lanes.
+    struct Loop {
+        room: Room<u8>,
+        running: Vec<(u8, In)>,
+        /// Keys that are called, to be decided.
+        queue: VecDeque<u8>,
+    }
+
+    impl Loop {
+        fn decide(&mut self, key: u8, action: In) {
+            if self.running.iter().all(|(running, _)| *running != key)
+                && self.room.take(&key, &action, Instant::now())
+            {
+                self.running.push((key, action));
+            }
+            let next = self.room.pass_on(&key);
+            self.queue.extend(next.map(|(key, _)| key));
+        }
+
+        fn end(&mut self, number: usize) {
+            if !self.running.is_empty() {
+                let (_, action) = self.running.remove(number % self.running.len());
+                let next = self.room.give_back(&action);
+                self.queue.extend(next.map(|(key, _)| key));
+            }
+        }
+
+        fn check(&self, at_once: usize) {
+            let mut lanes: Vec<&str> = self
+                .running
+                .iter()
+                .filter_map(|(_, action)| action.lane())
+                .collect();
+            let count = lanes.len();
+            assert!(count <= at_once, "{count} lanes");
+            lanes.sort_unstable();
+            lanes.dedup();
+            assert_eq!(lanes.len(), count, "two actions in one lane");
+            assert_eq!(self.room.lanes_taken, count);
+            assert!(self.room.called.keys().all(|key| self.queue.contains(key)));
+            let is_stuck = |lane: &Lane<u8>| lane.state == State::Free || lane.state == State::Queued;
+            let stuck = self.room.lanes.values().any(is_stuck);
+            assert!(
+                !stuck || self.room.is_full(),
+                "a key waits for a lane that is free"
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Steps: a new input about a key, a called key is decided, or an action ends.
+        #[test]
+        fn no_key_waits_while_it_could_run_whatever_the_others_decide(
+            at_once in 1_usize..5,
+            steps in vec((0_u8..4, any::<u8>(), 0_u8..6), 0..200),
+        ) {
+            let mut all = Loop { room: Room::new(at_once), running: Vec::new(), queue: VecDeque::new() };
+            for (step, key, lane) in steps {
+                let action = In((lane > 0).then(|| lane.to_string()));
+                match step {
+                    0 => all.end(usize::from(key)),
+                    1 => {
+                        if let Some(called) = all.queue.pop_front() {
+                            all.decide(called, action);
+                        }
+                    }
+                    _ => all.decide(key % 20, action),
+                }
+                all.check(at_once);
+            }
+            // In the end, all have their turn.
+            while let Some(called) = all.queue.pop_front() {
+                all.decide(called, In(None));
+            }
+            while !all.running.is_empty() {
+                all.end(0);
+                while let Some(called) = all.queue.pop_front() {
+                    all.decide(called, In(None));
+                    all.end(all.running.len() - 1);
+                }
+            }
+            prop_assert_eq!((all.room.waiting(), all.room.lanes.len(), all.room.called.len()), (0, 0, 0));
+        }
     }
 }

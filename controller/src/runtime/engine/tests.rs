@@ -1,6 +1,7 @@
 //! Tests of slowing a key down, with an index of one key and a number of actions; and of the number
 //! of concurrent actions, with an index of many keys and one action for each.
 
+mod lanes;
 mod priority;
 
 use std::{
@@ -124,11 +125,29 @@ async fn a_key_that_does_the_same_again_and_again_is_slowed_down() {
     }
 }
 
-/// Has one action for each key, of this weight and in this lane.
+/// Has one action for each key, of this weight, and in one of these lanes if there are any; an empty name is none.
 struct Load {
     left: BTreeSet<u32>,
     weight: usize,
-    lane: Option<&'static str>,
+    lanes: Vec<&'static str>,
+    /// Number of decisions.
+    decided: AtomicUsize,
+}
+
+impl Load {
+    fn of(count: u32, weight: usize, lanes: &[&'static str]) -> Self {
+        Self {
+            left: (0..count).collect(),
+            weight,
+            lanes: lanes.to_vec(),
+            decided: AtomicUsize::new(0),
+        }
+    }
+
+    fn lane(&self, key: u32) -> Option<&'static str> {
+        let number = usize::try_from(key).unwrap().checked_rem(self.lanes.len())?;
+        self.lanes.get(number).copied().filter(|lane| !lane.is_empty())
+    }
 }
 
 #[derive(Debug)]
@@ -174,7 +193,8 @@ impl Reconcile for Load {
     fn started(&mut self, _: &u32) {}
 
     fn decide(&self, key: &u32, _: Timestamp) -> Decision<Carry> {
-        let carry = || Carry(*key, self.weight, self.lane);
+        self.decided.fetch_add(1, Ordering::SeqCst);
+        let carry = || Carry(*key, self.weight, self.lane(*key));
         self.left.contains(key).then(carry).into()
     }
 
@@ -183,13 +203,17 @@ impl Reconcile for Load {
     }
 }
 
-/// Counts the concurrent actions and their maximum.
-#[derive(Clone, Default)]
-struct Counting(Arc<(AtomicUsize, AtomicUsize)>);
+/// Counts the concurrent actions and their maximum. Has this number of lanes at once.
+#[derive(Clone)]
+struct Counting(Arc<(AtomicUsize, AtomicUsize)>, usize);
 
 impl Execute<Load> for Counting {
     fn at_once(&self) -> usize {
         32
+    }
+
+    fn lanes_at_once(&self) -> usize {
+        self.1
     }
 
     async fn execute(&self, key: &u32, _: &Carry) -> Result<Option<u32>, Failure> {
@@ -204,18 +228,15 @@ impl Execute<Load> for Counting {
     }
 }
 
-/// Maximum number of concurrent actions until all are done.
-async fn side_by_side(weight: usize, lane: Option<&'static str>) -> usize {
-    let load = Load {
-        left: (0..100).collect(),
-        weight,
-        lane,
-    };
+/// Maximum number of concurrent actions until all are done. Calls `observe` after each batch.
+async fn side_by_side(load: Load, lanes_at_once: usize, mut observe: impl FnMut(&mut Load) + Send) -> usize {
     let (sender, receiver) = mpsc::channel(1);
-    let (stop, counting) = (CancellationToken::new(), Counting::default());
+    let stop = CancellationToken::new();
+    let counting = Counting(Arc::default(), lanes_at_once);
     let reactions = Metrics::default().reactions("load");
     sender.send(None).await.unwrap();
     let at_rest = |load: &mut Load| {
+        observe(load);
         if load.left.is_empty() {
             stop.cancel();
         }
@@ -228,15 +249,11 @@ async fn side_by_side(weight: usize, lane: Option<&'static str>) -> usize {
 
 #[tokio::test]
 async fn what_is_under_way_takes_so_much_memory_and_no_more() {
-    assert_eq!(side_by_side(10 << 10, None).await, 32);
+    let of_weight = |weight| side_by_side(Load::of(100, weight, &[]), 1, |_| ());
+    assert_eq!(of_weight(10 << 10).await, 32);
     // The last action starts while less than the limit is taken.
-    assert_eq!(side_by_side(10 << 20, None).await, 4);
-    assert_eq!(side_by_side(100 << 20, None).await, 1);
-}
-
-#[tokio::test]
-async fn in_one_lane_one_action_goes_after_the_other() {
-    assert_eq!(side_by_side(0, Some("cluster1")).await, 1);
+    assert_eq!(of_weight(10 << 20).await, 4);
+    assert_eq!(of_weight(100 << 20).await, 1);
 }
 
 /// Has this number of turns, none of which leads to an action.

@@ -157,3 +157,104 @@ async fn a_loop_that_is_never_idle_carries_them_out_when_they_are_due_with_a_qua
     assert_eq!((starts.len(), at_once), (200, 8));
     assert!((AT_MOST..2 * AT_MOST).contains(&starts[0]), "{:?}", starts[0]);
 }
+
+/// One key with an action of low priority, and one of normal priority after each input.
+struct Restless {
+    has_low: bool,
+    has_normal: bool,
+    /// Number of actions of normal priority.
+    normal: u32,
+}
+
+impl Reconcile for Restless {
+    type Input = Option<Priority>;
+    type Key = u32;
+    type Action = Step;
+
+    fn apply(&mut self, _: Option<Priority>, _: Timestamp) -> BTreeSet<u32> {
+        self.has_normal = true;
+        [0].into()
+    }
+
+    fn succeeded(&mut self, _: &u32, done: Option<Priority>, _: Timestamp) -> BTreeSet<u32> {
+        if done == Some(Priority::Normal) {
+            self.has_normal = false;
+            self.normal += 1;
+        } else {
+            self.has_low = false;
+        }
+        BTreeSet::new()
+    }
+
+    fn failed(&mut self, _: &u32, _: &Step, _: &Failure, _: Timestamp) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn started(&mut self, _: &u32) {}
+
+    fn decide(&self, _: &u32, _: Timestamp) -> Decision<Step> {
+        if self.has_normal {
+            Some(Step(0, 0)).into()
+        } else {
+            Decision::from(self.has_low.then_some(Step(1, 0))).with_priority(Priority::Low(AT_MOST))
+        }
+    }
+
+    fn subject(&self, _: &u32) -> LogFields {
+        LogFields::of("restless")
+    }
+}
+
+#[derive(Clone)]
+struct Slowly;
+
+impl Execute<Restless> for Slowly {
+    fn at_once(&self) -> usize {
+        32
+    }
+
+    async fn execute(&self, _: &u32, step: &Step) -> Result<Option<Priority>, Failure> {
+        tokio::time::sleep(TAKES).await;
+        Ok(Some(match step.0 {
+            0 => Priority::Normal,
+            _ => Priority::Low(AT_MOST),
+        }))
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_always_has_something_else_to_do_is_not_slowed_down_and_has_its_turn_when_it_is_due() {
+    let (sender, receiver) = mpsc::channel(1);
+    let stop = CancellationToken::new();
+    let metrics = Metrics::default();
+    let reactions = metrics.reactions("restless");
+    tokio::spawn(async move {
+        while sender.send(None).await.is_ok() {
+            tokio::time::sleep(5 * TAKES).await;
+        }
+    });
+    let began = Instant::now();
+    let mut normal = 0;
+    let at_rest = |restless: &mut Restless| {
+        normal = restless.normal;
+        if !restless.has_low {
+            stop.cancel();
+        }
+    };
+    let restless = Restless {
+        has_low: true,
+        has_normal: false,
+        normal: 0,
+    };
+    let driving = drive(restless, Slowly, receiver, stop.clone(), reactions, at_rest);
+    let driven = tokio::time::timeout(6 * AT_MOST, driving).await;
+    driven.expect("the action of low priority has its turn");
+    let took = began.elapsed();
+    assert!((AT_MOST..2 * AT_MOST).contains(&took), "{took:?}");
+    assert!(normal > LONGEST_STREAK, "{normal}");
+    let text = metrics.text();
+    assert!(
+        text.contains("argosy_held_back_total{engine=\"restless\"} 0\n"),
+        "{text}"
+    );
+}
