@@ -193,6 +193,10 @@ impl Execute<ObjectIndex> for Executor {
         32
     }
 
+    fn lanes_at_once(&self) -> usize {
+        1
+    }
+
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     async fn execute(&self, _: &DownsyncKey, action: &DownsyncAction) -> Result<DownsyncInput, Failure> {
         match action {

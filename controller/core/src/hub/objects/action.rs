@@ -176,6 +176,13 @@ impl crate::Action for DownsyncAction {
             _ => 0,
         }
     }
+
+    fn lane(&self) -> Option<&str> {
+        match self {
+            Self::Combine(combining) => combining.lane(),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for DownsyncAction {

@@ -5,6 +5,7 @@
 //! the inputs has changed.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -27,6 +28,7 @@ use crate::{
         store::versioned,
         weight::{READ, of_tree},
     },
+    model::control::transit,
 };
 
 versioned!(Entry, Known);
@@ -64,11 +66,33 @@ pub struct Combining {
     policy: String,
     policy_uid: String,
     collectors: Vec<Arc<Collector>>,
-    rows: Vec<(ClusterName, Option<Arc<Value>>, Option<Timestamp>)>,
+    rows: Vec<Returned>,
     /// Digest of all inputs.
     pub digest: Fingerprint,
     /// The stored CombinedStatus, if there is one.
     pub known: Option<There>,
+}
+
+/// The report of a cluster.
+#[derive(Clone, Debug)]
+struct Returned {
+    cluster: ClusterName,
+    status: Option<Arc<Value>>,
+    are_nodes_packed: bool,
+    at: Option<Timestamp>,
+}
+
+impl Returned {
+    /// The status with its nodes as Argo wrote them; `None` if they cannot be unpacked.
+    fn status(&self) -> Option<Cow<'_, Value>> {
+        let status = self.status.as_deref()?;
+        if !self.are_nodes_packed {
+            return Some(Cow::Borrowed(status));
+        }
+        let mut status = status.clone();
+        transit::unpack(&mut status).ok()?;
+        Some(Cow::Owned(status))
+    }
 }
 
 /// A stored CombinedStatus, as far as a write needs it.
@@ -100,6 +124,13 @@ impl Combining {
         self.content.as_deref().map_or(READ, of_tree)
     }
 
+    /// The cluster whose status is unpacked for it, if there is one: unpacked nodes take up to 32 MiB, so
+    /// one status is unpacked at a time.
+    pub(super) fn lane(&self) -> Option<&str> {
+        let packed = self.rows.iter().find(|row| row.are_nodes_packed);
+        packed.map(|row| row.cluster.as_str())
+    }
+
     /// The CombinedStatus, given the object's content. Takes at most about a second per collector.
     pub fn combine(&self, content: &Value) -> CombinedStatus {
         let Place {
@@ -117,13 +148,15 @@ impl Combining {
             name,
             uid: uid.as_str(),
         };
+        let statuses: Vec<_> = self.rows.iter().map(Returned::status).collect();
         let rows: Vec<Row<'_>> = self
             .rows
             .iter()
-            .map(|(cluster, status, last_returned)| Row {
-                cluster,
+            .zip(&statuses)
+            .map(|(row, status)| Row {
+                cluster: &row.cluster,
                 status: status.as_deref(),
-                last_returned: *last_returned,
+                last_returned: row.at,
             })
             .collect();
         let results = self.collectors.iter();
@@ -284,11 +317,10 @@ impl ObjectIndex {
         };
         let reports: Vec<Value> = rows
             .iter()
-            .map(|(cluster, status, at)| {
-                let status = status
-                    .as_deref()
-                    .map(|status| Fingerprint::of(status).to_string());
-                json!([cluster.as_str(), status, at])
+            .map(|row| {
+                let status = row.status.as_deref();
+                let status = status.map(|status| Fingerprint::of(status).to_string());
+                json!([row.cluster.as_str(), status, row.are_nodes_packed, row.at])
             })
             .collect();
         Some(Combining {
@@ -309,13 +341,9 @@ impl ObjectIndex {
 
     /// One row for each cluster that the policy sends the object to. A Workflow has only the row of
     /// the cluster that runs it.
-    fn rows(
-        &self,
-        origin: &OriginUid,
-        object: &ObjectView,
-        policy: &PolicyView,
-    ) -> Vec<(ClusterName, Option<Arc<Value>>, Option<Timestamp>)> {
-        let clusters: BTreeSet<ClusterName> = if object.kind.is_run() {
+    fn rows(&self, origin: &OriginUid, object: &ObjectView, policy: &PolicyView) -> Vec<Returned> {
+        let is_run = object.kind.is_run();
+        let clusters: BTreeSet<ClusterName> = if is_run {
             let claimed = object.labels.get(names::CLUSTER_LABEL);
             claimed.map(Into::into).into_iter().collect()
         } else {
@@ -324,9 +352,13 @@ impl ObjectIndex {
         let reports = self.reports.get(origin);
         let row = |cluster: ClusterName| {
             let report = reports.and_then(|reports| reports.get(&cluster));
-            let (status, at) =
-                report.map_or((None, None), |report| (report.status.clone(), report.changed_at));
-            (cluster, status, at)
+            Returned {
+                status: report.and_then(|report| report.status.clone()),
+                // Only Workflows have nodes.
+                are_nodes_packed: is_run && report.is_some_and(|report| report.are_nodes_packed),
+                at: report.and_then(|report| report.changed_at),
+                cluster,
+            }
         };
         clusters.into_iter().map(row).collect()
     }

@@ -62,6 +62,8 @@ pub(super) struct WorkStatusView {
     pub(super) is_of_run: bool,
     /// `None` if the object has no status, or one that is too large or could not be read.
     pub(super) status: Option<Arc<Value>>,
+    /// The agent has packed the nodes of the status for the way.
+    pub(super) are_nodes_packed: bool,
     /// The time at which the status has last changed, according to the cluster's agent.
     pub(super) changed_at: Option<Timestamp>,
     /// Bytes of memory that the status takes.
@@ -153,14 +155,14 @@ impl WorkStatusView {
         let is_whole = decode_error::take(&mut status.metadata).is_none();
         let text = status.status.as_ref().filter(|_| is_whole).map(Value::to_string);
         let text = text.filter(|text| text.len() <= LONGEST);
+        let reported = status.reported.unwrap_or_default();
         Self {
             is_of_run: false,
             resource_version: status.metadata.resource_version.unwrap_or_default(),
             bytes: text.as_ref().map_or(0, |text| weight(text)),
             status: status.status.filter(|_| text.is_some()).map(Arc::new),
-            changed_at: status
-                .reported
-                .and_then(|reported| reported.changed_at?.parse().ok()),
+            are_nodes_packed: reported.are_nodes_packed,
+            changed_at: reported.changed_at.and_then(|at| at.parse().ok()),
             is_shed: false,
         }
     }

@@ -147,27 +147,54 @@ fn a_collector_that_is_missing_or_cannot_be_used_is_said() {
     assert_eq!(spaces.combined.len(), 1);
 }
 
-#[test]
-fn of_a_workflow_the_cluster_that_runs_it_has_a_row() {
+/// A fleet with a Workflow that runs on `cluster2`, and a collector of `select`.
+fn running(select: &str) -> Spaces {
     let runs = kind("argoproj.io", "workflows", "Workflow", true, false);
     let mut spaces = Spaces::new();
-    spaces.collector("returned.status.phase");
+    spaces.collector(select);
     spaces.learn(DownsyncInput::Kinds(vec![runs.clone()]));
     spaces.policy(collecting("p", &json!({ "fleet": "a" })));
-    assert!(spaces.index.wanted_kinds().run_reports);
     let labels = json!({ "app": "web", "argosy.dev/cluster": "cluster2" });
     let workflow = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
         "metadata": { "namespace": "argo", "name": "w", "uid": "w1", "labels": labels },
     });
     spaces.write(&runs, workflow);
-    let report = spaces.next(json!({
-        "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
-        "metadata": { "namespace": "cluster2", "name": "argosy-w1", "labels": { "argosy.dev/origin-uid": "w1" } },
-        "spec": { "sourceRef": { "group": "", "version": "v1", "resource": "x", "kind": "X", "name": "x" } },
-        "status": { "phase": "Running" },
-    }));
-    spaces.learn(DownsyncInput::run_report(Change::Apply(read(report))));
+    spaces
+}
+
+impl Spaces {
+    /// The agent of `cluster2` reports on the Workflow.
+    fn run_report(&mut self, status: &Value, are_nodes_packed: bool) {
+        let mut report = work_status("cluster2", "w1", status);
+        report["metadata"]["labels"] = json!({ "argosy.dev/origin-uid": "w1" });
+        report["reported"] = json!({ "attempt": 1, "areNodesPacked": are_nodes_packed });
+        let report = self.next(report);
+        self.learn(DownsyncInput::run_report(Change::Apply(read(report))));
+    }
+}
+
+#[test]
+fn of_a_workflow_with_packed_nodes_the_row_is_made_of_its_nodes() {
+    let mut spaces = running("returned.status.nodes.size()");
+    let nodes: serde_json::Map<_, _> = (0..200)
+        .map(|number| (format!("n{number}"), json!({ "displayName": "x".repeat(100) })))
+        .collect();
+    let mut status = json!({ "phase": "Running", "nodes": nodes });
+    assert!(crate::model::control::transit::pack(&mut status));
+    spaces.run_report(&status, true);
+    assert_eq!(spaces.table("w1.policy-p"), ["cluster2 200"]);
+    status["compressedNodes"] = json!("H4sI");
+    spaces.run_report(&status, true);
+    let row = &spaces.table("w1.policy-p")[0];
+    assert!(row.starts_with("cluster2 found no matching overload"), "{row}");
+}
+
+#[test]
+fn of_a_workflow_the_cluster_that_runs_it_has_a_row() {
+    let mut spaces = running("returned.status.phase");
+    assert!(spaces.index.wanted_kinds().run_reports);
+    spaces.run_report(&json!({ "phase": "Running" }), false);
     assert_eq!(spaces.table("w1.policy-p"), ["cluster2 Running"]);
     spaces.policy(policy("p", &json!({ "fleet": "a" })));
     assert!(!spaces.index.wanted_kinds().run_reports);
