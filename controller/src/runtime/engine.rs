@@ -95,7 +95,7 @@ struct InFlight {
     since: Instant,
     /// Start of the action.
     started: Instant,
-    /// Time of the first input about the key since the start.
+    /// Time of the first input about the key that the action does not cover.
     learnt: Option<Instant>,
 }
 
@@ -304,6 +304,9 @@ where
         match result {
             Ok(input) => {
                 self.reactions.succeeded(&request);
+                if was_low {
+                    self.low.settle(&key);
+                }
                 for dirty in self.index.succeeded(&key, input, self.now()) {
                     self.enqueue(dirty, now);
                 }
@@ -365,10 +368,6 @@ where
     }
 
     fn next_timer(&self) -> Instant {
-        if self.has_capacity() && !self.queue.is_empty() {
-            // A key was called to a lane at the end of the last turn.
-            return Instant::now();
-        }
         let far = if self.has_capacity() && self.index.has_due() {
             NEXT_TURN
         } else {

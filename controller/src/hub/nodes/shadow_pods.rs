@@ -21,7 +21,7 @@ use kube::{
     core::PartialObjectMeta,
 };
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     task::{JoinSet, spawn_blocking},
 };
 use tokio_util::sync::CancellationToken;
@@ -108,17 +108,11 @@ pub(super) async fn run(
 #[derive(Clone)]
 struct Executor {
     wds: Client,
-    /// Limits the Workflows that are read and parsed at a time to one: with packed nodes, it takes up to
-    /// 100 MiB.
-    reading: Arc<Semaphore>,
 }
 
 impl Executor {
     fn new(wds: Client) -> Self {
-        Self {
-            wds,
-            reading: Arc::new(Semaphore::new(1)),
-        }
+        Self { wds }
     }
 
     async fn read_workflow(
@@ -127,8 +121,6 @@ impl Executor {
         ids: &BTreeSet<String>,
     ) -> Result<ShadowPodInput, Failure> {
         let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
-        // It is never closed. At most one Workflow of each cluster waits here.
-        let _turn = self.reading.acquire().await;
         let there = found(read(api.get(&key.name)).await)?;
         let (key, ids) = (key.clone(), ids.clone());
         // Unpacking nodes may take a second.
@@ -176,6 +168,11 @@ impl Executor {
 impl Execute<ShadowPodIndex> for Executor {
     fn at_once(&self) -> usize {
         8
+    }
+
+    /// One Workflow is read and parsed at a time: with packed nodes, it takes up to 100 MiB.
+    fn lanes_at_once(&self) -> usize {
+        1
     }
 
     async fn execute(&self, key: &ShadowPodKey, action: &ShadowPodAction) -> Result<ShadowPodInput, Failure> {

@@ -2,7 +2,7 @@
 //!
 //! Not here: the queue, and the end of an action.
 
-use std::hash::Hash;
+use std::{collections::hash_map::Entry, hash::Hash};
 
 use argosy_core::{Decision, Priority, Reconcile};
 use tokio::time::Instant;
@@ -79,9 +79,12 @@ where
                 running.learnt.get_or_insert(since);
                 next = self.room.pass_on(&key);
             } else {
-                // A key that is slowed down has waited long enough.
+                // A key that is slowed down has waited long enough, and nobody else may take the lane.
                 self.timers.unset(&key);
-                self.enqueue(key, since);
+                if let Entry::Vacant(vacant) = self.queued.entry(key) {
+                    self.queue.push_front(vacant.key().clone());
+                    vacant.insert(since);
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) const IDLE_AFTER: Duration = Duration::from_secs(4);
 /// The waiting keys, ordered by the time at which they are due, and the running ones.
 pub(super) struct LowPriority<K> {
     by_due: BTreeSet<(Instant, K)>,
-    /// The same times, and those of keys that have something else to do first.
+    /// The same times, and those of keys whose action runs, has failed, or waits for another one.
     due_of: HashMap<K, Instant>,
     running: HashSet<K>,
     /// The last start or end of another action.
@@ -55,7 +55,7 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
         }
     }
 
-    /// There is nothing to do for the key.
+    /// The action of the key is done, or there is none any more.
     pub(super) fn settle(&mut self, key: &K) {
         self.pause(key);
         self.due_of.remove(key);
@@ -84,7 +84,6 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
 
     /// Records that the action of the key has started.
     pub(super) fn started(&mut self, key: &K) {
-        self.due_of.remove(key);
         self.running.insert(key.clone());
     }
 
@@ -101,5 +100,35 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
     /// The number of waiting keys.
     pub(super) fn len(&self) -> usize {
         self.by_due.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_stays_due_at_the_same_time_until_its_action_is_done() {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let mut low = LowPriority::new(now);
+        low.push("key", at(10));
+        // Another action goes first.
+        low.pause(&"key");
+        assert_eq!(low.pop(at(20), false), None);
+        low.push("key", at(40));
+        assert_eq!(low.next(false), Some(at(10)));
+        // Its own action fails.
+        assert_eq!(low.pop(at(20), false), Some("key"));
+        low.started(&"key");
+        assert!(low.ended(&"key"));
+        low.push("key", at(50));
+        assert_eq!(low.next(false), Some(at(10)));
+        // It succeeds.
+        assert_eq!(low.pop(at(20), false), Some("key"));
+        low.started(&"key");
+        low.settle(&"key");
+        low.push("key", at(60));
+        assert_eq!((low.next(false), low.len()), (Some(at(60)), 1));
     }
 }

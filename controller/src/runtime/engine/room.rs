@@ -76,8 +76,8 @@ impl<K: Clone + Eq + Hash> Room<K> {
         self.waiting
     }
 
-    /// Reserves resources for an action. Returns `false` if its lane is taken, or if as many lanes
-    /// are taken as may be; the key then waits until it is called.
+    /// Reserves resources for an action. Returns `false` if its lane is taken or reserved for another
+    /// key, or if as many lanes are as may be; the key then waits until it is called.
     pub(super) fn take(&mut self, key: &K, action: &impl Action, since: Instant) -> bool {
         if let Some(name) = action.lane() {
             let is_full = self.is_full();
