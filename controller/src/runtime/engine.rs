@@ -105,6 +105,13 @@ struct Finished<R: Reconcile> {
     result: Result<R::Input, Failure>,
 }
 
+/// The place of a key in the queue.
+#[derive(Clone, Copy)]
+enum Place {
+    First,
+    Last,
+}
+
 /// Reason that the loop wakes up.
 enum Wakeup<R: Reconcile> {
     /// This number of inputs has arrived.
@@ -222,6 +229,10 @@ where
 
     /// Queues a key because of an input at `since`.
     fn enqueue(&mut self, key: R::Key, since: Instant) {
+        self.enqueue_at(Place::Last, key, since);
+    }
+
+    fn enqueue_at(&mut self, place: Place, key: R::Key, since: Instant) {
         let is_held_back = self
             .streaks
             .get(&key)
@@ -233,7 +244,10 @@ where
         if let Some(running) = self.running.get_mut(&key) {
             running.learnt.get_or_insert(since);
         } else if let Entry::Vacant(vacant) = self.queued.entry(key) {
-            self.queue.push_back(vacant.key().clone());
+            match place {
+                Place::First => self.queue.push_front(vacant.key().clone()),
+                Place::Last => self.queue.push_back(vacant.key().clone()),
+            }
             vacant.insert(since);
         }
     }
@@ -307,8 +321,10 @@ where
                 if was_low {
                     self.low.settle(&key);
                 }
+                // An index may keep what was read only until more is read in that lane.
+                let place = action.lane().map_or(Place::Last, |_| Place::First);
                 for dirty in self.index.succeeded(&key, input, self.now()) {
-                    self.enqueue(dirty, now);
+                    self.enqueue_at(place, dirty, now);
                 }
                 self.go_on(key, action.about(), was_low, learnt.unwrap_or(now));
             }

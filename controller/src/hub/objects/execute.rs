@@ -193,8 +193,9 @@ impl Execute<ObjectIndex> for Executor {
         32
     }
 
+    /// Statuses are read, and nodes unpacked, of two clusters at a time: each takes up to 50 MiB.
     fn lanes_at_once(&self) -> usize {
-        1
+        2
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]

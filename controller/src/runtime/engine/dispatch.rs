@@ -2,12 +2,12 @@
 //!
 //! Not here: the queue, and the end of an action.
 
-use std::{collections::hash_map::Entry, hash::Hash};
+use std::hash::Hash;
 
 use argosy_core::{Decision, Priority, Reconcile};
 use tokio::time::Instant;
 
-use super::{Engine, Execute};
+use super::{Engine, Execute, Place};
 
 /// Divisor of the number of concurrent actions: the share of those of low priority.
 const LOW_SHARE: usize = 4;
@@ -81,10 +81,7 @@ where
             } else {
                 // A key that is slowed down has waited long enough, and nobody else may take the lane.
                 self.timers.unset(&key);
-                if let Entry::Vacant(vacant) = self.queued.entry(key) {
-                    self.queue.push_front(vacant.key().clone());
-                    vacant.insert(since);
-                }
+                self.enqueue_at(Place::First, key, since);
             }
         }
     }

@@ -179,6 +179,7 @@ impl crate::Action for DownsyncAction {
 
     fn lane(&self) -> Option<&str> {
         match self {
+            Self::ReadReport { cluster, .. } => Some(cluster.as_str()),
             Self::Combine(combining) => combining.lane(),
             _ => None,
         }

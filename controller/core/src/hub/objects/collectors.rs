@@ -124,8 +124,7 @@ impl Combining {
         self.content.as_deref().map_or(READ, of_tree)
     }
 
-    /// The cluster whose status is unpacked for it, if there is one: unpacked nodes take up to 32 MiB, so
-    /// one status is unpacked at a time.
+    /// The cluster whose status is unpacked for it, if there is one: unpacked nodes take up to 32 MiB.
     pub(super) fn lane(&self) -> Option<&str> {
         let packed = self.rows.iter().find(|row| row.are_nodes_packed);
         packed.map(|row| row.cluster.as_str())
@@ -266,9 +265,8 @@ impl ObjectIndex {
         let name = combined_name(origin, policy_uid);
         let known = self.combined.get(&name);
         let object = self.objects.get(origin);
-        // The inputs are read first.
-        if object.is_some_and(|object| !object.selection.is_empty()) && self.shed_report(origin).is_some() {
-            return None;
+        if let Some(read) = object.and_then(|object| self.read_report(origin, object)) {
+            return Some(read);
         }
         let wanted = self.combining(origin, policy_uid, known);
         match (wanted, known) {

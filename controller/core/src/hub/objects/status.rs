@@ -13,7 +13,7 @@ use argosy_api::names;
 use serde_json::{Value, json};
 
 use super::{
-    DownsyncAction, ObjectIndex, ObjectView, Place, PolicyView, WorkStatusView,
+    DownsyncAction, ObjectIndex, ObjectView, Place, PolicyView,
     object::{Presence, digest_of_status},
 };
 use crate::{
@@ -54,13 +54,8 @@ impl ObjectIndex {
         if (is_readable && is_wanted) || is_unread {
             return Some(DownsyncAction::Read(place()));
         }
-        if let Some((cluster, report)) = self.shed_report(origin).filter(|_| !object.selection.is_empty()) {
-            return Some(DownsyncAction::ReadReport {
-                cluster: cluster.clone(),
-                origin: origin.clone(),
-                is_of_run: report.is_of_run,
-                version: report.resource_version.clone(),
-            });
+        if let Some(read) = self.read_report(origin, object) {
+            return Some(read);
         }
         if object.kind.is_run() {
             return None;
@@ -76,11 +71,16 @@ impl ObjectIndex {
         })
     }
 
-    /// A report on an object of which only the address is kept, and that has to be read.
-    pub(super) fn shed_report(&self, origin: &OriginUid) -> Option<(&ClusterName, &WorkStatusView)> {
-        let mut reports = self.reports.get(origin)?.iter();
-        let (cluster, report) = reports.find(|(_, report)| report.is_shed)?;
-        Some((cluster, report))
+    /// Reads a report on a selected object of which only the address is kept.
+    pub(super) fn read_report(&self, origin: &OriginUid, object: &ObjectView) -> Option<DownsyncAction> {
+        let reports = self.reports.get(origin).filter(|_| !object.selection.is_empty());
+        let (cluster, report) = reports?.iter().find(|(_, report)| report.is_shed)?;
+        Some(DownsyncAction::ReadReport {
+            cluster: cluster.clone(),
+            origin: origin.clone(),
+            is_of_run: report.is_of_run,
+            version: report.resource_version.clone(),
+        })
     }
 
     /// The next patch that brings the object's label and status to the wanted state. The flag is

@@ -203,3 +203,19 @@ fn of_a_workflow_the_cluster_that_runs_it_has_a_row() {
     let kept: Vec<_> = spaces.index.reports.keys().map(OriginUid::as_str).collect();
     assert_eq!(kept, ["d1"], "reports of Workflows are forgotten, and no others");
 }
+
+#[test]
+fn a_table_whose_report_was_dropped_for_lack_of_memory_reads_it_in_the_lane_of_its_cluster() {
+    let mut spaces = fleet();
+    spaces.report("cluster1", "d1", &json!({ "readyReplicas": 2 }));
+    let (origin, cluster) = (OriginUid::from("d1"), ClusterName::from("cluster1"));
+    let reports = spaces.index.reports.get_mut(&origin).unwrap();
+    reports.get_mut(&cluster).unwrap().shed();
+    let policy = spaces.policies["p"]["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let read = spaces.index.decide_combined(&origin, &policy).unwrap();
+    assert!(matches!(read, DownsyncAction::ReadReport { .. }), "{read}");
+    assert_eq!(crate::Action::lane(&read), Some("cluster1"));
+}
