@@ -1,9 +1,10 @@
 //! The record of applied objects on the cluster, for ManifestWorks that somebody other than Argosy
-//! wrote: OCM's AppliedManifestWork.
+//! wrote, or that have had several objects: OCM's AppliedManifestWork.
 //!
 //! The record is written before the first apply. If a manifest is removed while the agent does not
-//! run, the record still names its object, so the agent can delete it. Argosy's own ManifestWorks
-//! need no record: each holds exactly one object, always the same.
+//! run, the record still names its object, so the agent can delete it. Most of Argosy's own
+//! ManifestWorks need no record: each holds exactly one object, always the same. Only that of a
+//! ServiceAccount may have a RoleBinding besides, for a while.
 
 use argosy_api::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedManifestWorkStatus,
@@ -20,6 +21,11 @@ use super::{
 use crate::{WorkName, model::json_patch::JsonPatch};
 
 impl ManifestIndex {
+    /// True if the ManifestWork has a record, or is to have one.
+    pub(super) fn is_recorded(&self, name: &WorkName, work: &ManifestWorkView) -> bool {
+        work.object_uid.is_none() || work.items.len() > 1 || self.records.contains_key(name)
+    }
+
     /// Adds the objects that are about to be applied to the record, or creates it.
     pub(super) fn record_ahead(&self, name: &WorkName, work: &ManifestWorkView) -> Option<ApplyAction> {
         let wanted = self.recorded_of(name, work);

@@ -30,7 +30,7 @@ impl ManifestIndex {
     fn decide_live(&self, name: &WorkName, work: &ManifestWorkView, now: Timestamp) -> Decision<ApplyAction> {
         // After a ManifestWork is complete, nothing of it is changed, not even its leftover
         // objects.
-        let is_recorded = work.object_uid.is_none() && !work.is_complete();
+        let is_recorded = !work.is_complete() && self.is_recorded(name, work);
         if is_recorded && let Some(action) = self.record_ahead(name, work) {
             return action.into();
         }

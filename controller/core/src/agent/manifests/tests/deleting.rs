@@ -270,3 +270,25 @@ fn a_request_that_is_answered_with_an_unknown_kind_lets_no_object_behind() {
     assert!(!world.objects.contains_key(&key("configmaps", "c")));
     assert!(world.works.is_empty());
 }
+
+#[test]
+fn an_object_that_ours_has_had_besides_goes_when_it_is_removed_although_nobody_saw_it() {
+    let both = with(
+        ours(&config_map("c", "1")),
+        json!({ "spec": { "workload": { "manifests": [config_map("d", "1"), config_map("c", "1")] } } }),
+    );
+    let one = ours(&config_map("c", "1"));
+    for is_restarted in [false, true] {
+        let mut world = World::new(&[("w", both.clone())]).with_namespace();
+        assert!(world.settle("w").contains(&"write the record".to_owned()));
+        world.put_work("w", one.clone());
+        if is_restarted {
+            world.restart();
+        }
+        assert!(world.settle("w").contains(&"delete configmaps shop/d".to_owned()));
+        assert!(world.objects.contains_key(&key("configmaps", "c")));
+        world.delete_work("w");
+        assert!(world.settle("w").contains(&"delete the record".to_owned()));
+        assert!(!world.objects.contains_key(&key("configmaps", "c")));
+    }
+}
