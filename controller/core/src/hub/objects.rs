@@ -375,6 +375,8 @@ impl Index for ObjectIndex {
         {
             dirty.extend(self.concerned_policies(origin));
         }
+        let no_longer_failing = self.forget_failures_without_action(&dirty, now);
+        dirty.extend(no_longer_failing);
         dirty
     }
 

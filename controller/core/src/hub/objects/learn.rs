@@ -6,6 +6,8 @@ mod mailbox;
 mod objects;
 mod policies;
 
+use jiff::Timestamp;
+
 use super::{Dirty, DownsyncAction, DownsyncInput, DownsyncKey, ObjectIndex};
 use crate::{Failure, OriginUid, index::reconciler::is_newer};
 
@@ -69,6 +71,35 @@ impl ObjectIndex {
             dirty.extend(self.on_send_failure(origin, cluster, failure));
         }
         dirty
+    }
+
+    /// Forgets the failures about those of the keys for which there is nothing to do any more, such as
+    /// after a policy was changed back. Returns the policies that tell them.
+    pub(super) fn forget_failures_without_action(&mut self, dirty: &Dirty, now: Timestamp) -> Dirty {
+        if self.object_failures.is_empty() && self.send_failures.is_empty() {
+            return Dirty::new();
+        }
+        let mut policies = Dirty::new();
+        for key in dirty {
+            let (origin, had_failed) = match key {
+                DownsyncKey::Object(origin)
+                    if self.object_failures.contains_key(origin) && self.decide_object(origin).is_none() =>
+                {
+                    (origin, self.object_failures.remove(origin).is_some())
+                }
+                DownsyncKey::Copy(origin, cluster) => {
+                    let address = (origin.clone(), cluster.clone());
+                    let is_over = self.send_failures.contains_key(&address)
+                        && self.decide_copy(origin, cluster, now).action.is_none();
+                    (origin, is_over && self.send_failures.remove(&address).is_some())
+                }
+                _ => continue,
+            };
+            if had_failed {
+                policies.extend(self.concerned_policies(origin));
+            }
+        }
+        policies
     }
 
     /// The keys of the copies of these objects, both existing and wanted ones.

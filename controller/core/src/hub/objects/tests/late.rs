@@ -304,6 +304,10 @@ fn a_status_that_may_not_be_written_is_said() {
     spaces.now = now.saturating_add(jiff::SignedDuration::from_secs(5)).unwrap();
     spaces.settle([DownsyncKey::Policy("p".to_owned())].into());
     assert_ne!(spaces.status("p")["errors"], json!(null));
+    // It is not wanted any more.
+    spaces.policy(policy("p", &json!({ "name": "cluster1" })));
+    spaces.pass(5);
+    assert_eq!(spaces.status("p")["errors"], json!(null));
 }
 
 #[test]
