@@ -370,13 +370,8 @@ impl Index for ObjectIndex {
         if self.synced_at.is_some() {
             dirty = self.with_content_checked(dirty);
         }
-        if let Some(DownsyncKey::Object(origin)) = answered
-            && self.object_failures.remove(origin).is_some()
-        {
-            dirty.extend(self.concerned_policies(origin));
-        }
-        let no_longer_failing = self.forget_failures_without_action(&dirty, now);
-        dirty.extend(no_longer_failing);
+        let policies = self.forget_failures_without_action(dirty.iter().chain(answered), now);
+        dirty.extend(policies);
         dirty
     }
 
@@ -385,9 +380,13 @@ impl Index for ObjectIndex {
         key: &DownsyncKey,
         action: &DownsyncAction,
         failure: &Failure,
-        _: Timestamp,
+        now: Timestamp,
     ) -> Dirty {
-        self.on_failure(key, action, failure)
+        let mut dirty = self.on_failure(key, action, failure);
+        // It may not be wanted any more.
+        let policies = self.forget_failures_without_action(dirty.iter(), now);
+        dirty.extend(policies);
+        dirty
     }
 
     fn next_step(&self, key: &DownsyncKey, now: Timestamp) -> Decision<DownsyncAction> {

@@ -1,10 +1,9 @@
 //! The record of applied objects on the cluster, for ManifestWorks that somebody other than Argosy
-//! wrote, or that have had several objects: OCM's AppliedManifestWork.
+//! wrote, or that have had a RoleBinding besides a ServiceAccount: OCM's AppliedManifestWork.
 //!
 //! The record is written before the first apply. If a manifest is removed while the agent does not
 //! run, the record still names its object, so the agent can delete it. Most of Argosy's own
-//! ManifestWorks need no record: each holds exactly one object, always the same. Only that of a
-//! ServiceAccount may have a RoleBinding besides, for a while.
+//! ManifestWorks need no record: each holds exactly one object, always the same.
 
 use argosy_api::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedManifestWorkStatus,
@@ -72,6 +71,8 @@ impl ManifestIndex {
         recorded
             .flat_map(|record| &record.resources)
             .filter(|known| !self.may_be_named(work, known))
+            // A run may use the account `default`, of which only the RoleBinding is sent.
+            .filter(|known| work.object_uid.is_none() || known.resource != "serviceaccounts")
             .map(key_of)
             .collect()
     }

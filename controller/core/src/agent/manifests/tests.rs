@@ -48,7 +48,8 @@ struct World {
 
 fn key(plural: &str, name: &str) -> ObjectKey {
     let (api, namespace) = match plural {
-        "configmaps" => ("v1", "shop"),
+        "configmaps" | "serviceaccounts" => ("v1", "shop"),
+        "rolebindings" => ("rbac.authorization.k8s.io/v1", "shop"),
         "namespaces" => ("v1", ""),
         "widgets" => ("example.com/v1", "shop"),
         "cronworkflows" => ("argoproj.io/v1alpha1", "shop"),

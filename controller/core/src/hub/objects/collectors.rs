@@ -124,10 +124,11 @@ impl Combining {
         self.content.as_deref().map_or(READ, of_tree)
     }
 
-    /// The cluster whose status is unpacked for it, if there is one: unpacked nodes take up to 32 MiB.
+    /// The lane in which statuses are unpacked one after the other, because unpacked nodes take up to
+    /// 32 MiB. It is no cluster's, so that reads do not hold it up.
     pub(super) fn lane(&self) -> Option<&str> {
-        let packed = self.rows.iter().find(|row| row.are_nodes_packed);
-        packed.map(|row| row.cluster.as_str())
+        let is_packed = self.rows.iter().any(|row| row.are_nodes_packed);
+        is_packed.then_some("unpack nodes")
     }
 
     /// The CombinedStatus, given the object's content. Takes at most about a second per collector.

@@ -75,12 +75,16 @@ impl ObjectIndex {
 
     /// Forgets the failures about those of the keys for which there is nothing to do any more, such as
     /// after a policy was changed back. Returns the policies that tell them.
-    pub(super) fn forget_failures_without_action(&mut self, dirty: &Dirty, now: Timestamp) -> Dirty {
+    pub(super) fn forget_failures_without_action<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a DownsyncKey>,
+        now: Timestamp,
+    ) -> Dirty {
         if self.object_failures.is_empty() && self.send_failures.is_empty() {
             return Dirty::new();
         }
         let mut policies = Dirty::new();
-        for key in dirty {
+        for key in keys {
             let (origin, had_failed) = match key {
                 DownsyncKey::Object(origin)
                     if self.object_failures.contains_key(origin) && self.decide_object(origin).is_none() =>

@@ -54,11 +54,12 @@ impl ObjectIndex {
         if (is_readable && is_wanted) || is_unread {
             return Some(DownsyncAction::Read(place()));
         }
-        if let Some(read) = self.read_report(origin, object) {
-            return Some(read);
-        }
+        // Of a Workflow, its CombinedStatuses read what they need.
         if object.kind.is_run() {
             return None;
+        }
+        if let Some(read) = self.read_report(origin, object) {
+            return Some(read);
         }
         if !object.kind.takes_status() {
             return None;

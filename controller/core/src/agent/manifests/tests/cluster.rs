@@ -114,6 +114,7 @@ impl World {
         match api.to_string().as_str() {
             "v1" => vec![
                 served("ConfigMap", "configmaps", true),
+                served("ServiceAccount", "serviceaccounts", true),
                 served("Namespace", "namespaces", false),
             ],
             "apiextensions.k8s.io/v1" => vec![served(
@@ -121,6 +122,7 @@ impl World {
                 "customresourcedefinitions",
                 false,
             )],
+            "rbac.authorization.k8s.io/v1" => vec![served("RoleBinding", "rolebindings", true)],
             "argoproj.io/v1alpha1" => vec![served("CronWorkflow", "cronworkflows", true)],
             "example.com/v1" if is_defined => vec![served("Widget", "widgets", true)],
             _ => Vec::new(),

@@ -271,24 +271,52 @@ fn a_request_that_is_answered_with_an_unknown_kind_lets_no_object_behind() {
     assert!(world.works.is_empty());
 }
 
+/// A ServiceAccount, and the RoleBinding that is sent with it while runs need it.
+fn account() -> (Value, Value) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "argosy-workflow-executor-runner", "namespace": "shop" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "argosy-workflow-executor" },
+    });
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "runner", "namespace": "shop" } });
+    (account, binding)
+}
+
+/// A ManifestWork of ours with these manifests.
+fn ours_with(manifests: &[&Value]) -> Value {
+    let several = json!({ "spec": { "workload": { "manifests": manifests } } });
+    with(ours(manifests[0]), several)
+}
+
 #[test]
-fn an_object_that_ours_has_had_besides_goes_when_it_is_removed_although_nobody_saw_it() {
-    let both = with(
-        ours(&config_map("c", "1")),
-        json!({ "spec": { "workload": { "manifests": [config_map("d", "1"), config_map("c", "1")] } } }),
+fn the_rights_of_an_account_go_when_no_run_needs_them_although_nobody_saw_it() {
+    let (account, binding) = account();
+    let (of_account, of_binding) = (
+        key("serviceaccounts", "runner"),
+        key("rolebindings", "argosy-workflow-executor-runner"),
     );
-    let one = ours(&config_map("c", "1"));
     for is_restarted in [false, true] {
-        let mut world = World::new(&[("w", both.clone())]).with_namespace();
+        let mut world = World::new(&[("w", ours_with(&[&binding, &account]))]).with_namespace();
         assert!(world.settle("w").contains(&"write the record".to_owned()));
-        world.put_work("w", one.clone());
+        world.put_work("w", ours_with(&[&account]));
         if is_restarted {
             world.restart();
         }
-        assert!(world.settle("w").contains(&"delete configmaps shop/d".to_owned()));
-        assert!(world.objects.contains_key(&key("configmaps", "c")));
+        world.settle("w");
+        assert!(!world.objects.contains_key(&of_binding));
+        assert!(world.objects.contains_key(&of_account));
         world.delete_work("w");
         assert!(world.settle("w").contains(&"delete the record".to_owned()));
-        assert!(!world.objects.contains_key(&key("configmaps", "c")));
+        assert!(!world.objects.contains_key(&of_account));
     }
+}
+
+#[test]
+fn an_account_of_which_only_the_rights_are_sent_any_more_stays() {
+    let (account, binding) = account();
+    let mut world = World::new(&[("w", ours_with(&[&binding, &account]))]).with_namespace();
+    world.settle("w");
+    world.put_work("w", ours_with(&[&binding]));
+    world.settle("w");
+    assert!(world.objects.contains_key(&key("serviceaccounts", "runner")));
 }

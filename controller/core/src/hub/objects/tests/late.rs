@@ -308,6 +308,10 @@ fn a_status_that_may_not_be_written_is_said() {
     spaces.policy(policy("p", &json!({ "name": "cluster1" })));
     spaces.pass(5);
     assert_eq!(spaces.status("p")["errors"], json!(null));
+    // Another try of it fails, which was sent before that.
+    spaces.index.started(&key);
+    spaces.index.failed(&key, &action, &failure, spaces.now);
+    assert!(spaces.index.object_failures.is_empty());
 }
 
 #[test]
