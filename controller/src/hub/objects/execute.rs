@@ -193,7 +193,8 @@ impl Execute<ObjectIndex> for Executor {
         32
     }
 
-    /// Statuses are read, and nodes unpacked, of two clusters at a time: each takes up to 50 MiB.
+    /// Two reports are read at a time, each of another cluster, or one is read and the nodes of one are
+    /// unpacked: each takes up to 50 MiB.
     fn lanes_at_once(&self) -> usize {
         2
     }

@@ -125,7 +125,8 @@ async fn a_key_that_does_the_same_again_and_again_is_slowed_down() {
     }
 }
 
-/// Has one action for each key, of this weight, and in one of these lanes if there are any; an empty name is none.
+/// Has one action for each key, of this weight, and in one of these lanes if there are any; an empty
+/// name is none.
 struct Load {
     left: BTreeSet<u32>,
     weight: usize,
