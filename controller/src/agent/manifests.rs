@@ -45,12 +45,19 @@ pub(super) async fn run(
     let hub_hash = hub_hash(&member.hub);
     watch_records(member, &sender, &mut tasks);
     let (wanted, kinds) = watch::channel(Wanted::default());
-    tasks.spawn(kinds::follow(member.wec.clone(), member.cluster.clone(), kinds, sender).in_current_span());
     let index = ManifestIndex::new(ApplierConfig {
         cluster: member.cluster.clone(),
         hub_hash: hub_hash.clone(),
         argo_instance: member.argo_instance.clone(),
     });
+    let following = kinds::follow(
+        member.wec.clone(),
+        member.cluster.clone(),
+        kinds,
+        index.named_objects(),
+        sender,
+    );
+    tasks.spawn(following.in_current_span());
     let mut orphans = OrphanLog::new(member.metrics.orphans(ENGINE));
     readiness.tell(OBJECTS, index.unlisted());
     let observe = move |index: &mut ManifestIndex| {

@@ -7,6 +7,7 @@
 #![allow(clippy::too_many_lines, reason = "a behavior from end to end is one story")]
 
 mod admission;
+mod agent_memory;
 mod applied;
 mod applying;
 mod applying_kinds;

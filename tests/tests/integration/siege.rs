@@ -49,7 +49,7 @@ const EMPTY_REPORTS: u64 = 5_000;
 const ATTEMPTS: u32 = 20;
 
 /// A value whose tree takes 45 MiB and whose text takes 1.4 MB.
-fn heavy(seed: u64) -> String {
+pub(super) fn heavy(seed: u64) -> String {
     format!("[{}{}]", r#"{"a":0},"#.repeat(54_000), noise(seed))
 }
 

@@ -24,6 +24,8 @@ mod ids;
 mod jsonpath;
 mod learn;
 mod manifest;
+mod named_objects;
+mod object_view;
 mod ownership;
 mod report;
 mod resource_status;
@@ -39,7 +41,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, WorkName,
@@ -55,10 +56,12 @@ pub use applied_record::taking_over;
 pub use condition_rules::{Evaluated, Evaluation};
 pub use contents::{Contents, Version};
 pub use ids::{GroupVersion, ObjectKey, Resource};
+pub use named_objects::NamedObjects;
+pub use object_view::ObjectView;
 use rest_mapper::Catalog;
 pub use rest_mapper::Served;
 use rest_mapping::Named;
-use views::{AppliedRecord, ManifestWorkView, ObjectView, ReportedStatus};
+use views::{AppliedRecord, ManifestWorkView, ReportedStatus};
 
 /// Inputs of the applier: watch events and answers to requests.
 #[derive(Debug)]
@@ -73,22 +76,22 @@ pub enum ApplyInput {
     Served(GroupVersion, Vec<Served>),
     /// The discovery of a group version failed, with the reason.
     Undiscovered(GroupVersion, String),
-    /// Objects of one kind that have the cluster's label.
-    Objects(Resource, Change<DynamicObject>),
+    /// Objects of one kind that have the cluster's label and that a ManifestWork names.
+    Objects(Resource, Change<ObjectView>),
     /// A kind cannot be listed.
     Unlisted(Resource, Obstacle),
     /// The watch of a kind has ended; no more events of it follow.
     Unwatched(Resource),
     /// An object that is watched by its name.
-    Single(ObjectKey, Change<DynamicObject>),
+    Single(ObjectKey, Change<ObjectView>),
     /// The watch of a single object has ended or could not be started.
     SingleUnwatched(ObjectKey),
     /// The object under a name, or `None`: the answer to a read or a write.
-    Seen(ObjectKey, Option<Box<DynamicObject>>),
+    Seen(ObjectKey, Option<Box<ObjectView>>),
     /// The same, and the executor of the ManifestWork is allowed to read it.
-    Reviewed(ObjectKey, Option<Box<DynamicObject>>),
+    Reviewed(ObjectKey, Option<Box<ObjectView>>),
     /// The object that the API server returned for an apply.
-    Applied(Box<Application>, Box<DynamicObject>),
+    Applied(Box<Application>, Box<ObjectView>),
     /// The result of the condition rules of an object.
     Evaluated(ObjectKey, Box<Evaluated>),
     /// A request about an object failed.
@@ -191,6 +194,7 @@ pub struct ManifestIndex {
     named: HashMap<WorkName, Named>,
     /// The ManifestWorks that name an object, a kind, or a group version.
     users: HashMap<ObjectKey, BTreeSet<WorkName>>,
+    named_objects: NamedObjects,
     kinds: BTreeMap<Resource, BTreeSet<WorkName>>,
     apis: HashMap<GroupVersion, BTreeSet<WorkName>>,
     /// The ManifestWorks that only read an object, and the objects of these that have a watch of
@@ -221,6 +225,7 @@ impl ManifestIndex {
             readers: HashMap::new(),
             named: HashMap::new(),
             users: HashMap::new(),
+            named_objects: NamedObjects::default(),
             kinds: BTreeMap::new(),
             apis: HashMap::new(),
             read_only: BTreeMap::new(),
@@ -246,6 +251,11 @@ impl ManifestIndex {
     /// The kinds to watch, restricted to objects with the cluster's label.
     pub fn kinds(&self) -> impl Iterator<Item = &Resource> {
         self.kinds.keys()
+    }
+
+    /// The objects that ManifestWorks name. The set is shared, and changes with the index.
+    pub fn named_objects(&self) -> NamedObjects {
+        self.named_objects.clone()
     }
 
     /// Records whose ManifestWork is not in the mailbox, because the ITS was restored or is the

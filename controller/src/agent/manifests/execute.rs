@@ -10,11 +10,12 @@ use argosy_api::{
 use argosy_core::{
     Change, Failure, WorkName,
     agent::manifests::{
-        Application, ApplyAction, ApplyInput, Evaluation, GroupVersion, ManifestIndex, ObjectKey, Served,
-        taking_over,
+        Application, ApplyAction, ApplyInput, Evaluation, GroupVersion, ManifestIndex, ObjectKey, ObjectView,
+        Served, taking_over,
     },
     model::json_patch::JsonPatch,
 };
+use either::Either;
 use k8s_openapi::{
     api::core::v1::{Namespace, ObjectReference},
     apimachinery::pkg::apis::meta::v1::APIResource,
@@ -26,7 +27,10 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{kinds::objects, review};
+use super::{
+    kinds::{Objects, objects},
+    review,
+};
 use crate::{
     agent::{Member, work_status::Reports},
     runtime::{
@@ -34,6 +38,7 @@ use crate::{
         event,
         lenient::Lenient,
         requests::{call, creating, deleting, found, json_patch, left, orphaning, patching, read},
+        watch::Projected,
     },
 };
 
@@ -63,7 +68,7 @@ impl Executor {
         }
     }
 
-    fn objects(&self, key: &ObjectKey) -> Api<Lenient<DynamicObject>> {
+    fn objects(&self, key: &ObjectKey) -> Objects {
         objects(&self.wec, key)
     }
 
@@ -108,7 +113,7 @@ impl Executor {
         if let Some(account) = executor {
             review::check_read(&self.wec, account, key).await?;
         }
-        let there = found(read(self.objects(key).get(&key.name)).await)?.map(Box::new);
+        let there = found(view(self.objects(key).get(&key.name)).await)?.map(Box::new);
         Ok(match executor {
             Some(_) => ApplyInput::Reviewed(key.clone(), there),
             None => ApplyInput::Seen(key.clone(), there),
@@ -129,7 +134,7 @@ impl Executor {
             };
             (params, Patch::Apply(&application.object))
         };
-        let applied = read(self.objects(key).patch(&key.name, &params, &patch)).await?;
+        let applied = view(self.objects(key).patch(&key.name, &params, &patch)).await?;
         Ok(ApplyInput::Applied(
             Box::new(application.clone()),
             Box::new(applied),
@@ -164,11 +169,12 @@ impl Executor {
         } else {
             deleting(uid)
         };
-        let left = left(self.objects(key).delete(&key.name, &params)).await?;
+        let deleted = found(call(self.objects(key).delete(&key.name, &params)).await)?;
+        let left = deleted.and_then(Either::left).map(Projected::into_view);
         if leaves_owned && left.is_some() {
             self.tell_of_cron(key, uid).await;
         }
-        let left = left.filter(|object| object.metadata.deletion_timestamp.is_some());
+        let left = left.filter(ObjectView::is_deleting);
         Ok(ApplyInput::Seen(key.clone(), left.map(Box::new)))
     }
 
@@ -196,7 +202,7 @@ impl Executor {
 
     async fn give_up(&self, key: &ObjectKey, patch: &JsonPatch) -> Result<ApplyInput, Failure> {
         let patch = json_patch(patch)?;
-        let patched = read(
+        let patched = view(
             self.objects(key)
                 .patch(&key.name, &patching(names::AGENT), &patch),
         )
@@ -290,6 +296,13 @@ impl Executor {
         .await?;
         Ok(ApplyInput::Work(Change::Apply(Box::new(written))))
     }
+}
+
+/// Returns the object of the response, as the index keeps it.
+async fn view(
+    request: impl Future<Output = kube::Result<Projected<DynamicObject, ObjectView>>>,
+) -> Result<ObjectView, Failure> {
+    call(request).await.map(Projected::into_view)
 }
 
 /// Evaluates an expression on a blocking thread, because it may be expensive.

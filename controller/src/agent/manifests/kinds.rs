@@ -1,12 +1,12 @@
-//! Starts and stops watches: one for each wanted kind, of the objects with the cluster's label, and
-//! one for each object that is wanted by name.
+//! Starts and stops watches: one for each wanted kind, of the objects with the cluster's label that a
+//! ManifestWork names, and one for each object that is wanted by name.
 
 use std::collections::{BTreeSet, HashMap};
 
 use argosy_api::names;
 use argosy_core::{
     ClusterName,
-    agent::manifests::{ApplyInput, ObjectKey, Obstacle, Resource},
+    agent::manifests::{ApplyInput, NamedObjects, ObjectKey, ObjectView, Obstacle, Resource},
 };
 use kube::{
     Api, Client,
@@ -19,10 +19,10 @@ use tokio::{
 };
 use tracing::Instrument;
 
-use crate::runtime::{
-    lenient::Lenient,
-    watch::{answer, follow_kind, selecting},
-};
+use crate::runtime::watch::{Projected, answer, follow_kind, selecting};
+
+/// An API of objects of any kind, which are reduced while they are parsed.
+pub(super) type Objects = Api<Projected<DynamicObject, ObjectView>>;
 
 /// The kinds and objects to watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub(super) async fn follow(
     wec: Client,
     cluster: ClusterName,
     mut wanted: watch::Receiver<Wanted>,
+    named: NamedObjects,
     sender: mpsc::Sender<ApplyInput>,
 ) {
     let mut watches = JoinSet::new();
@@ -85,7 +86,10 @@ pub(super) async fn follow(
         for target in now.into_targets() {
             let (wec, cluster, sender) = (wec.clone(), cluster.clone(), sender.clone());
             followed.entry(target.clone()).or_insert_with(|| match target {
-                Target::Kind(kind) => watches.spawn(follow_one(wec, kind, cluster, sender).in_current_span()),
+                Target::Kind(kind) => {
+                    let following = follow_one(wec, kind, cluster, named.clone(), sender);
+                    watches.spawn(following.in_current_span())
+                }
                 Target::Object(key) => watches.spawn(follow_single(wec, key, sender).in_current_span()),
             });
         }
@@ -111,16 +115,26 @@ pub(super) async fn follow(
     }
 }
 
-async fn follow_one(wec: Client, kind: Resource, cluster: ClusterName, sender: mpsc::Sender<ApplyInput>) {
+async fn follow_one(
+    wec: Client,
+    kind: Resource,
+    cluster: ClusterName,
+    named: NamedObjects,
+    sender: mpsc::Sender<ApplyInput>,
+) {
     let selector = format!("{}={cluster},!{}", names::CLUSTER_LABEL, names::ORIGIN_UID_LABEL);
-    let api: Api<Lenient<DynamicObject>> = Api::all_with(wec, &api_resource(&kind));
+    let api: Objects = Api::all_with(wec, &api_resource(&kind));
     let (of, by) = (kind.clone(), kind.clone());
+    let resource = kind.clone();
+    let see = move |seen: Projected<DynamicObject, ObjectView>| {
+        Some(seen.into_view()).filter(|object| named.has(&object.key_in(&resource)))
+    };
     follow_kind(
         kind.to_string(),
         api,
         selecting(&selector),
         sender,
-        Lenient::into_object,
+        see,
         move |change| ApplyInput::Objects(of.clone(), change),
         move |error| Some(ApplyInput::Unlisted(by.clone(), obstacle(error)?)),
     )
@@ -135,7 +149,7 @@ async fn follow_single(wec: Client, key: ObjectKey, sender: mpsc::Sender<ApplyIn
         objects(&wec, &key),
         config,
         sender,
-        Lenient::into_object,
+        Projected::into_view,
         move |change| ApplyInput::Single(of.clone(), change),
         move |error| {
             obstacle(error)?;
@@ -146,7 +160,7 @@ async fn follow_single(wec: Client, key: ObjectKey, sender: mpsc::Sender<ApplyIn
 }
 
 /// Returns the API that serves the object of a key.
-pub(super) fn objects(wec: &Client, key: &ObjectKey) -> Api<Lenient<DynamicObject>> {
+pub(super) fn objects(wec: &Client, key: &ObjectKey) -> Objects {
     let kind = api_resource(&key.resource);
     if key.namespace.is_empty() {
         Api::all_with(wec.clone(), &kind)

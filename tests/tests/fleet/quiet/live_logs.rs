@@ -58,8 +58,8 @@ pub(crate) fn of_the_step(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().filter(|line| !is_of_executor(line)).collect()
 }
 
-/// The first line that `following` prints.
-async fn first_line(following: &mut Following) -> Result<String> {
+/// The next line that `following` prints.
+async fn next_line(following: &mut Following) -> Result<String> {
     following.line(LIMIT).await?.context("no line")
 }
 
@@ -75,10 +75,10 @@ async fn assert_live(fleet: &Fleet, cluster: &str) -> Result<()> {
         })
         .await?;
         let mut kubectl = control.follow_kubectl(&["logs", "-f", &pod])?;
-        let first = first_line(&mut kubectl).await?;
+        let first = next_line(&mut kubectl).await?;
         anyhow::Ok((pod, kubectl, first))
     };
-    let (visible, first_of_argo) = tokio::join!(visible, first_line(&mut argo));
+    let (visible, first_of_argo) = tokio::join!(visible, next_line(&mut argo));
     let ((pod, kubectl, first_of_kubectl), first_of_argo) = (visible?, first_of_argo?);
     // The benchmark measures how soon they came.
     let run = control.workflow(&name).await?.context("the Workflow is gone")?;
@@ -126,7 +126,9 @@ async fn the_log_of_a_running_step_is_followed_line_by_line_on_the_control_clust
 }
 
 async fn assert_options(control: &Cluster, cluster: &str) -> Result<()> {
-    let (_, pod) = shown(control, cluster, "options", &printing()).await?;
+    // The step goes on until it is terminated, so that its log is live however slow the machine is.
+    let command = format!("{}; exec sleep 3600", printing());
+    let (name, pod) = shown(control, cluster, "options", &command).await?;
     // The first line is two seconds old when there are ten.
     let tail = until(LIMIT, "its log has ten lines", async || {
         let log = control.kubectl(&["logs", &pod]).await?;
@@ -136,6 +138,7 @@ async fn assert_options(control: &Cluster, cluster: &str) -> Result<()> {
     });
     let tail = tail.await?;
     assert_eq!(tail.lines().count(), 1, "{tail}");
+    let mut following = control.follow_kubectl(&["logs", "-f", "--tail=1", &pod])?;
     let stamped = control.kubectl(&["logs", "--timestamps", &pod]).await?;
     assert!(stamped.contains("Z line 1 of"), "{stamped}");
     let limited = control.kubectl(&["logs", "--limit-bytes=60", &pod]).await?;
@@ -147,12 +150,17 @@ async fn assert_options(control: &Cluster, cluster: &str) -> Result<()> {
     let previous = control.kubectl(&["logs", "--previous", &pod]).await;
     let previous = format!("{:#}", previous.err().context("there was a previous container")?);
     assert!(previous.contains("previous terminated container"), "{previous}");
-    let followed = control.follow_kubectl(&["logs", "-f", "--tail=1", &pod])?;
-    let followed = of_the_step(followed.end(LIMIT).await?.lines);
-    assert!(
-        !followed.is_empty() && printed().ends_with(&followed),
-        "{cluster}: {followed:?}"
-    );
+    let printed = printed();
+    let mut followed = vec![next_line(&mut following).await?];
+    while followed.last() != printed.last() {
+        followed.push(next_line(&mut following).await?);
+    }
+    // Nine lines came before the last one that it began with.
+    let is_tail = printed.ends_with(&followed) && followed.len() <= LINES - 9;
+    assert!(is_tail, "{cluster}: {followed:?}");
+    control.argo(&["terminate", &name]).await?;
+    following.end(LIMIT).await?;
+    assert_eq!(History::follow(control, &name, LIMIT).await?.end(), "Failed");
     Ok(())
 }
 

@@ -158,8 +158,11 @@ impl crate::Action for ApplyAction {
 
     fn weight(&self) -> usize {
         match self {
-            // The answer holds the application again, and the applied object, which is as large.
+            // The answer holds the application again, and the applied object is parsed.
             Self::Apply(application) => 3 * of_tree(&application.object),
+            Self::Evaluate { evaluation, .. } => evaluation.weight(),
+            // The patch is in memory twice until the request is answered.
+            Self::GiveUp { patch, .. } => 2 * patch.weight(),
             Self::WriteStatus { status } => status.status.as_ref().map_or(0, of_tree),
             _ => 0,
         }

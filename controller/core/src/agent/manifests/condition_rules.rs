@@ -7,22 +7,18 @@
 //! ([`Evaluation`]) and is created again when the object has changed. Not here: where the
 //! conditions are written (`status`, `aggregate_conditions`).
 
-use std::sync::Arc;
-
 use argosy_api::{
     conditions::{manifest_work as types, reason},
     manifest_work::ConditionRule,
 };
 use cel::{Value as CelValue, common::value::CowVal, context::VariableResolver};
+#[cfg(test)]
 use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::{
-    ApplyAction, GroupVersion, ManifestIndex, ObjectKey,
-    manifest::Verdict,
-    resource_status::content,
-    rest_mapping::RestMapping,
-    views::{ManifestWorkView, ObjectView},
+    ApplyAction, GroupVersion, ManifestIndex, ObjectKey, manifest::Verdict, object_view::ObjectView,
+    rest_mapping::RestMapping, views::ManifestWorkView,
 };
 use crate::{
     WorkName,
@@ -37,7 +33,7 @@ pub struct Evaluation {
     api: GroupVersion,
     kind: String,
     resource_version: String,
-    object: Arc<DynamicObject>,
+    there: ObjectView,
 }
 
 /// The results of the rules of an object.
@@ -176,13 +172,13 @@ impl Evaluation {
             api,
             kind: kind.to_owned(),
             resource_version: there.resource_version.clone(),
-            object: Arc::clone(&there.whole),
+            there: there.clone(),
         }
     }
 
     /// For tests: an evaluation of an object that has `apiVersion` and `kind`.
     #[cfg(test)]
-    pub(super) fn of(rules: Vec<ConditionRule>, object: &DynamicObject) -> Self {
+    pub(super) fn of(rules: Vec<ConditionRule>, object: DynamicObject) -> Self {
         let types = object.types.clone().unwrap_or_default();
         Self {
             rules,
@@ -190,13 +186,18 @@ impl Evaluation {
             api: GroupVersion::parse(&types.api_version),
             kind: types.kind,
             resource_version: String::new(),
-            object: Arc::new(object.clone()),
+            there: object.into(),
         }
+    }
+
+    /// Memory in bytes that the object and the values of the expressions may take.
+    pub(super) fn weight(&self) -> usize {
+        2 * self.there.weight()
     }
 
     /// Evaluates the rules. This blocks for at most about a second and uses a thread of its own.
     pub fn run(&self) -> Evaluated {
-        let object = content(&self.object, &self.api, &self.kind);
+        let object = self.there.to_value_of(&self.api, &self.kind);
         let outcomes = deep::run(|| self.outcomes(&object));
         let outcomes = outcomes.unwrap_or_else(|error| {
             let rules = self.rules.iter();

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use super::{
     ApplyAction, GroupVersion, Listing, ManifestIndex, ObjectKey, Obstacle, backoff,
     manifest::{Step, is_ours_to_fire},
+    object_view::ObjectView,
     rest_mapper::Absence,
     rest_mapping::RestMapping,
-    views::{AppliedRecord, How, ManifestWorkView, ObjectView},
+    views::{AppliedRecord, How, ManifestWorkView},
 };
 use crate::{
     Decision, Failure, WorkName,
@@ -220,10 +221,8 @@ fn without_marks(there: &ObjectView, record: Option<&AppliedRecord>) -> JsonPatc
         let others: Vec<_> = owners.iter().filter(|owner| !is_record(owner)).collect();
         patch = patch.set("/metadata/ownerReferences", json!(others));
     }
-    let Some(entries) = &metadata.managed_fields else {
-        return patch;
-    };
-    let others: Vec<&ManagedFieldsEntry> = entries.iter().filter(|entry| !is_ours(entry)).collect();
+    let mut others = there.managed_fields();
+    others.retain(|entry| !is_ours(entry));
     // The API server ignores an empty list of `managedFields`.
     match serde_json::to_value(&others) {
         Ok(others) if others != Value::Array(Vec::new()) => patch.set("/metadata/managedFields", others),

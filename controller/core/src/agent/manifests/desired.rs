@@ -7,10 +7,11 @@ use argosy_api::{manifest_work::IgnoreFields, names};
 use serde_json::{Map, Value, json};
 
 use super::{
-    drift::{applied_by, owns_object},
+    drift::owns_object,
     ids::ObjectKey,
     jsonpath::{self, JsonPath, Location, Step},
-    views::{Item, ObjectView},
+    object_view::ObjectView,
+    views::Item,
 };
 
 /// The values of Argosy's labels and annotations on an object.
@@ -102,14 +103,17 @@ pub(super) fn without_ignored(
     if rules.is_empty() {
         return Ok(wanted);
     }
-    let live = serde_json::to_value(&*there.whole).unwrap_or_default();
+    let live = there.to_value();
+    let owned = there.applied_by(manager);
     for rule in rules {
         for path in &rule.json_paths {
             let mut locations = JsonPath::parse(path)?.locate(&wanted);
             // Removing from the end keeps the indexes of the remaining locations valid.
             locations.reverse();
             for location in locations {
-                let is_ours = owns_location(there, manager, &wanted, &location);
+                let is_ours = owned
+                    .as_ref()
+                    .is_some_and(|owned| owns_location(owned, &wanted, &location));
                 leave(
                     &mut wanted,
                     &location,
@@ -140,12 +144,9 @@ fn leave(wanted: &mut Value, location: &Location, live: Option<&Value>, rule: &I
     }
 }
 
-/// True if `manager` owns the value at a location. For a location in a list, the whole list is
-/// checked, because `managedFields` names list elements by their keys.
-fn owns_location(there: &ObjectView, manager: &str, wanted: &Value, location: &[Step]) -> bool {
-    let Some(owned) = applied_by(there.metadata(), manager) else {
-        return false;
-    };
+/// True if the value at a location is among the fields `owned`. For a location in a list, the whole
+/// list is checked, because `managedFields` names list elements by their keys.
+fn owns_location(owned: &Value, wanted: &Value, location: &[Step]) -> bool {
     let fields: Vec<&Step> = location
         .iter()
         .take_while(|step| matches!(step, Step::Field(_)))
@@ -180,7 +181,7 @@ mod tests {
             }] },
             "spec": { "replicas": replicas },
         });
-        ObjectView::new(serde_json::from_value(object).unwrap())
+        serde_json::from_value(object).unwrap()
     }
 
     #[test]

@@ -10,19 +10,18 @@
 //! field, `k:{…}` an element of a list by its keys, `v:…` an element of a set, and `.` the item
 //! itself. A node without children is owned as a whole.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
-/// The fields of an object that `manager` owns through server-side apply. `None` if it never
-/// applied the object.
-pub(super) fn applied_by<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<&'a Value> {
-    let entries = metadata.managed_fields.as_ref()?;
-    let entry = entries.iter().find(|entry| {
+/// The fields that `manager` owns through server-side apply according to these `managedFields`.
+/// `None` if it never applied the object.
+pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Option<Value> {
+    let entry = entries.into_iter().find(|entry| {
         entry.manager.as_deref() == Some(manager)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.as_deref().unwrap_or_default().is_empty()
     })?;
-    Some(&entry.fields_v1.as_ref()?.0)
+    Some(entry.fields_v1?.0)
 }
 
 /// True if `owned` covers every field of the object `applied`.

@@ -1,6 +1,6 @@
 //! Facts about one object or one ManifestWork, read from the index. They depend on no decision.
 
-use super::{Dirty, ManifestIndex, ObjectKey, views::ObjectView};
+use super::{Dirty, ManifestIndex, ObjectKey, object_view::ObjectView};
 
 impl ManifestIndex {
     /// The object as it was last seen, whoever owns it.

@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 use argosy_api::{AppliedManifestWork, ManifestWork, WorkStatus, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::{
     AppliedRecord, ApplyInput, Awaited, Dirty, Listing, ManifestIndex, ManifestWorkView, ObjectKey, Obstacle,
-    ReportedStatus, Resource, views::ObjectView,
+    ReportedStatus, Resource, object_view::ObjectView,
 };
 use crate::{
     Change, WorkName,
@@ -174,13 +173,13 @@ impl ManifestIndex {
         self.rediscover(dirty)
     }
 
-    fn on_objects(&mut self, resource: &Resource, change: Change<DynamicObject>) -> Dirty {
+    fn on_objects(&mut self, resource: &Resource, change: Change<ObjectView>) -> Dirty {
         match change {
             Change::Apply(object) => self.on_object(resource, *object),
             Change::Delete(object) => {
-                let key = key_in(resource, &object.metadata);
-                self.tombstone(&key, object.metadata.uid.as_deref());
-                let is_it = |known: &ObjectView| Some(&known.uid) == object.metadata.uid.as_ref();
+                let key = object.key_in(resource);
+                self.tombstone(&key, Some(&object.uid));
+                let is_it = |known: &ObjectView| known.uid == object.uid;
                 if self.objects.get(&key).is_some_and(is_it) {
                     self.objects.remove(&key);
                 }
@@ -191,10 +190,7 @@ impl ManifestIndex {
             }
             Change::Reset(live) => {
                 self.listings.insert(resource.clone(), Listing::Listed);
-                let keys: BTreeSet<_> = live
-                    .iter()
-                    .map(|object| key_in(resource, &object.metadata))
-                    .collect();
+                let keys: BTreeSet<_> = live.iter().map(|object| object.key_in(resource)).collect();
                 // An object that is missing from a list may be newer than the list. It is read
                 // before it counts as deleted.
                 self.objects
@@ -208,9 +204,12 @@ impl ManifestIndex {
         }
     }
 
-    fn on_object(&mut self, resource: &Resource, object: DynamicObject) -> Dirty {
-        let key = key_in(resource, &object.metadata);
-        let object = ObjectView::new(object);
+    fn on_object(&mut self, resource: &Resource, object: ObjectView) -> Dirty {
+        let key = object.key_in(resource);
+        // A watch may have passed it on before its ManifestWork was deleted.
+        if !self.users.contains_key(&key) {
+            return Dirty::new();
+        }
         let known = self.objects.get(&key);
         let is_old =
             known.is_some_and(|known| !is_newer(Some(&object.resource_version), &known.resource_version));
@@ -229,7 +228,7 @@ impl ManifestIndex {
         if &*key.resource.plural != "customresourcedefinitions" {
             return Dirty::new();
         }
-        let data = &object.whole.data;
+        let data = object.content();
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str);
         let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
         let is_established = conditions.into_iter().flatten().any(|condition| {
@@ -280,12 +279,4 @@ impl ManifestIndex {
 
 fn name_of(metadata: &ObjectMeta) -> WorkName {
     metadata.name.as_deref().unwrap_or_default().into()
-}
-
-fn key_in(resource: &Resource, metadata: &ObjectMeta) -> ObjectKey {
-    ObjectKey::new(
-        resource.clone(),
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default(),
-    )
 }

@@ -6,11 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     Application, ApplyAction, CachedRead, Listing, ManifestIndex, ObjectKey, Obstacle, RetryState, backoff,
     desired::{Marks, marked, only_marks, without_ignored},
-    drift::{applied_by, owns_object},
+    drift::owns_object,
+    object_view::ObjectView,
     resource_status::is_finished,
     rest_mapper::Resolution,
     rest_mapping::RestMapping,
-    views::{How, Item, ManifestWorkView, ObjectView},
+    views::{How, Item, ManifestWorkView},
 };
 use crate::{Failure, WorkName, index::fingerprint::Fingerprint, model::cron::is_cron};
 
@@ -335,13 +336,15 @@ impl ManifestIndex {
         }
         // `is_correction` is true only if both the digest and the name of the ManifestWork match.
         let is_current = is_marked && application.is_correction && there.digest() == Some(item.digest);
-        let is_owned = applied_by(there.metadata(), &application.manager)
-            .is_some_and(|owned| owns_object(owned, &application.object));
+        let is_owned = || {
+            let owned = there.applied_by(&application.manager);
+            owned.is_some_and(|owned| owns_object(&owned, &application.object))
+        };
         let is_settled = self.applied.get(&application.key).is_some_and(|applied| {
             applied.resource_version == there.resource_version
                 && applied.sent == Fingerprint::of(&application.object)
         });
-        (is_current && is_owned) || is_settled
+        is_settled || (is_current && is_owned())
     }
 }
 

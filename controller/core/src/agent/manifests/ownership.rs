@@ -5,7 +5,7 @@ use argosy_api::{AppliedManifestWork, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource as _;
 
-use super::{ManifestIndex, ObjectKey, drift::applied_by, views::ObjectView};
+use super::{ManifestIndex, ObjectKey, object_view::ObjectView};
 use crate::WorkName;
 
 impl ManifestIndex {
@@ -56,9 +56,9 @@ impl ManifestIndex {
     /// An object that our manager has applied is ours, even if its marks are gone.
     pub(super) fn adopts(&self, name: &WorkName, there: &ObjectView, manager: &str) -> bool {
         let is_found = there.holder().is_none()
-            && applied_by(there.metadata(), manager).is_none()
             && !there.is_made_for(self.config.cluster.as_str())
-            && !self.inherits(name, there);
+            && !self.inherits(name, there)
+            && there.applied_by(manager).is_none();
         there.is_adopted() || is_found
     }
 

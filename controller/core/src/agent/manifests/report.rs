@@ -7,13 +7,14 @@
 
 use argosy_api::{Reported, SourceRef, WorkStatus, WorkStatusSpec, names};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use serde_json::json;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::{Value, json};
 
 use super::{
     ApplyAction, ManifestIndex, ObjectKey,
+    object_view::ObjectView,
     rest_mapping::RestMapping,
-    views::{Item, ManifestWorkView, ObjectView},
+    views::{Item, ManifestWorkView},
 };
 use crate::{WorkName, agent::workflows::DIGEST_ANNOTATION, index::fingerprint::Fingerprint};
 
@@ -60,11 +61,11 @@ impl ManifestIndex {
         there: &ObjectView,
         now: Timestamp,
     ) -> (WorkStatus, Fingerprint) {
-        let status = there.whole.data.get("status").cloned();
+        let status = there.content().get_mut("status").map(Value::take);
         let digest = Fingerprint::of(&json!([status, there.uid]));
         let reported = Reported {
             uid: there.uid.clone(),
-            changed_at: Some(changed_at(there.metadata()).unwrap_or(now).to_string()),
+            changed_at: Some(changed_at(&there.managed_fields()).unwrap_or(now).to_string()),
             ..Reported::default()
         };
         let mut work_status = WorkStatus {
@@ -111,13 +112,13 @@ fn source(item: &Item, key: &ObjectKey) -> SourceRef {
 }
 
 /// The time of the last write of the status, as recorded in `managedFields`.
-fn changed_at(metadata: &ObjectMeta) -> Option<Timestamp> {
+fn changed_at(managed_fields: &[ManagedFieldsEntry]) -> Option<Timestamp> {
     let touches_status = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref();
         fields.is_some_and(|fields| fields.0.get("f:status").is_some())
     };
-    let entries = metadata.managed_fields.as_ref()?.iter();
-    entries
+    managed_fields
+        .iter()
         .filter(touches_status)
         .filter_map(|entry| Some(entry.time.as_ref()?.0))
         .max()

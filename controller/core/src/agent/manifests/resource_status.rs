@@ -1,24 +1,11 @@
-//! The entry of a manifest in the status of its ManifestWork, and the object as JSON.
+//! The entry of a manifest in the status of its ManifestWork.
 
 use argosy_api::manifest_status::ResourceMeta;
-use kube::core::DynamicObject;
-use serde_json::Value;
 
 use super::{
-    GroupVersion, ObjectKey,
+    ObjectKey,
     views::{Item, ManifestWorkView, says_complete},
 };
-
-/// An object as JSON, with `apiVersion` and `kind`, which the API server omits from the items of a
-/// list.
-pub(super) fn content(object: &DynamicObject, api: &GroupVersion, kind: &str) -> Value {
-    let mut content = serde_json::to_value(object).unwrap_or_default();
-    if let Some(fields) = content.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), api.to_string().into());
-        fields.insert("kind".to_owned(), kind.into());
-    }
-    content
-}
 
 /// True if a manifest has the condition `Complete`.
 pub(super) fn is_finished(work: &ManifestWorkView, item: &Item, key: &ObjectKey) -> bool {

@@ -2,11 +2,10 @@
 //! one ManifestWork. An answer may be older than the last watch event.
 
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 
 use super::{
     Application, Applied, ApplyInput, CachedRead, Dirty, ManifestIndex, ObjectKey, RetryState, backoff,
-    views::ObjectView,
+    object_view::ObjectView,
 };
 use crate::{
     Failure, WorkName,
@@ -17,9 +16,7 @@ impl ManifestIndex {
     /// Processes the answer to the request of `work`.
     pub(super) fn on_answer(&mut self, work: &WorkName, input: ApplyInput, now: Timestamp) -> Dirty {
         match input {
-            ApplyInput::Seen(key, object) => {
-                self.see(work, key, object.map(|object| ObjectView::new(*object)), now)
-            }
+            ApplyInput::Seen(key, object) => self.see(work, key, object.map(|object| *object), now),
             ApplyInput::Reviewed(key, object) => {
                 let slot = (work.clone(), key.clone());
                 self.troubles.remove(&slot);
@@ -28,7 +25,7 @@ impl ManifestIndex {
                     // The watch may have sent a newer version in the meantime.
                     return self.users_of(&key);
                 }
-                self.see(work, key, object.map(|object| ObjectView::new(*object)), now)
+                self.see(work, key, object.map(|object| *object), now)
             }
             ApplyInput::Applied(application, object) => self.on_applied(work, &application, *object, now),
             ApplyInput::Evaluated(key, evaluated) => {
@@ -52,7 +49,8 @@ impl ManifestIndex {
     /// Stores the object that was read under a name, or its absence.
     fn see(&mut self, work: &WorkName, key: ObjectKey, object: Option<ObjectView>, now: Timestamp) -> Dirty {
         let uid = object.as_ref().map(|object| object.uid.as_str());
-        if self.in_flight.is_tombstoned(work, uid) {
+        // The ManifestWork may have been deleted before the answer.
+        if self.in_flight.is_tombstoned(work, uid) || !self.users.contains_key(&key) {
             return [work.clone()].into();
         }
         let known = self.objects.get(&key);
@@ -93,12 +91,11 @@ impl ManifestIndex {
         &mut self,
         work: &WorkName,
         application: &Application,
-        object: DynamicObject,
+        object: ObjectView,
         now: Timestamp,
     ) -> Dirty {
         let key = application.key.clone();
         self.troubles.remove(&(work.clone(), key.clone()));
-        let object = ObjectView::new(object);
         let former = self.applied.get(&key);
         let in_a_row = former
             .filter(|former| {

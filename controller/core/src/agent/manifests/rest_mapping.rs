@@ -69,6 +69,8 @@ impl ManifestIndex {
             for key in before.keys.difference(&now.keys) {
                 self.evaluated.remove(&(name.clone(), key.clone()));
                 if leave(&mut self.users, key, name) {
+                    self.named_objects.remove(key);
+                    self.objects.remove(key);
                     self.looks.remove(key);
                     self.applied.remove(key);
                 }
@@ -88,6 +90,7 @@ impl ManifestIndex {
                 leave(&mut self.apis, api, name);
             }
             join(&mut self.users, &now.keys, name);
+            now.keys.iter().for_each(|key| self.named_objects.insert(key));
             join(&mut self.apis, &now.apis, name);
             for key in &now.read_only {
                 self.read_only

@@ -19,9 +19,10 @@ use super::{
     condition_rules::{Outcome, rules_of},
     feedback::Feedback,
     manifest::Verdict,
-    resource_status::{content, is_of_same, resource_meta},
+    object_view::ObjectView,
+    resource_status::{is_of_same, resource_meta},
     rest_mapping::RestMapping,
-    views::{Item, ManifestWorkView, ObjectView},
+    views::{Item, ManifestWorkView},
 };
 use crate::{Failure, WorkName};
 
@@ -237,7 +238,7 @@ fn give_feedback(
     let object = if rules.is_empty() {
         Value::Null
     } else {
-        content(&there.whole, &item.api, &item.kind)
+        there.to_value_of(&item.api, &item.kind)
     };
     let feedback = Feedback::of(rules, &object, &item.api);
     let synced = condition(

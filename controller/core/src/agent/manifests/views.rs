@@ -1,6 +1,5 @@
-//! The parts of ManifestWorks, objects, records and WorkStatuses that the applier's decisions need.
-
-use std::sync::Arc;
+//! The parts of ManifestWorks, records and WorkStatuses that the applier's decisions need. Not here:
+//! objects of the cluster (`object_view`).
 
 use argosy_api::{
     AppliedManifestWork, ManifestWork, ManifestWorkStatus, WorkStatus,
@@ -13,7 +12,6 @@ use argosy_api::{
     names,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::{
@@ -85,15 +83,6 @@ pub(super) enum How<'a> {
     ReadOnly,
 }
 
-/// An object of the cluster.
-#[derive(Clone, Debug)]
-pub(super) struct ObjectView {
-    pub(super) uid: String,
-    pub(super) resource_version: String,
-    pub(super) is_deleting: bool,
-    pub(super) whole: Arc<DynamicObject>,
-}
-
 /// The cluster's record of applied objects.
 #[derive(Debug)]
 pub(super) struct AppliedRecord {
@@ -111,11 +100,11 @@ pub(super) struct ReportedStatus {
     pub(super) digest: Option<Fingerprint>,
 }
 
-fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     Some(metadata.annotations.as_ref()?.get(key)?.as_str())
 }
 
-fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+pub(super) fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     Some(metadata.labels.as_ref()?.get(key)?.as_str())
 }
 
@@ -284,54 +273,6 @@ const OF_THE_CLUSTER: [&str; 8] = [
     "selfLink",
     "managedFields",
 ];
-
-impl ObjectView {
-    /// Extracts the view of an object.
-    pub(super) fn new(mut object: DynamicObject) -> Self {
-        decode_error::take(&mut object.metadata);
-        Self {
-            uid: object.metadata.uid.clone().unwrap_or_default(),
-            resource_version: object.metadata.resource_version.clone().unwrap_or_default(),
-            is_deleting: object.metadata.deletion_timestamp.is_some(),
-            whole: Arc::new(object),
-        }
-    }
-
-    pub(super) fn metadata(&self) -> &ObjectMeta {
-        &self.whole.metadata
-    }
-
-    /// Name of the ManifestWork that the object was applied from, if it was.
-    pub(super) fn holder(&self) -> Option<&str> {
-        annotation(self.metadata(), names::MANIFEST_WORK_ANNOTATION)
-    }
-
-    /// The cluster whose agent applied the object, if one did.
-    pub(super) fn cluster(&self) -> Option<&str> {
-        label(self.metadata(), names::CLUSTER_LABEL)
-    }
-
-    /// True if the object is a Workflow run, which belongs to the other index.
-    pub(super) fn is_run(&self) -> bool {
-        label(self.metadata(), names::ORIGIN_UID_LABEL).is_some()
-    }
-
-    /// True if the object existed before its ManifestWork.
-    pub(super) fn is_adopted(&self) -> bool {
-        annotation(self.metadata(), names::ADOPTED_ANNOTATION) == Some("true")
-    }
-
-    /// True if the object is a namespace that the agent of `cluster` created because an object
-    /// needed it.
-    pub(super) fn is_made_for(&self, cluster: &str) -> bool {
-        label(self.metadata(), names::MADE_FOR_LABEL) == Some(cluster)
-    }
-
-    /// Digest of the manifest that the object was last applied from.
-    pub(super) fn digest(&self) -> Option<Fingerprint> {
-        annotation(self.metadata(), names::APPLIED_ANNOTATION).and_then(Fingerprint::parse)
-    }
-}
 
 impl AppliedRecord {
     /// Extracts the view of a record.

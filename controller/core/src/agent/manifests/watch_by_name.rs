@@ -5,9 +5,8 @@
 //! with a growing delay (`manifest`).
 
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 
-use super::{CachedRead, Dirty, Listing, ManifestIndex, ObjectKey, views::ObjectView};
+use super::{CachedRead, Dirty, Listing, ManifestIndex, ObjectKey, object_view::ObjectView};
 use crate::{Change, index::reconciler::is_newer};
 
 /// The maximum number of single-object watches. Each needs its own connection.
@@ -26,12 +25,7 @@ impl ManifestIndex {
         self.followed.contains(key) && is_known
     }
 
-    pub(super) fn on_single(
-        &mut self,
-        key: ObjectKey,
-        change: Change<DynamicObject>,
-        now: Timestamp,
-    ) -> Dirty {
+    pub(super) fn on_single(&mut self, key: ObjectKey, change: Change<ObjectView>, now: Timestamp) -> Dirty {
         if !self.read_only.contains_key(&key) {
             return Dirty::new();
         }
@@ -39,7 +33,7 @@ impl ManifestIndex {
             Change::Apply(object) => Some(*object),
             Change::Delete(object) => {
                 let known = self.looks.get(&key).and_then(|look| look.object.as_ref());
-                if known.is_some_and(|known| Some(&known.uid) != object.metadata.uid.as_ref()) {
+                if known.is_some_and(|known| known.uid != object.uid) {
                     return Dirty::new();
                 }
                 None
@@ -49,7 +43,6 @@ impl ManifestIndex {
                 live.into_iter().next()
             }
         };
-        let object = object.map(ObjectView::new);
         let known = self.looks.get(&key).and_then(|look| look.object.as_ref());
         let is_old = known.zip(object.as_ref()).is_some_and(|(known, object)| {
             !is_newer(Some(&object.resource_version), &known.resource_version)

@@ -5,10 +5,6 @@ use serde_json::json;
 
 use super::*;
 
-fn metadata(managed: &Value) -> ObjectMeta {
-    serde_json::from_value(json!({ "managedFields": managed })).unwrap()
-}
-
 #[test]
 fn only_what_our_manager_has_applied_counts() {
     let fields = json!({ "f:data": {} });
@@ -24,8 +20,8 @@ fn only_what_our_manager_has_applied_counts() {
         ),
         (json!([]), false),
     ] {
-        let metadata = metadata(&entries);
-        assert_eq!(applied_by(&metadata, "ours").is_some(), is_there, "{entries}");
+        let managed = serde_json::from_value(entries.clone()).unwrap();
+        assert_eq!(applied_by(managed, "ours").is_some(), is_there, "{entries}");
     }
 }
 

@@ -300,11 +300,11 @@ fn version(world: &mut World, kind: &str, key: &ObjectKey) -> Version {
     let mut learned = world.applier.take_contents().unwrap();
     let (work, contents) = learned.pop().unwrap();
     assert_eq!(work.as_str(), "w");
-    let object: DynamicObject = read(with(
+    let object: ObjectView = read(with(
         world.objects[key].clone(),
         json!({ "metadata": { "namespace": "shop" } }),
     ));
-    contents.unwrap().version_of(kind, &object.metadata)
+    contents.unwrap().version_of(kind, object.metadata())
 }
 
 #[test]

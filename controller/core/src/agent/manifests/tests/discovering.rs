@@ -127,7 +127,7 @@ fn a_kind_that_is_left_and_named_again_at_once_stays_listed() {
     world.put_work("v", theirs(&[config_map("d", "1")]));
     world.settle("v");
     assert_eq!(world.says("v", None, "Applied").0, "True");
-    let known = world.applier.objects[&key("configmaps", "c")].whole.data["data"]["a"].clone();
+    let known = world.applier.objects[&key("configmaps", "c")].content()["data"]["a"].clone();
     assert_eq!(known, "other");
 }
 
@@ -141,4 +141,39 @@ fn a_kind_that_is_named_again_after_its_watch_has_ended_is_listed_anew() {
     world.put_work("v", theirs(&[config_map("d", "1")]));
     world.settle("v");
     assert_eq!(world.says("v", None, "Applied").0, "True");
+}
+
+#[test]
+fn an_object_is_kept_only_while_a_manifest_work_names_it() {
+    let (c, strange) = (key("configmaps", "c"), key("configmaps", "strange"));
+    let labeled = |name: &str| {
+        let label = json!({ "metadata": { "labels": { names::CLUSTER_LABEL: "cluster1" } } });
+        with(config_map(name, "1"), label)
+    };
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    let named = world.applier.named_objects();
+    world.settle("w");
+    world.put(&strange, labeled("strange"));
+    assert!(named.has(&c) && !named.has(&strange));
+    assert!(world.applier.objects.contains_key(&c) && !world.applier.objects.contains_key(&strange));
+
+    // It is read as soon as a ManifestWork names it, and adopted.
+    world.put_work("x", ours(&config_map("strange", "1")));
+    assert!(named.has(&strange));
+    world.settle("x");
+    assert!(world.applier.objects.contains_key(&strange));
+    assert_eq!(world.says("x", None, "Applied").0, "True");
+
+    for name in ["w", "x"] {
+        world.delete_work(name);
+        world.settle(name);
+        let gone = ApplyInput::Work(Change::Delete(Box::new(read(
+            json!({ "metadata": { "name": name } }),
+        ))));
+        world.feed(gone);
+    }
+    assert!(!named.has(&c) && !named.has(&strange));
+    // The adopted one stays on the cluster, and an event of it that comes late changes nothing.
+    world.put(&strange, labeled("strange"));
+    assert!(world.applier.objects.is_empty() && world.applier.looks.is_empty());
 }

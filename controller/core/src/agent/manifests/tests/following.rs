@@ -18,11 +18,11 @@ fn looking_as(executor: &Value) -> World {
 }
 
 impl World {
-    fn single(&mut self, change: Change<DynamicObject>) {
+    fn single(&mut self, change: Change<ObjectView>) {
         self.feed(ApplyInput::Single(key("configmaps", "c"), change));
     }
 
-    fn version_of(value: &str, version: u64) -> DynamicObject {
+    fn version_of(value: &str, version: u64) -> ObjectView {
         let named = json!({ "metadata": { "uid": "theirs", "resourceVersion": version.to_string() } });
         read(with(config_map("c", value), named))
     }
@@ -54,7 +54,7 @@ fn it_is_told_what_becomes_of_it_and_it_is_not_read() {
     let (old, other) = (World::version_of("1", 500), World::version_of("2", 502));
     world.single(Change::Apply(Box::new(old)));
     let mut another = other.clone();
-    another.metadata.uid = Some("former".to_owned());
+    another.uid = "former".to_owned();
     world.single(Change::Delete(Box::new(another)));
     assert_eq!(world.settle("w"), [""; 0]);
     world.single(Change::Delete(Box::new(other)));

@@ -7,7 +7,7 @@ use super::*;
 /// Status, reason and message of every condition that the rules produce for an object.
 fn judged(rules: &[Value], object: &Value) -> Vec<(String, String, String, String)> {
     let rules: Vec<ConditionRule> = rules.iter().map(|rule| read(rule.clone())).collect();
-    let evaluation: Evaluation = Evaluation::of(rules, &read(object.clone()));
+    let evaluation: Evaluation = Evaluation::of(rules, read(object.clone()));
     let outcomes = evaluation.run().outcomes;
     outcomes
         .into_iter()

@@ -1,0 +1,95 @@
+//! An agent's memory under attack by a tenant of its cluster, who writes objects with the cluster's
+//! label, and makes those heavy that the agent has applied.
+
+#![allow(clippy::print_stdout, reason = "the figures are for the reader of the log")]
+
+use anyhow::{Context, Result, ensure};
+use argosy_api::names;
+use argosy_tests::testenv::{
+    Fixture,
+    objects::create,
+    poison::Writer,
+    waiting::{until, until_gone},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use serde_json::{Value, json};
+
+use super::{
+    poison::{define_things, select_things, send_map},
+    siege::heavy,
+};
+
+const GROUP: &str = "agent-memory.example";
+
+/// The limit of the chart of agents.
+const LIMIT_MIB: u64 = 256;
+
+/// Objects of the tenant. As trees they take 45 MiB each, as text 1.4 MB.
+const STRANGE: u64 = 120;
+
+/// Objects that the agent has applied and that the tenant makes as heavy.
+const NAMED: u64 = 8;
+
+#[tokio::test]
+async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
+    let fixture = Fixture::new("agent-memory").await?;
+    let member = fixture.pull().await?;
+    define_things([&fixture.control, &member.wec], GROUP).await?;
+    select_things(&fixture, &member, GROUP).await?;
+    let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Thing"), "things");
+    let sent: Api<DynamicObject> = Api::namespaced_with(fixture.control.clone(), &fixture.namespace, &kind);
+    let there: Api<DynamicObject> = Api::namespaced_with(member.wec.clone(), &fixture.namespace, &kind);
+    for number in 0..NAMED {
+        let name = format!("named-{number}");
+        let thing = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "Thing",
+            "metadata": { "name": name, "labels": { "app": "things" } }, "spec": { "x": 1 },
+        });
+        create(&sent, &serde_json::from_value(thing)?).await?;
+        until(&there, &name, "it is on the cluster", |_| true).await?;
+        let content: Value = serde_json::from_str(&heavy(number))?;
+        let patch = Patch::Merge(json!({ "y": content }));
+        there.patch(&name, &PatchParams::default(), &patch).await?;
+    }
+    let tenant = Writer {
+        client: member.wec.clone(),
+        path: format!("/apis/{GROUP}/v1/namespaces/{}/things", fixture.namespace),
+        form: format!(
+            r#"{{"apiVersion":"{GROUP}/v1","kind":"Thing","metadata":{{"name":"{{name}}","labels":{{"{}":"{}"}}}},"spec":{{"x":{{poison}}}}}}"#,
+            names::CLUSTER_LABEL,
+            member.cluster
+        ),
+    };
+    for number in 0..STRANGE {
+        ensure!(
+            tenant
+                .put(&format!("strange-{number}"), &heavy(number), false)
+                .await?,
+            "strange-{number} was not taken, so it tests nothing"
+        );
+    }
+    let agent = member.agent()?;
+    let took_little = |when: &str| {
+        let peak = agent.peak_memory().context("the agent has ended")?;
+        println!("{when}, the agent's resident memory was {peak} MiB at most");
+        ensure!(peak < LIMIT_MIB, "{when} it took {peak} MiB");
+        anyhow::Ok(())
+    };
+    send_map(&fixture, &member, "meanwhile").await?;
+    took_little("while they were written")?;
+    agent.restart().await?;
+    send_map(&fixture, &member, "after-a-restart").await?;
+    // The agent has its place in the list of the heavy ones, too.
+    for number in 0..NAMED {
+        let name = format!("named-{number}");
+        sent.delete(&name, &DeleteParams::default()).await?;
+        until_gone(&there, &name, "it was deleted").await?;
+    }
+    took_little("after a restart")?;
+    until(&there, "strange-0", "it stays", |_| true).await?;
+    Ok(())
+}
