@@ -11,7 +11,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::{ObjectList, PartialObjectMeta, Request, Status},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::runtime::lenient::{Lenient, Readable};
@@ -100,6 +100,31 @@ pub async fn left<K: Readable>(
 ) -> Result<Option<K>, Failure> {
     let deleted = found(call(request).await)?;
     Ok(deleted.and_then(Either::left).map(Lenient::into_object))
+}
+
+/// Deletes an object. Returns it if it is still there, which it is as long as it has finalizers. Unlike
+/// kube, this does not read the answer as a tree of values first, which may be far larger than the
+/// object.
+pub async fn delete<V>(api: &Api<V>, name: &str, params: &DeleteParams) -> kube::Result<Option<V>>
+where
+    V: Resource + Clone + DeserializeOwned,
+{
+    #[derive(Deserialize)]
+    struct Answer {
+        kind: String,
+    }
+
+    let request = Request::new(api.resource_url())
+        .delete(name, params)
+        .map_err(kube::Error::BuildRequest)?;
+    let text = api.clone().into_client().request_text(request).await?;
+    let answer: Answer = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    if answer.kind == "Status" {
+        return Ok(None);
+    }
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(kube::Error::SerdeError)
 }
 
 /// Returns `None` if the object does not exist, although its kind is served.

@@ -19,6 +19,9 @@ const USUAL_COUNT: usize = 24;
 /// The seed of the first writer's objects.
 const SEED: u64 = 0xA4_60_5E;
 
+/// A map that a parser of Rust replaces by the JSON in its text.
+const HIDDEN: &str = r#"{"$serde_json::private::RawValue":"[[1]]"}"#;
+
 /// A time in `managedFields` beyond four-digit years: in UTC it is in the year 10000.
 const LATE: &str = "9999-12-31T23:59:59-23:59";
 
@@ -52,6 +55,7 @@ impl Writer {
                 0 => nested(130),
                 1 => nested(200),
                 2 => nested(9_000),
+                4 => HIDDEN.to_owned(),
                 _ => draw(&mut rng),
             };
             let is_late = index == 3 || (index > 3 && rng.u8(..) < 64);

@@ -11,6 +11,7 @@ use argosy_tests::testenv::{
     poison::Writer,
     waiting::{until, until_gone},
 };
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
@@ -19,7 +20,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    poison::{define_things, select_things, send_map},
+    memory::noise,
+    poison::{define_things, select_things},
     siege::heavy,
 };
 
@@ -28,10 +30,11 @@ const GROUP: &str = "agent-memory.example";
 /// The limit of the chart of agents.
 const LIMIT_MIB: u64 = 256;
 
-/// Objects of the tenant. As trees they take 45 MiB each, as text 1.4 MB.
-const STRANGE: u64 = 120;
+/// Objects of the tenant. Each takes 1 MB of text that cannot be compressed, and every twentieth 45 MiB as
+/// a tree.
+const STRANGE: u64 = 200;
 
-/// Objects that the agent has applied and that the tenant makes as heavy.
+/// Objects that the agent has applied and that the tenant makes as heavy, all of them as trees.
 const NAMED: u64 = 8;
 
 #[tokio::test]
@@ -43,14 +46,17 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
     let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Thing"), "things");
     let sent: Api<DynamicObject> = Api::namespaced_with(fixture.control.clone(), &fixture.namespace, &kind);
     let there: Api<DynamicObject> = Api::namespaced_with(member.wec.clone(), &fixture.namespace, &kind);
-    for number in 0..NAMED {
-        let name = format!("named-{number}");
+    let send = async |name: &str| {
         let thing = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Thing",
             "metadata": { "name": name, "labels": { "app": "things" } }, "spec": { "x": 1 },
         });
         create(&sent, &serde_json::from_value(thing)?).await?;
-        until(&there, &name, "it is on the cluster", |_| true).await?;
+        until(&there, name, "it is on the cluster", |_| true).await
+    };
+    for number in 0..NAMED {
+        let name = format!("named-{number}");
+        send(&name).await?;
         let content: Value = serde_json::from_str(&heavy(number))?;
         let patch = Patch::Merge(json!({ "y": content }));
         there.patch(&name, &PatchParams::default(), &patch).await?;
@@ -64,14 +70,22 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
             member.cluster
         ),
     };
-    for number in 0..STRANGE {
-        ensure!(
-            tenant
-                .put(&format!("strange-{number}"), &heavy(number), false)
-                .await?,
-            "strange-{number} was not taken, so it tests nothing"
-        );
-    }
+    let write = async |number: u64| {
+        let name = format!("strange-{number}");
+        let is_heavy = number.is_multiple_of(20);
+        let content = if is_heavy {
+            heavy(number)
+        } else {
+            noise(number).to_string()
+        };
+        let is_taken = tenant.put(&name, &content, false).await?;
+        ensure!(is_taken, "{name} was not taken, so it tests nothing");
+        Ok(())
+    };
+    stream::iter((0..STRANGE).map(write))
+        .buffer_unordered(4)
+        .try_for_each(async |()| Ok(()))
+        .await?;
     let agent = member.agent()?;
     let took_little = |when: &str| {
         let peak = agent.peak_memory().context("the agent has ended")?;
@@ -79,10 +93,10 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
         ensure!(peak < LIMIT_MIB, "{when} it took {peak} MiB");
         anyhow::Ok(())
     };
-    send_map(&fixture, &member, "meanwhile").await?;
+    send("meanwhile").await?;
     took_little("while they were written")?;
     agent.restart().await?;
-    send_map(&fixture, &member, "after-a-restart").await?;
+    send("after-a-restart").await?;
     // The agent has its place in the list of the heavy ones, too.
     for number in 0..NAMED {
         let name = format!("named-{number}");

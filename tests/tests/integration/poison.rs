@@ -220,7 +220,7 @@ async fn write(writers: &[Writer], prefix: &str) -> Result<()> {
 }
 
 /// Sends a correct ConfigMap and waits until it is on the cluster.
-pub(super) async fn send_map(fixture: &Fixture, member: &Member, name: &str) -> Result<()> {
+async fn send_map(fixture: &Fixture, member: &Member, name: &str) -> Result<()> {
     let map: ConfigMap = serde_json::from_value(json!({
         "metadata": { "name": name, "labels": { "app": "things" } }, "data": { "a": "1" },
     }))?;

@@ -1,6 +1,10 @@
 //! The memory that JSON takes as a tree of values, estimated from its text before the tree is
 //! built.
 //!
+//! A text that `serde_json` would read as something else than it says has no bound: with its feature
+//! `raw_value`, it replaces a map whose first field is [`RESERVED`] by the JSON in the text of that
+//! field. A writer could so pass everything that measures a text or judges it on an API server.
+//!
 //! A list of zeros takes 16 times the length of its text, a list of objects with one short field 90
 //! times. The length of an untrusted text is therefore no bound. Not here: the limit of each
 //! reader.
@@ -29,8 +33,42 @@ const ITEM: usize = 64;
 /// The assumed size of an object that is being read, before its size is known.
 pub(crate) const READ: usize = 1 << 20;
 
-/// Maximum number of bytes of memory that the tree of a well-formed text takes.
+/// The name of a field that no text may contain.
+pub const RESERVED: &str = "$serde_json::private::RawValue";
+
+/// True if a JSON text contains [`RESERVED`], as it is or with escaped characters.
+pub fn has_reserved_name(json: &str) -> bool {
+    // Most texts have neither, and an escape of an ASCII character begins like this.
+    if !json.contains("serde_json::private") && !json.contains("\\u00") {
+        return false;
+    }
+    let bytes = json.as_bytes();
+    let mut index = 0;
+    while let Some(&byte) = bytes.get(index) {
+        let begin = index;
+        index += 1;
+        if byte == b'"' {
+            index = end_of_text(bytes, index);
+            if json.get(begin..index).is_some_and(is_reserved) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// True if a text with its quotes says [`RESERVED`]. An escape takes six bytes at most.
+fn is_reserved(quoted: &str) -> bool {
+    let is_long = quoted.len() > RESERVED.len() && quoted.len() <= 6 * RESERVED.len() + 2;
+    is_long && serde_json::from_str::<String>(quoted).is_ok_and(|text| text == RESERVED)
+}
+
+/// Maximum number of bytes of memory that the tree of a well-formed text takes. [`usize::MAX`] if it
+/// contains [`RESERVED`].
 pub fn weight(json: &str) -> usize {
+    if has_reserved_name(json) {
+        return usize::MAX;
+    }
     let bytes = json.as_bytes();
     let mut weight = bytes.len().saturating_mul(BYTE);
     let mut index = 0;
@@ -106,6 +144,28 @@ mod tests {
                 there <= told * 2 && told <= there * 3,
                 "{text:.20}: {told}, {there}"
             );
+        }
+    }
+
+    #[test]
+    fn a_text_that_hides_json_has_no_bound() {
+        let hidden: Value = serde_json::from_str(&format!(r#"{{"{RESERVED}":"[1]"}}"#)).unwrap();
+        assert_eq!(hidden, serde_json::json!([1]), "serde_json has changed");
+        for text in [
+            format!(r#"{{"{RESERVED}":"[1]"}}"#),
+            format!(r#"{{"a":[{{"b":1,"{RESERVED}":"[1]"}}]}}"#),
+            format!(r#"{{"\u0024{}":"[1]"}}"#, RESERVED.trim_start_matches('$')),
+            format!(r#"{{"{}":"[1]"}}"#, RESERVED.replace('R', r"\u0052")),
+        ] {
+            assert!(has_reserved_name(&text), "{text}");
+            assert_eq!(weight(&text), usize::MAX, "{text}");
+        }
+        for text in [
+            format!(r#"{{"a":"about {RESERVED}"}}"#),
+            format!(r#"{{"a":"{{\"{RESERVED}\":1}}"}}"#),
+            r#"{"a":"\u003c\u0024","b":"\\u0024serde_json::private::RawValue"}"#.to_owned(),
+        ] {
+            assert!(!has_reserved_name(&text), "{text}");
         }
     }
 

@@ -15,7 +15,6 @@ use argosy_core::{
     },
     model::json_patch::JsonPatch,
 };
-use either::Either;
 use k8s_openapi::{
     api::core::v1::{Namespace, ObjectReference},
     apimachinery::pkg::apis::meta::v1::APIResource,
@@ -37,7 +36,7 @@ use crate::{
         engine::Execute,
         event,
         lenient::Lenient,
-        requests::{call, creating, deleting, found, json_patch, left, orphaning, patching, read},
+        requests::{call, creating, delete, deleting, found, json_patch, left, orphaning, patching, read},
         watch::Projected,
     },
 };
@@ -169,8 +168,8 @@ impl Executor {
         } else {
             deleting(uid)
         };
-        let deleted = found(call(self.objects(key).delete(&key.name, &params)).await)?;
-        let left = deleted.and_then(Either::left).map(Projected::into_view);
+        let deleted = found(call(delete(&self.objects(key), &key.name, &params)).await)?;
+        let left = deleted.flatten().map(Projected::into_view);
         if leaves_owned && left.is_some() {
             self.tell_of_cron(key, uid).await;
         }

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use argosy_core::index::weight::weight;
+use argosy_core::index::weight::{RESERVED, has_reserved_name, weight};
 
 use super::Readable;
 
@@ -36,11 +36,15 @@ const HEAVIEST: usize = 48 * 1024 * 1024;
 /// they are combined.
 const HEAVIEST_PARTS: usize = 16 * 1024 * 1024;
 
-/// Returns the reason that a text is not even parsed: its length, its memory, or its nesting.
+/// Returns the reason that a text is not even parsed: its length, a reserved name, its memory, or its
+/// nesting.
 /// `None` if it is fine.
 pub(super) fn excess(text: &str, levels: usize) -> Option<String> {
     if text.len() > LONGEST {
         return Some(format!("it has {} bytes; the limit is {LONGEST}", text.len()));
+    }
+    if has_reserved_name(text) {
+        return Some("it contains a name that is reserved for the parser".to_owned());
     }
     // No text takes more than 700 bytes of memory for each of its own.
     if text.len() > HEAVIEST / 700 && weight(text) > HEAVIEST {
@@ -75,7 +79,7 @@ fn depth(text: &str) -> usize {
 #[derive(Default)]
 struct Fields<'a> {
     named: BTreeMap<String, &'a RawValue>,
-    /// True if some name is no valid text, such as half a surrogate pair.
+    /// True if some name is no valid text, such as half a surrogate pair, or reserved.
     has_nameless: bool,
 }
 
@@ -105,11 +109,11 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Fields::default();
                 while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-                    match serde_json::from_str(name.get()) {
-                        Ok(name) => {
+                    match serde_json::from_str::<String>(name.get()) {
+                        Ok(name) if name != RESERVED => {
                             fields.named.insert(name, value);
                         }
-                        Err(_) => fields.has_nameless = true,
+                        _ => fields.has_nameless = true,
                     }
                 }
                 Ok(fields)

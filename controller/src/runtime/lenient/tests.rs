@@ -37,7 +37,7 @@ fn nested(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Values that are valid JSON, but that none of our parsers reads into a tree.
+/// Values that are valid JSON, but that none of our parsers reads into a tree, or into another one.
 fn poisons() -> Vec<String> {
     vec![
         nested(128),
@@ -48,6 +48,8 @@ fn poisons() -> Vec<String> {
         r#"{"a":[-1e400]}"#.to_owned(),
         r#""\ud800""#.to_owned(),
         r#"{"\udc00":1}"#.to_owned(),
+        r#"{"$serde_json::private::RawValue":"[1]"}"#.to_owned(),
+        r#"{"a":[{"\u0024serde_json::private::RawValue":"[1]"}]}"#.to_owned(),
     ]
 }
 

@@ -159,7 +159,9 @@ async fn assert_options(control: &Cluster, cluster: &str) -> Result<()> {
     let is_tail = printed.ends_with(&followed) && followed.len() <= LINES - 9;
     assert!(is_tail, "{cluster}: {followed:?}");
     control.argo(&["terminate", &name]).await?;
-    following.end(LIMIT).await?;
+    let ended = following.end(LIMIT).await?;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(of_the_step(ended.lines), [""; 0]);
     assert_eq!(History::follow(control, &name, LIMIT).await?.end(), "Failed");
     Ok(())
 }

@@ -215,10 +215,10 @@ fn without_marks(there: &ObjectView, record: Option<&AppliedRecord>) -> JsonPatc
             patch = patch.remove(&annotation_path(annotation));
         }
     }
-    let is_record = |owner: &&OwnerReference| record.is_some_and(|record| record.uid == owner.uid);
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    if owners.iter().any(|owner| is_record(&owner)) {
-        let others: Vec<_> = owners.iter().filter(|owner| !is_record(owner)).collect();
+    let is_record = |owner: &OwnerReference| record.is_some_and(|record| record.uid == owner.uid);
+    if record.is_some() && !there.records().is_empty() {
+        let mut others = there.owners();
+        others.retain(|owner| !is_record(owner));
         patch = patch.set("/metadata/ownerReferences", json!(others));
     }
     let mut others = there.managed_fields();

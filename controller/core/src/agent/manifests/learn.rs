@@ -228,7 +228,7 @@ impl ManifestIndex {
         if &*key.resource.plural != "customresourcedefinitions" {
             return Dirty::new();
         }
-        let data = object.content();
+        let data = object.to_value();
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str);
         let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
         let is_established = conditions.into_iter().flatten().any(|condition| {

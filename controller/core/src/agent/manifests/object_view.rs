@@ -1,22 +1,22 @@
 //! An object of the cluster as the index keeps it.
 //!
 //! Whoever may write an object decides how large it is: 1.5 MB of text can take 45 MiB as a tree of
-//! values. Decisions need its metadata, so the rest is kept as compressed text and parsed for one
+//! values. Decisions need a few fields, so the rest is kept as compressed text and parsed for one
 //! object at a time. Not here: which objects are kept (`named_objects`).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use argosy_api::names;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use kube::core::DynamicObject;
-use serde_json::Value;
+use argosy_api::{AppliedManifestWork, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use kube::{Resource as _, core::DynamicObject};
+use serde_json::{Value, json};
 
 use super::{
     drift,
     ids::{GroupVersion, ObjectKey, Resource},
     views::{annotation, label},
 };
-use crate::index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint, weight::of_tree};
+use crate::index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint, weight::weight};
 
 /// An object of the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,32 +30,78 @@ pub struct ObjectView {
 
 #[derive(Debug, PartialEq)]
 struct Whole {
-    /// Without `managedFields`.
     metadata: ObjectMeta,
+    status_digest: Fingerprint,
     managed_fields: CompactJson,
-    /// All fields except the metadata.
-    content: CompactJson,
-    /// Memory in bytes that the content takes as a tree.
+    /// The object without `managedFields`.
+    object: CompactJson,
+    /// Memory in bytes that both take as trees.
     weight: usize,
 }
+
+/// The labels that decisions need.
+const LABELS: [&str; 4] = [
+    names::CLUSTER_LABEL,
+    names::OBJECT_UID_LABEL,
+    names::ORIGIN_UID_LABEL,
+    names::MADE_FOR_LABEL,
+];
+
+/// The annotations that decisions need.
+const ANNOTATIONS: [&str; 3] = [
+    names::APPLIED_ANNOTATION,
+    names::MANIFEST_WORK_ANNOTATION,
+    names::ADOPTED_ANNOTATION,
+];
 
 impl From<DynamicObject> for ObjectView {
     fn from(mut object: DynamicObject) -> Self {
         decode_error::take(&mut object.metadata);
-        let mut metadata = std::mem::take(&mut object.metadata);
-        let managed_fields = metadata.managed_fields.take().unwrap_or_default();
+        let managed_fields = object.metadata.managed_fields.take().unwrap_or_default();
+        let text = |json: serde_json::Result<String>| json.unwrap_or_else(|_| "null".to_owned());
+        let managed_fields = text(serde_json::to_string(&managed_fields));
+        let json = text(serde_json::to_string(&object));
+        let metadata = object.metadata;
+        let uid = metadata.uid.clone().unwrap_or_default();
         Self {
-            uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
             whole: Arc::new(Whole {
-                metadata,
-                managed_fields: CompactJson::new(&managed_fields),
-                content: CompactJson::new(&object),
-                weight: of_tree(&object.data),
+                metadata: needed(metadata),
+                status_digest: Fingerprint::of(&json!([object.data.get("status"), uid])),
+                weight: weight(&managed_fields).saturating_add(weight(&json)),
+                managed_fields: CompactJson::of_text(&managed_fields),
+                object: CompactJson::of_text(&json),
             }),
+            uid,
         }
     }
+}
+
+/// The part of the metadata that decisions need.
+fn needed(metadata: ObjectMeta) -> ObjectMeta {
+    let some_of = |entries: Option<BTreeMap<String, String>>, names: &[&str]| {
+        let mut entries = entries?;
+        entries.retain(|name, _| names.contains(&name.as_str()));
+        Some(entries)
+    };
+    // Two records are as good as more of them.
+    let records = metadata.owner_references.into_iter().flatten();
+    let records = records.filter(is_record).take(2).collect();
+    ObjectMeta {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        labels: some_of(metadata.labels, &LABELS),
+        annotations: some_of(metadata.annotations, &ANNOTATIONS),
+        owner_references: Some(records),
+        ..ObjectMeta::default()
+    }
+}
+
+/// True if an owner is an AppliedManifestWork of any hub and any version.
+fn is_record(owner: &OwnerReference) -> bool {
+    let group = owner.api_version.rsplit_once('/').map(|(group, _)| group);
+    owner.kind == AppliedManifestWork::kind(&()) && group == Some(&*AppliedManifestWork::group(&()))
 }
 
 impl ObjectView {
@@ -74,9 +120,21 @@ impl ObjectView {
         self.is_deleting
     }
 
-    /// The metadata without `managedFields`.
+    /// The names, and the labels and annotations of Argosy.
     pub(super) fn metadata(&self) -> &ObjectMeta {
         &self.whole.metadata
+    }
+
+    /// The AppliedManifestWorks that own the object; two if there are more.
+    pub(super) fn records(&self) -> &[OwnerReference] {
+        self.metadata().owner_references.as_deref().unwrap_or_default()
+    }
+
+    /// All owners.
+    pub(super) fn owners(&self) -> Vec<OwnerReference> {
+        let mut object = self.to_value();
+        let owners = object.pointer_mut("/metadata/ownerReferences").map(Value::take);
+        serde_json::from_value(owners.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The `managedFields`.
@@ -90,22 +148,9 @@ impl ObjectView {
         drift::applied_by(self.managed_fields(), manager)
     }
 
-    /// All fields except the metadata.
-    pub(super) fn content(&self) -> Value {
-        self.whole.content.value()
-    }
-
-    /// The whole object as JSON.
+    /// The object without `managedFields`, as JSON.
     pub(super) fn to_value(&self) -> Value {
-        let metadata = ObjectMeta {
-            managed_fields: Some(self.managed_fields()).filter(|entries| !entries.is_empty()),
-            ..self.metadata().clone()
-        };
-        let mut value = self.content();
-        if let (Some(fields), Ok(metadata)) = (value.as_object_mut(), serde_json::to_value(metadata)) {
-            fields.insert("metadata".to_owned(), metadata);
-        }
-        value
+        self.whole.object.value()
     }
 
     /// The whole object as JSON, with `apiVersion` and `kind`, which the API server omits from the
@@ -116,10 +161,22 @@ impl ObjectView {
             fields.insert("apiVersion".to_owned(), api.to_string().into());
             fields.insert("kind".to_owned(), kind.into());
         }
+        let managed_fields = self.whole.managed_fields.value();
+        let is_empty = managed_fields.as_array().is_none_or(Vec::is_empty);
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
+            && !is_empty
+        {
+            metadata.insert("managedFields".to_owned(), managed_fields);
+        }
         value
     }
 
-    /// Memory in bytes that the content takes as a tree.
+    /// Digest of the status and the UID.
+    pub(super) fn status_digest(&self) -> Fingerprint {
+        self.whole.status_digest
+    }
+
+    /// Memory in bytes that the object takes as a tree.
     pub(super) fn weight(&self) -> usize {
         self.whole.weight
     }
@@ -158,8 +215,6 @@ impl ObjectView {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -167,23 +222,48 @@ mod tests {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {
-                "name": "c", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+                "name": "c", "namespace": "shop", "uid": "u", "resourceVersion": "7", "labels": { "app": "web" },
                 "managedFields": [{ "manager": "kubectl", "operation": "Update", "fieldsV1": { "f:data": {} } }],
             },
             "data": { "a": "1" }, "immutable": true,
         });
         let view: ObjectView = serde_json::from_value(object.clone()).unwrap();
-        assert_eq!(view.to_value(), object);
+        assert_eq!(view.to_value_of(&GroupVersion::parse("v1"), "ConfigMap"), object);
         assert_eq!(view.managed_fields().len(), 1);
-        assert_eq!(view.metadata().managed_fields, None);
+    }
+
+    #[test]
+    fn all_owners_come_out_and_records_are_told_apart() {
+        let owner =
+            |api: &str, kind: &str| json!({ "apiVersion": api, "kind": kind, "name": "o", "uid": "u" });
+        let record = owner("work.open-cluster-management.io/v1", "AppliedManifestWork");
+        let owners = [
+            owner("v1", "Pod"),
+            record.clone(),
+            owner("example.com/v1", "AppliedManifestWork"),
+            record.clone(),
+            record,
+        ];
+        let object = json!({ "metadata": { "ownerReferences": owners } });
+        let view: ObjectView = serde_json::from_value(object).unwrap();
+        assert_eq!(json!(view.owners()), json!(owners));
+        assert_eq!(json!(view.records()), json!([owners[1], owners[3]]));
     }
 
     #[test]
     fn an_object_of_a_heavy_tree_takes_little_more_than_its_text() {
-        let items = vec![json!({ "a": 0 }); 50_000];
-        let view: ObjectView = serde_json::from_value(json!({ "metadata": {}, "data": items })).unwrap();
+        let many = || (0..20_000).map(|number| format!("{number}"));
+        let labels: BTreeMap<String, String> = many().map(|name| (name, String::new())).collect();
+        let fields: BTreeMap<String, Value> = many().map(|name| (name, json!({}))).collect();
+        let object = json!({
+            "metadata": { "labels": labels, "managedFields": [{ "fieldsV1": fields }] },
+            "data": vec![json!({ "a": 0 }); 20_000],
+        });
+        let text = object.to_string();
+        let view: ObjectView = serde_json::from_value(object).unwrap();
+        assert_eq!(view.metadata().labels, Some(BTreeMap::new()));
+        let kept = view.whole.object.size() + view.whole.managed_fields.size();
+        assert!(kept < text.len(), "{kept} of {}", text.len());
         assert!(view.weight() > 20 << 20, "{}", view.weight());
-        let kept = view.whole.content.size() + view.whole.managed_fields.size();
-        assert!(kept < 500_000, "{kept}");
     }
 }

@@ -1,9 +1,7 @@
 //! Decides the ownership of an existing object: it belongs to this ManifestWork, to another one, or
 //! to nobody, so that it is adopted.
 
-use argosy_api::{AppliedManifestWork, names};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource as _;
+use argosy_api::names;
 
 use super::{ManifestIndex, ObjectKey, object_view::ObjectView};
 use crate::WorkName;
@@ -69,9 +67,7 @@ impl ManifestIndex {
         let Some(record) = self.records.get(name) else {
             return false;
         };
-        let owners = there.metadata().owner_references.iter().flatten();
-        let mut records = owners.filter(|owner| is_record(owner));
-        let is_only = records.next().is_some_and(|owner| owner.uid == record.uid) && records.next().is_none();
+        let is_only = matches!(there.records(), [owner] if owner.uid == record.uid);
         is_only && there.holder().is_none() && !there.is_run()
     }
 
@@ -87,10 +83,4 @@ impl ManifestIndex {
         let is_here = cluster.is_none_or(|cluster| cluster == self.config.cluster.as_str());
         is_here && !there.is_run() && there.holder() == Some(name.as_str())
     }
-}
-
-/// True if an owner is an AppliedManifestWork of any hub and any version.
-fn is_record(owner: &OwnerReference) -> bool {
-    let group = owner.api_version.rsplit_once('/').map(|(group, _)| group);
-    owner.kind == AppliedManifestWork::kind(&()) && group == Some(&*AppliedManifestWork::group(&()))
 }

@@ -8,7 +8,7 @@
 use argosy_api::{Reported, SourceRef, WorkStatus, WorkStatusSpec, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     ApplyAction, ManifestIndex, ObjectKey,
@@ -16,7 +16,7 @@ use super::{
     rest_mapping::RestMapping,
     views::{Item, ManifestWorkView},
 };
-use crate::{WorkName, agent::workflows::DIGEST_ANNOTATION, index::fingerprint::Fingerprint};
+use crate::{WorkName, agent::workflows::DIGEST_ANNOTATION};
 
 impl ManifestIndex {
     /// Writes the WorkStatus if it is not up to date, or deletes it if there must be none any more.
@@ -45,10 +45,9 @@ impl ManifestIndex {
         if !self.holds(name, there) || !self.may_tell(name, work, &key) {
             return take_back;
         }
-        let (status, digest) = self.work_status(name, work, item, &key, there, now);
-        let is_told = written.is_some_and(|written| written.digest == Some(digest));
+        let is_told = written.is_some_and(|written| written.digest == Some(there.status_digest()));
         (!is_told).then(|| ApplyAction::WriteStatus {
-            status: Box::new(status),
+            status: Box::new(self.work_status(name, work, item, &key, there, now)),
         })
     }
 
@@ -60,9 +59,8 @@ impl ManifestIndex {
         key: &ObjectKey,
         there: &ObjectView,
         now: Timestamp,
-    ) -> (WorkStatus, Fingerprint) {
-        let status = there.content().get_mut("status").map(Value::take);
-        let digest = Fingerprint::of(&json!([status, there.uid]));
+    ) -> WorkStatus {
+        let status = there.to_value().get_mut("status").map(Value::take);
         let reported = Reported {
             uid: there.uid.clone(),
             changed_at: Some(changed_at(&there.managed_fields()).unwrap_or(now).to_string()),
@@ -95,8 +93,9 @@ impl ManifestIndex {
                 .filter_map(|(label, value)| Some((label.to_owned(), value.clone()?)))
                 .collect(),
         );
-        metadata.annotations = Some([(DIGEST_ANNOTATION.to_owned(), digest.to_string())].into());
-        (work_status, digest)
+        metadata.annotations =
+            Some([(DIGEST_ANNOTATION.to_owned(), there.status_digest().to_string())].into());
+        work_status
     }
 }
 

@@ -46,11 +46,16 @@ impl ManifestIndex {
         }
     }
 
+    /// True if the ManifestWork has stopped naming an object since its request about it was sent, so
+    /// that the watch has dropped newer events of it.
+    fn is_dropped(&self, work: &WorkName, key: &ObjectKey) -> bool {
+        !self.users.contains_key(key) || self.in_flight.is_tombstoned(work, Some(&key.to_string()))
+    }
+
     /// Stores the object that was read under a name, or its absence.
     fn see(&mut self, work: &WorkName, key: ObjectKey, object: Option<ObjectView>, now: Timestamp) -> Dirty {
         let uid = object.as_ref().map(|object| object.uid.as_str());
-        // The ManifestWork may have been deleted before the answer.
-        if self.in_flight.is_tombstoned(work, uid) || !self.users.contains_key(&key) {
+        if self.in_flight.is_tombstoned(work, uid) || self.is_dropped(work, &key) {
             return [work.clone()].into();
         }
         let known = self.objects.get(&key);
@@ -95,6 +100,9 @@ impl ManifestIndex {
         now: Timestamp,
     ) -> Dirty {
         let key = application.key.clone();
+        if self.is_dropped(work, &key) {
+            return [work.clone()].into();
+        }
         self.troubles.remove(&(work.clone(), key.clone()));
         let former = self.applied.get(&key);
         let in_a_row = former

@@ -68,6 +68,9 @@ impl ManifestIndex {
             let before = self.named.remove(name).unwrap_or_default();
             for key in before.keys.difference(&now.keys) {
                 self.evaluated.remove(&(name.clone(), key.clone()));
+                // An answer that arrives after the ManifestWork names the object again may be older than
+                // an event that was dropped in the meantime.
+                self.in_flight.tombstone(name, Some(&key.to_string()));
                 if leave(&mut self.users, key, name) {
                     self.named_objects.remove(key);
                     self.objects.remove(key);

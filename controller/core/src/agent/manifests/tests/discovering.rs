@@ -118,17 +118,42 @@ fn a_question_that_is_not_answered_holds_nobody_else_up() {
 }
 
 #[test]
-fn a_kind_that_is_left_and_named_again_at_once_stays_listed() {
+fn a_kind_that_is_left_and_named_again_at_once_stays_listed_and_its_objects_are_read() {
+    let c = key("configmaps", "c");
     let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
     world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
     // No ManifestWork names the kind, but its watch has not ended yet.
-    world.take(&key("configmaps", "c"), "a", "other");
+    world.take(&c, "a", "other");
     world.put_work("v", theirs(&[config_map("d", "1")]));
     world.settle("v");
     assert_eq!(world.says("v", None, "Applied").0, "True");
-    let known = world.applier.objects[&key("configmaps", "c")].content()["data"]["a"].clone();
-    assert_eq!(known, "other");
+    assert!(!world.applier.objects.contains_key(&c));
+    world.put_work("v", theirs(&[config_map("d", "1"), config_map("c", "2")]));
+    let done = world.settle("v");
+    assert!(
+        done.contains(&"look for configmaps shop/c".to_owned()),
+        "{done:?}"
+    );
+    assert_eq!(world.objects[&c]["data"]["a"], "2");
+}
+
+#[test]
+fn an_answer_is_dropped_if_its_object_was_not_named_in_the_meantime() {
+    let (c, work) = (key("configmaps", "c"), WorkName::from("w"));
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.applier.started(&work);
+    let old = world.carry_out("w", ApplyAction::look(c.clone()));
+    world.put_work("w", ours(&config_map("d", "1")));
+    // The event of this change is dropped.
+    world.take(&c, "a", "other");
+    world.put_work("w", ours(&config_map("c", "1")));
+    let now = world.now;
+    world.applier.succeeded(&work, old, now);
+    assert!(!world.applier.objects.contains_key(&c));
+    world.settle("w");
+    assert_eq!(world.objects[&c]["data"]["a"], "1");
 }
 
 #[test]
@@ -167,11 +192,8 @@ fn an_object_is_kept_only_while_a_manifest_work_names_it() {
     for name in ["w", "x"] {
         world.delete_work(name);
         world.settle(name);
-        let gone = ApplyInput::Work(Change::Delete(Box::new(read(
-            json!({ "metadata": { "name": name } }),
-        ))));
-        world.feed(gone);
     }
+    world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
     assert!(!named.has(&c) && !named.has(&strange));
     // The adopted one stays on the cluster, and an event of it that comes late changes nothing.
     world.put(&strange, labeled("strange"));
