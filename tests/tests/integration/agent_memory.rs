@@ -44,14 +44,15 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
     define_things([&fixture.control, &member.wec], GROUP).await?;
     select_things(&fixture, &member, GROUP).await?;
     let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Thing"), "things");
-    let sent: Api<DynamicObject> = Api::namespaced_with(fixture.control.clone(), &fixture.namespace, &kind);
+    let on_control: Api<DynamicObject> =
+        Api::namespaced_with(fixture.control.clone(), &fixture.namespace, &kind);
     let there: Api<DynamicObject> = Api::namespaced_with(member.wec.clone(), &fixture.namespace, &kind);
     let send = async |name: &str| {
-        let thing = json!({
+        let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Thing",
             "metadata": { "name": name, "labels": { "app": "things" } }, "spec": { "x": 1 },
         });
-        create(&sent, &serde_json::from_value(thing)?).await?;
+        create(&on_control, &serde_json::from_value(object)?).await?;
         until(&there, name, "it is on the cluster", |_| true).await
     };
     for number in 0..NAMED {
@@ -100,7 +101,7 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
     // The agent has its place in the list of the heavy ones, too.
     for number in 0..NAMED {
         let name = format!("named-{number}");
-        sent.delete(&name, &DeleteParams::default()).await?;
+        on_control.delete(&name, &DeleteParams::default()).await?;
         until_gone(&there, &name, "it was deleted").await?;
     }
     took_little("after a restart")?;
