@@ -80,7 +80,7 @@ impl Reports {
 
     /// Deletes the WorkStatus `name`.
     pub(super) async fn delete_status(&self, name: &str) -> Result<(), Failure> {
-        left(self.statuses.delete(name, &DeleteParams::background()))
+        left(&self.statuses, name, &DeleteParams::background())
             .await
             .map(|_| ())
     }

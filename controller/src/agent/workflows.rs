@@ -139,7 +139,7 @@ impl Executor {
 
     async fn delete(&self, origin: OriginUid, key: &WorkflowKey, uid: &str) -> Result<AgentInput, Failure> {
         let api = self.workflows(&key.namespace);
-        Ok(match left(api.delete(&key.name, &deleting(uid))).await? {
+        Ok(match left(&api, &key.name, &deleting(uid)).await? {
             Some(object) if object.metadata.deletion_timestamp.is_some() => {
                 AgentInput::object(Change::Apply(Box::new(object)))
             }
@@ -174,7 +174,7 @@ impl Executor {
             let node = pod.annotations().get(names::ARGO_NODE_ID_ANNOTATION);
             if node.is_some_and(|node| nodes.contains(node)) {
                 let uid = pod.uid().unwrap_or_default();
-                left(api.delete(&pod.name_any(), &deleting(&uid))).await?;
+                left(&api, &pod.name_any(), &deleting(&uid)).await?;
             }
         }
         Ok(())
@@ -232,7 +232,7 @@ impl Executor {
 
     async fn drop_record(&self, origin: &OriginUid) -> Result<AgentInput, Failure> {
         let name = names::work_name(origin.as_str());
-        left(self.records.delete(&name, &DeleteParams::background())).await?;
+        left(&self.records, &name, &DeleteParams::background()).await?;
         Ok(AgentInput::RecordGone(origin.clone()))
     }
 

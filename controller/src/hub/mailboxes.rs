@@ -58,7 +58,7 @@ impl Mailboxes {
         uid: &str,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        let left = left(api.delete(&name, &deleting(uid))).await?;
+        let left = left(&api, &name, &deleting(uid)).await?;
         Ok(left.filter(|work| work.metadata.deletion_timestamp.is_some()))
     }
 
@@ -72,7 +72,7 @@ impl Mailboxes {
         resource_version: &str,
     ) -> Result<Option<ManifestWork>, Failure> {
         let (api, name) = (self.works(cluster), names::work_name(origin.as_str()));
-        let left = left(api.delete(&name, &deleting_version(uid, resource_version))).await?;
+        let left = left(&api, &name, &deleting_version(uid, resource_version)).await?;
         Ok(left.filter(|work| work.metadata.finalizers.is_some()))
     }
 }

@@ -57,7 +57,7 @@ impl Execute<Expiry> for Executor {
     async fn execute(&self, key: &ExpiryKey, action: &Expire) -> Result<ExpiryInput, Failure> {
         let works: Api<Lenient<ManifestWork>> = Api::namespaced(self.its.clone(), key.cluster.as_str());
         let params = deleting_version(&action.uid, &action.resource_version);
-        Ok(match left(works.delete(key.work.as_str(), &params)).await? {
+        Ok(match left(&works, key.work.as_str(), &params).await? {
             Some(work) if work.metadata.deletion_timestamp.is_some() => {
                 ExpiryInput::work(Change::Apply(Box::new(work)))
             }

@@ -4,7 +4,6 @@ use std::{fmt::Debug, time::Duration};
 
 use argosy_core::{Failure, model::json_patch::JsonPatch};
 use axum::http::{HeaderValue, header::ACCEPT};
-use either::Either;
 use jiff::SignedDuration;
 use kube::{
     Api, Client, Resource,
@@ -94,23 +93,24 @@ where
     Ok(())
 }
 
-/// Returns the object after the request to delete it; `None` if it is gone.
-pub async fn left<K: Readable>(
-    request: impl Future<Output = kube::Result<Either<Lenient<K>, Status>>>,
-) -> Result<Option<K>, Failure> {
-    let deleted = found(call(request).await)?;
-    Ok(deleted.and_then(Either::left).map(Lenient::into_object))
+/// Deletes an object, and returns it as long as it has finalizers; `None` if it is gone.
+pub async fn left<K>(api: &Api<Lenient<K>>, name: &str, params: &DeleteParams) -> Result<Option<K>, Failure>
+where
+    K: Readable + Clone,
+{
+    let deleted = found(call(delete(api, name, params)).await)?;
+    Ok(deleted.flatten().map(Lenient::into_object))
 }
 
-/// Deletes an object. Returns it if it is still there, which it is as long as it has finalizers. Unlike
-/// kube, this does not read the answer as a tree of values first, which may be far larger than the
-/// object.
+/// Deletes an object, and returns it as long as it has finalizers. Kube's method reads the answer as a
+/// tree of values first, which may be far larger than the object.
 pub async fn delete<V>(api: &Api<V>, name: &str, params: &DeleteParams) -> kube::Result<Option<V>>
 where
     V: Resource + Clone + DeserializeOwned,
 {
     #[derive(Deserialize)]
     struct Answer {
+        #[serde(default)]
         kind: String,
     }
 
@@ -118,13 +118,11 @@ where
         .delete(name, params)
         .map_err(kube::Error::BuildRequest)?;
     let text = api.clone().into_client().request_text(request).await?;
-    let answer: Answer = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-    if answer.kind == "Status" {
-        return Ok(None);
-    }
-    serde_json::from_str(&text)
-        .map(Some)
-        .map_err(kube::Error::SerdeError)
+    let object = serde_json::from_str(&text).and_then(|Answer { kind }| {
+        let is_object = kind != "Status";
+        is_object.then(|| serde_json::from_str(&text)).transpose()
+    });
+    object.map_err(kube::Error::SerdeError)
 }
 
 /// Returns `None` if the object does not exist, although its kind is served.

@@ -1,13 +1,13 @@
 //! The memory that JSON takes as a tree of values, estimated from its text before the tree is
 //! built.
 //!
-//! A text that `serde_json` would read as something else than it says has no bound: with its feature
-//! `raw_value`, it replaces a map whose first field is [`RESERVED`] by the JSON in the text of that
-//! field. A writer could so pass everything that measures a text or judges it on an API server.
-//!
 //! A list of zeros takes 16 times the length of its text, a list of objects with one short field 90
-//! times. The length of an untrusted text is therefore no bound. Not here: the limit of each
-//! reader.
+//! times. The length of an untrusted text is therefore no bound.
+//!
+//! `serde_json` with the feature `raw_value` replaces a map whose first field is [`RESERVED`] by the
+//! JSON in the text of that field. A writer could thereby pass every measure of a text, and every
+//! policy of an API server. So a text with that name has no weight that fits anywhere. Not here: the
+//! limit of each reader.
 
 use argosy_api::ManifestWork;
 use serde_json::Value;
@@ -57,10 +57,12 @@ pub fn has_reserved_name(json: &str) -> bool {
     false
 }
 
-/// True if a text with its quotes says [`RESERVED`]. An escape takes six bytes at most.
+/// True if a text with its quotes says [`RESERVED`]. An escape takes six bytes.
 fn is_reserved(quoted: &str) -> bool {
-    let is_long = quoted.len() > RESERVED.len() && quoted.len() <= 6 * RESERVED.len() + 2;
-    is_long && serde_json::from_str::<String>(quoted).is_ok_and(|text| text == RESERVED)
+    let says = || serde_json::from_str::<String>(quoted).is_ok_and(|text| text == RESERVED);
+    let is_plain = quoted.len() == RESERVED.len() + 2;
+    let is_escaped = quoted.len() <= 6 * RESERVED.len() + 2 && quoted.contains("\\u00");
+    (is_plain || is_escaped) && says()
 }
 
 /// Maximum number of bytes of memory that the tree of a well-formed text takes. [`usize::MAX`] if it

@@ -267,7 +267,7 @@ impl Executor {
         let name = self.record_name(work);
         let patch = json_patch(patch)?;
         found(read(self.records.patch(&name, &patching(names::AGENT), &patch)).await)?;
-        left(self.records.delete(&name, &DeleteParams::background())).await?;
+        left(&self.records, &name, &DeleteParams::background()).await?;
         Ok(ApplyInput::RecordGone(work.clone()))
     }
 

@@ -160,7 +160,7 @@ impl Executor {
             }),
             ..DeleteParams::default().grace_period(0)
         };
-        left(pods.delete(&key.name, &params)).await?;
+        left(&pods, &key.name, &params).await?;
         Ok(ShadowPodInput::Gone(key.clone()))
     }
 }

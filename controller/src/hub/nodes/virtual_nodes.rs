@@ -190,7 +190,7 @@ impl Executor {
             }),
             ..DeleteParams::default()
         };
-        left(self.nodes().delete(&owner.name, &params)).await?;
+        left(&self.nodes(), &owner.name, &params).await?;
         Ok(NodeInput::Gone(cluster.clone()))
     }
 }
@@ -267,7 +267,7 @@ pub async fn remove(wds: &Client) -> Result<usize, Failure> {
     .await?;
     for (namespace, name) in shadows {
         let pods: Api<Lenient<Pod>> = Api::namespaced(wds.clone(), &namespace);
-        left(pods.delete(&name, &DeleteParams::default().grace_period(0))).await?;
+        left(&pods, &name, &DeleteParams::default().grace_period(0)).await?;
     }
     let all: Api<Lenient<PartialObjectMeta<Node>>> = Api::all(wds.clone());
     let mut nodes = Vec::new();
@@ -279,7 +279,7 @@ pub async fn remove(wds: &Client) -> Result<usize, Failure> {
     for name in &nodes {
         found(call(leases.delete(name, &DeleteParams::default())).await)?;
         let nodes: Api<Lenient<Node>> = Api::all(wds.clone());
-        left(nodes.delete(name, &DeleteParams::default())).await?;
+        left(&nodes, name, &DeleteParams::default()).await?;
     }
     Ok(nodes.len())
 }

@@ -133,7 +133,7 @@ impl Combined {
         name: &str,
         uid: &str,
     ) -> Result<DownsyncInput, Failure> {
-        left(self.api(namespace).delete(name, &deleting(uid))).await?;
+        left(&self.api(namespace), name, &deleting(uid)).await?;
         Ok(DownsyncInput::CombinedGone(name.to_owned()))
     }
 }

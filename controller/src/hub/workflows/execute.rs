@@ -109,7 +109,7 @@ impl Executor {
     ) -> Result<HubInput, Failure> {
         let api: Api<Lenient<Workflow>> = Api::namespaced(self.wds.clone(), &key.namespace);
         let parameters = deleting_version(uid.as_str(), resource_version);
-        let left = left(api.delete(&key.name, &parameters)).await?;
+        let left = left(&api, &key.name, &parameters).await?;
         let is_held = |run: &Workflow| run.metadata.deletion_timestamp.is_some();
         Ok(match left.filter(is_held) {
             Some(run) => HubInput::workflow(Change::Apply(Box::new(run))),

@@ -37,8 +37,7 @@ const HEAVIEST: usize = 48 * 1024 * 1024;
 const HEAVIEST_PARTS: usize = 16 * 1024 * 1024;
 
 /// Returns the reason that a text is not even parsed: its length, a reserved name, its memory, or its
-/// nesting.
-/// `None` if it is fine.
+/// nesting. `None` if it is fine.
 pub(super) fn excess(text: &str, levels: usize) -> Option<String> {
     if text.len() > LONGEST {
         return Some(format!("it has {} bytes; the limit is {LONGEST}", text.len()));

@@ -192,7 +192,7 @@ impl Evaluation {
 
     /// Memory in bytes that the object and the values of the expressions may take.
     pub(super) fn weight(&self) -> usize {
-        2 * self.there.weight()
+        self.there.weight().saturating_mul(2)
     }
 
     /// Evaluates the rules. This blocks for at most about a second and uses a thread of its own.

@@ -7,7 +7,7 @@
 
 use argosy_api::names;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Value, json};
 
 use super::{
@@ -215,11 +215,14 @@ fn without_marks(there: &ObjectView, record: Option<&AppliedRecord>) -> JsonPatc
             patch = patch.remove(&annotation_path(annotation));
         }
     }
-    let is_record = |owner: &OwnerReference| record.is_some_and(|record| record.uid == owner.uid);
-    if record.is_some() && !there.records().is_empty() {
-        let mut others = there.owners();
-        others.retain(|owner| !is_record(owner));
-        patch = patch.set("/metadata/ownerReferences", json!(others));
+    if let Some(record) = record.filter(|_| !there.records().is_empty()) {
+        let (own, others): (Vec<_>, Vec<_>) = there
+            .owners()
+            .into_iter()
+            .partition(|owner| owner.uid == record.uid);
+        if !own.is_empty() {
+            patch = patch.set("/metadata/ownerReferences", json!(others));
+        }
     }
     let mut others = there.managed_fields();
     others.retain(|entry| !is_ours(entry));
