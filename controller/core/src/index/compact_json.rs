@@ -7,6 +7,8 @@ use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use super::weight::weight;
+
 /// A value, stored as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompactJson(Text);
@@ -51,6 +53,11 @@ impl CompactJson {
         }
     }
 
+    /// Memory in bytes that the value takes as a tree.
+    pub(crate) fn weight(&self) -> usize {
+        self.with_text(weight).unwrap_or_default()
+    }
+
     /// The value. `null` if it cannot be read.
     pub(crate) fn value(&self) -> Value {
         self.read().unwrap_or_default()
@@ -58,11 +65,15 @@ impl CompactJson {
 
     /// The value, deserialized as `T`.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        self.with_text(|text| serde_json::from_str(text).ok())?
+    }
+
+    fn with_text<T>(&self, see: impl FnOnce(&str) -> T) -> Option<T> {
         match &self.0 {
-            Text::Plain(text) => serde_json::from_str(text).ok(),
+            Text::Plain(text) => Some(see(text)),
             Text::Compressed(block) => {
                 let text = decompress_size_prepended_with_dict(block, TYPICAL).ok()?;
-                serde_json::from_slice(&text).ok()
+                Some(see(std::str::from_utf8(&text).ok()?))
             }
         }
     }

@@ -68,9 +68,6 @@ fn is_reserved(quoted: &str) -> bool {
 /// Maximum number of bytes of memory that the tree of a well-formed text takes. [`usize::MAX`] if it
 /// contains [`RESERVED`].
 pub fn weight(json: &str) -> usize {
-    if has_reserved_name(json) {
-        return usize::MAX;
-    }
     let bytes = json.as_bytes();
     let mut weight = bytes.len().saturating_mul(BYTE);
     let mut index = 0;
@@ -78,7 +75,11 @@ pub fn weight(json: &str) -> usize {
         index += 1;
         let more = match byte {
             b'"' => {
+                let begin = index - 1;
                 index = end_of_text(bytes, index);
+                if json.get(begin..index).is_some_and(is_reserved) {
+                    return usize::MAX;
+                }
                 TEXT
             }
             b',' => NEXT,

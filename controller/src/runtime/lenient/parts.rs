@@ -42,11 +42,16 @@ pub(super) fn excess(text: &str, levels: usize) -> Option<String> {
     if text.len() > LONGEST {
         return Some(format!("it has {} bytes; the limit is {LONGEST}", text.len()));
     }
-    if has_reserved_name(text) {
+    // No text takes more than 700 bytes of memory for each of its own.
+    let heavy = match text.len() > HEAVIEST / 700 {
+        true => weight(text),
+        false if has_reserved_name(text) => usize::MAX,
+        false => 0,
+    };
+    if heavy == usize::MAX {
         return Some("it contains a name that is reserved for the parser".to_owned());
     }
-    // No text takes more than 700 bytes of memory for each of its own.
-    if text.len() > HEAVIEST / 700 && weight(text) > HEAVIEST {
+    if heavy > HEAVIEST {
         return Some(format!("it takes more than {HEAVIEST} bytes of memory"));
     }
     let there = depth(text);

@@ -34,6 +34,8 @@ pub struct Evaluation {
     kind: String,
     resource_version: String,
     there: ObjectView,
+    /// Memory in bytes that the object and the values of the expressions may take.
+    weight: usize,
 }
 
 /// The results of the rules of an object.
@@ -172,6 +174,7 @@ impl Evaluation {
             api,
             kind: kind.to_owned(),
             resource_version: there.resource_version.clone(),
+            weight: there.weight().saturating_mul(2),
             there: there.clone(),
         }
     }
@@ -187,12 +190,13 @@ impl Evaluation {
             kind: types.kind,
             resource_version: String::new(),
             there: object.into(),
+            weight: 0,
         }
     }
 
-    /// Memory in bytes that the object and the values of the expressions may take.
+    /// Memory in bytes that the evaluation may take.
     pub(super) fn weight(&self) -> usize {
-        self.there.weight().saturating_mul(2)
+        self.weight
     }
 
     /// Evaluates the rules. This blocks for at most about a second and uses a thread of its own.

@@ -16,7 +16,7 @@ use super::{
     ids::{GroupVersion, ObjectKey, Resource},
     views::{annotation, label},
 };
-use crate::index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint, weight::weight};
+use crate::index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint};
 
 /// An object of the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +35,6 @@ struct Whole {
     managed_fields: CompactJson,
     /// The object without `managedFields`.
     object: CompactJson,
-    /// Memory in bytes that both take as trees.
-    weight: usize,
 }
 
 /// The labels that decisions need.
@@ -58,20 +56,16 @@ impl From<DynamicObject> for ObjectView {
     fn from(mut object: DynamicObject) -> Self {
         decode_error::take(&mut object.metadata);
         let managed_fields = object.metadata.managed_fields.take().unwrap_or_default();
-        let text = |json: serde_json::Result<String>| json.unwrap_or_else(|_| "null".to_owned());
-        let managed_fields = text(serde_json::to_string(&managed_fields));
-        let json = text(serde_json::to_string(&object));
-        let metadata = object.metadata;
+        let metadata = &object.metadata;
         let uid = metadata.uid.clone().unwrap_or_default();
         Self {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
             whole: Arc::new(Whole {
-                metadata: needed(metadata),
                 status_digest: Fingerprint::of(&json!([object.data.get("status"), uid])),
-                weight: weight(&managed_fields).saturating_add(weight(&json)),
-                managed_fields: CompactJson::of_text(&managed_fields),
-                object: CompactJson::of_text(&json),
+                managed_fields: CompactJson::new(&managed_fields),
+                object: CompactJson::new(&object),
+                metadata: needed(object.metadata),
             }),
             uid,
         }
@@ -176,9 +170,10 @@ impl ObjectView {
         self.whole.status_digest
     }
 
-    /// Memory in bytes that the object takes as a tree.
+    /// Memory in bytes that the object takes as a tree. Reads its whole text.
     pub(super) fn weight(&self) -> usize {
-        self.whole.weight
+        let managed_fields = self.whole.managed_fields.weight();
+        managed_fields.saturating_add(self.whole.object.weight())
     }
 
     /// Name of the ManifestWork that the object was applied from, if it was.
