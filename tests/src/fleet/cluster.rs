@@ -20,7 +20,7 @@ use super::{
     NAMESPACE,
     account::config_of,
     following::Following,
-    program::{output, run},
+    program::run,
     wait::{LIMIT, until},
 };
 use crate::testenv::binaries::binary;
@@ -222,16 +222,6 @@ impl Cluster {
     /// one.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         run(
-            &self.programs.join("kubectl"),
-            &self.kubeconfig,
-            &[&["--namespace", NAMESPACE], arguments].concat(),
-        )
-        .await
-    }
-
-    /// Like [`Cluster::kubectl`], for output that may be no text.
-    pub async fn kubectl_output(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        output(
             &self.programs.join("kubectl"),
             &self.kubeconfig,
             &[&["--namespace", NAMESPACE], arguments].concat(),

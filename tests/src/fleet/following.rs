@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -64,6 +64,27 @@ impl Following {
         let line = timeout(limit, self.lines.next_line()).await;
         let line = line.with_context(|| format!("{}: no line within {limit:?}", self.command))?;
         Ok(line?)
+    }
+
+    /// The next `count` bytes, of which each part comes within `limit` after the one before.
+    pub async fn bytes(&mut self, count: usize, limit: Duration) -> Result<Vec<u8>> {
+        let (reader, mut bytes) = (self.lines.get_mut(), Vec::with_capacity(count));
+        while bytes.len() < count {
+            let part = timeout(limit, reader.fill_buf()).await;
+            let part =
+                part.with_context(|| format!("{}: no more than {} bytes", self.command, bytes.len()))??;
+            ensure!(
+                !part.is_empty(),
+                "{}: ended after {} bytes",
+                self.command,
+                bytes.len()
+            );
+            let wanted = part.get(..count - bytes.len()).unwrap_or(part);
+            bytes.extend_from_slice(wanted);
+            let taken = wanted.len();
+            reader.consume(taken);
+        }
+        Ok(bytes)
     }
 
     /// All further lines, each within `limit` after the one before.

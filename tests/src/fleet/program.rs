@@ -10,12 +10,6 @@ use super::LIMIT;
 /// Runs a program against the cluster of `kubeconfig` and returns its standard output, a text. An error
 /// contains its standard error.
 pub(super) async fn run(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<String> {
-    let text = String::from_utf8(output(program, kubeconfig, arguments).await?)?;
-    Ok(text.trim().to_owned())
-}
-
-/// The same for any output.
-pub(super) async fn output(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let command = || format!("{} {}", program.display(), arguments.join(" "));
     let output = Command::new(program)
         .args(arguments)
@@ -35,5 +29,5 @@ pub(super) async fn output(program: &Path, kubeconfig: &Path, arguments: &[&str]
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    Ok(output.stdout)
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

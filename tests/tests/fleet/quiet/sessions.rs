@@ -56,18 +56,16 @@ async fn assert_sessions(control: &Cluster, cluster: &str) -> Result<()> {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     let many = env::temp_dir().join(format!("{pod}-many"));
-    // A command that ends at once may lose its last bytes (kubernetes/kubernetes#60140).
-    let cat = [
-        "exec",
-        &pod,
-        "-c",
-        "main",
-        "--",
-        "sh",
-        "-c",
-        "cat /tmp/all; sleep 2",
-    ];
-    fs::write(&many, control.kubectl_output(&cat).await?)?;
+    // The last bytes of a command that ends may be lost (kubernetes/kubernetes#60140), so it ends when they have come.
+    let command = "cat /tmp/all; until [ -e /tmp/read ]; do sleep 0.2; done";
+    let mut reading = control.follow_kubectl(&["exec", &pod, "-c", "main", "--", "sh", "-c", command])?;
+    fs::write(&many, reading.bytes(BYTES, LIMIT).await?)?;
+    exec("touch /tmp/read").await?;
+    let ended = reading.end(LIMIT).await?;
+    ensure!(
+        ended.code == Some(0) && ended.lines.is_empty(),
+        "{cluster}: {ended:?}"
+    );
     assert_eq!(Some(&*sum(&many)?), sums.first().copied(), "{cluster}");
     let (from, to) = (format!("{pod}:/tmp/many"), many.display().to_string());
     // On a busy machine Kubernetes itself may cut the last bytes off (kubernetes/kubernetes#60140); kubectl
