@@ -56,7 +56,7 @@ pub use applied_record::taking_over;
 pub use condition_rules::{Evaluated, Evaluation};
 pub use contents::{Contents, Version};
 pub use ids::{GroupVersion, ObjectKey, Resource};
-pub use named_objects::NamedObjects;
+pub use named_objects::{NamedObjects, Naming};
 pub use object_view::ObjectView;
 use rest_mapper::Catalog;
 pub use rest_mapper::Served;

@@ -23,6 +23,13 @@ impl Fingerprint {
         digest
     }
 
+    /// The digest of the list of these values.
+    pub fn of_list(values: &[&Value]) -> Self {
+        let mut digest = Self(OFFSET);
+        digest.list(values.iter().copied());
+        digest
+    }
+
     /// Parses a digest that was formatted with `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
@@ -34,13 +41,7 @@ impl Fingerprint {
             Value::Bool(flag) => self.bytes(if *flag { b"t" } else { b"f" }),
             Value::Number(number) => self.text(b"#", &number.to_string()),
             Value::String(text) => self.text(b"\"", text),
-            Value::Array(items) => {
-                self.bytes(b"[");
-                for item in items {
-                    self.add(item);
-                }
-                self.bytes(b"]");
-            }
+            Value::Array(items) => self.list(items.iter()),
             Value::Object(map) => {
                 self.bytes(b"{");
                 // As a rule they are, and then nothing is allocated.
@@ -54,6 +55,14 @@ impl Fingerprint {
                 self.bytes(b"}");
             }
         }
+    }
+
+    fn list<'a>(&mut self, items: impl Iterator<Item = &'a Value>) {
+        self.bytes(b"[");
+        for item in items {
+            self.add(item);
+        }
+        self.bytes(b"]");
     }
 
     fn fields<'a>(&mut self, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
@@ -105,6 +114,10 @@ mod tests {
         assert_ne!(
             Fingerprint::of(&json!(["ab"])),
             Fingerprint::of(&json!(["a", "b"]))
+        );
+        assert_eq!(
+            Fingerprint::of_list(&[&json!("a"), &json!(7)]),
+            Fingerprint::of(&json!(["a", 7]))
         );
     }
 

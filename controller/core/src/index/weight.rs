@@ -6,8 +6,8 @@
 //!
 //! `serde_json` with the feature `raw_value` replaces a map whose first field is [`RESERVED`] by the
 //! JSON in the text of that field. A writer could thereby pass every measure of a text, and every
-//! policy of an API server. So a text with that name has no weight that fits anywhere. Not here: the
-//! limit of each reader.
+//! policy of an API server. So a text with a field of that name has no weight that fits anywhere. Not
+//! here: the limit of each reader.
 
 use argosy_api::ManifestWork;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) const READ: usize = 1 << 20;
 /// The name of a field that no text may contain.
 pub const RESERVED: &str = "$serde_json::private::RawValue";
 
-/// True if a JSON text contains [`RESERVED`], as it is or with escaped characters.
+/// True if a field in a JSON text has the name [`RESERVED`], as it is or with escaped characters.
 pub fn has_reserved_name(json: &str) -> bool {
     // Most texts have neither, and an escape of an ASCII character begins like this.
     if !json.contains("serde_json::private") && !json.contains("\\u00") {
@@ -49,7 +49,7 @@ pub fn has_reserved_name(json: &str) -> bool {
         index += 1;
         if byte == b'"' {
             index = end_of_text(bytes, index);
-            if json.get(begin..index).is_some_and(is_reserved) {
+            if is_reserved(json, begin, index) {
                 return true;
             }
         }
@@ -57,16 +57,23 @@ pub fn has_reserved_name(json: &str) -> bool {
     false
 }
 
-/// True if a text with its quotes says [`RESERVED`]. An escape takes six bytes.
-fn is_reserved(quoted: &str) -> bool {
-    let says = || serde_json::from_str::<String>(quoted).is_ok_and(|text| text == RESERVED);
-    let is_plain = quoted.len() == RESERVED.len() + 2;
-    let is_escaped = quoted.len() <= 6 * RESERVED.len() + 2 && quoted.contains("\\u00");
-    (is_plain || is_escaped) && says()
+/// True if the text from `begin` to `end`, with its quotes, is the name of a field, and says [`RESERVED`].
+/// An escape takes six bytes.
+fn is_reserved(json: &str, begin: usize, end: usize) -> bool {
+    let (length, plain) = (end - begin, RESERVED.len() + 2);
+    if length < plain || length > 6 * plain {
+        return false;
+    }
+    let Some((quoted, rest)) = json.get(begin..).and_then(|rest| rest.split_at_checked(length)) else {
+        return false;
+    };
+    (length == plain || quoted.contains("\\u00"))
+        && serde_json::from_str::<String>(quoted).is_ok_and(|text| text == RESERVED)
+        && rest.trim_ascii_start().starts_with(':')
 }
 
-/// Maximum number of bytes of memory that the tree of a well-formed text takes. [`usize::MAX`] if it
-/// contains [`RESERVED`].
+/// Maximum number of bytes of memory that the tree of a well-formed text takes. [`usize::MAX`] if one of
+/// its fields has the name [`RESERVED`].
 pub fn weight(json: &str) -> usize {
     let bytes = json.as_bytes();
     let mut weight = bytes.len().saturating_mul(BYTE);
@@ -77,7 +84,7 @@ pub fn weight(json: &str) -> usize {
             b'"' => {
                 let begin = index - 1;
                 index = end_of_text(bytes, index);
-                if json.get(begin..index).is_some_and(is_reserved) {
+                if is_reserved(json, begin, index) {
                     return usize::MAX;
                 }
                 TEXT
@@ -159,12 +166,15 @@ mod tests {
             format!(r#"{{"a":[{{"b":1,"{RESERVED}":"[1]"}}]}}"#),
             format!(r#"{{"\u0024{}":"[1]"}}"#, RESERVED.trim_start_matches('$')),
             format!(r#"{{"{}":"[1]"}}"#, RESERVED.replace('R', r"\u0052")),
+            format!("{{\"{RESERVED}\"\r\n\t :\"[1]\"}}"),
         ] {
             assert!(has_reserved_name(&text), "{text}");
             assert_eq!(weight(&text), usize::MAX, "{text}");
         }
         for text in [
             format!(r#"{{"a":"about {RESERVED}"}}"#),
+            format!(r#"{{"a":"{RESERVED}","b":["{RESERVED}" ]}}"#),
+            format!(r#"["{RESERVED}","#),
             format!(r#"{{"a":"{{\"{RESERVED}\":1}}"}}"#),
             r#"{"a":"\u003c\u0024","b":"\\u0024serde_json::private::RawValue"}"#.to_owned(),
         ] {

@@ -127,7 +127,9 @@ async fn follow_one(
     let (of, by) = (kind.clone(), kind.clone());
     let resource = kind.clone();
     let see = move |seen: Projected<DynamicObject, ObjectView>| {
-        Some(seen.into_view()).filter(|object| named.has(&object.key_in(&resource)))
+        let object = seen.into_view();
+        let naming = named.naming(&object.key_in(&resource))?;
+        Some(object.passed_on(naming))
     };
     follow_kind(
         kind.to_string(),

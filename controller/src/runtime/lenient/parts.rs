@@ -13,6 +13,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
+use argosy_api::names;
 use argosy_core::index::weight::{RESERVED, has_reserved_name, weight};
 
 use super::Readable;
@@ -206,12 +207,32 @@ fn salvage(path: &str, text: &str, fineness: usize, levels: usize, dropped: &mut
 /// Metadata fields whose entries are parsed one by one.
 const BY_ENTRY: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
+/// Metadata fields that are parsed before the others, which may take all the memory.
+const FIRST: [&str; 6] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+];
+
 fn read_metadata(text: &str, dropped: &mut Dropped) -> ObjectMeta {
     let mut readable = Map::new();
-    for (name, field) in Fields::of("metadata", text, dropped) {
+    let mut fields = Fields::of("metadata", text, dropped);
+    let first: Vec<_> = FIRST
+        .iter()
+        .filter_map(|name| fields.remove_entry(*name))
+        .collect();
+    for (name, field) in first.into_iter().chain(fields) {
         let path = format!("metadata.{name}");
         let Some(rest) = dropped.room.checked_sub(weight(field.get())) else {
             dropped.add(&path);
+            if is_map(&name) {
+                // Decisions need Argosy's own entries. An API server limits the length of all.
+                let own = entries(&name, field.get(), |key| key.starts_with(names::PREFIX));
+                readable.extend(own.map(|value| (name, value)));
+            }
             continue;
         };
         dropped.room = rest;
@@ -225,7 +246,7 @@ fn read_metadata(text: &str, dropped: &mut Dropped) -> ObjectMeta {
             _ if name == "managedFields" => Some(managed_fields(field.get())),
             _ if BY_ENTRY.contains(&name.as_str()) => {
                 dropped.add(&path);
-                entries(&name, field.get())
+                entries(&name, field.get(), |_| true)
             }
             _ => {
                 dropped.add(&path);
@@ -247,11 +268,16 @@ fn is_metadata(name: &str, value: &Value) -> bool {
     ObjectMeta::deserialize(Value::Object(Map::from_iter([(name.to_owned(), value.clone())]))).is_ok()
 }
 
-/// Returns the readable entries of a list or map of the metadata.
-fn entries(name: &str, text: &str) -> Option<Value> {
+fn is_map(name: &str) -> bool {
+    matches!(name, "labels" | "annotations")
+}
+
+/// Returns the readable entries of a list or map of the metadata, of a map only those whose keys are wanted.
+fn entries(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Value> {
     if text.starts_with('{') {
         let fields = Fields::of(name, text, &mut Dropped::default());
-        let fields = fields.into_iter().filter_map(|(key, value)| {
+        let fields = fields.into_iter().filter(|(key, _)| is_wanted(key));
+        let fields = fields.filter_map(|(key, value)| {
             let value: Value = parse(value.get())?;
             is_metadata(
                 name,

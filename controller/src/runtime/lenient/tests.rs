@@ -362,3 +362,42 @@ fn parts_that_are_read_by_themselves_have_a_bound_together() {
     assert_eq!(workflow.spec, serde_json::json!({ "entrypoint": "main" }));
     assert_eq!(argosy_api::workflow::phase(workflow.status.as_ref()), "Running");
 }
+
+#[test]
+fn a_value_that_is_the_name_for_the_parser_takes_nothing_away() {
+    let reserved = argosy_core::index::weight::RESERVED;
+    let (run, decode_error) = read::<Workflow>(&format!(
+        r#"{{"metadata":{{"name":"a","annotations":{{"x":"{reserved}","y":"z"}},"ownerReferences":
+            [{{"apiVersion":"v1","kind":"Pod","name":"{reserved}","uid":"{reserved}"}}],
+            "managedFields":[{{"manager":"{reserved}"}}]}},"spec":{{"entrypoint":"{reserved}"}}}}"#
+    ));
+    assert_eq!(decode_error, None);
+    assert_eq!(run.annotations().len(), 2);
+    assert_eq!(run.owner_references().len(), 1);
+    assert_eq!(run.spec["entrypoint"], reserved);
+}
+
+#[test]
+fn annotations_that_take_all_memory_take_away_neither_the_names_of_an_object_nor_our_own() {
+    let annotations: String = (0..85_000).map(|number| format!(r#""{number:x}":"","#)).collect();
+    let (run, decode_error) = read::<Workflow>(&format!(
+        r#"{{"metadata":{{"annotations":{{{annotations}"argosy.dev/claim":"c"}},"deletionTimestamp":"2026-01-01T00:00:00Z",
+            "generation":3,"name":"a","namespace":"b","resourceVersion":"7","uid":"u"}},
+            "spec":{{"entrypoint":"main","a":{}}}}}"#,
+        nested(200)
+    ));
+    let decode_error = decode_error.unwrap();
+    assert!(
+        decode_error.starts_with("metadata.annotations, "),
+        "{decode_error}"
+    );
+    let metadata = &run.metadata;
+    let claim = [("argosy.dev/claim".to_owned(), "c".to_owned())];
+    assert_eq!(metadata.annotations, Some(claim.into()));
+    assert_eq!(metadata.name.as_deref(), Some("a"));
+    assert_eq!(metadata.namespace.as_deref(), Some("b"));
+    assert_eq!(metadata.uid.as_deref(), Some("u"));
+    assert_eq!(metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(metadata.generation, Some(3));
+    assert!(metadata.deletion_timestamp.is_some());
+}

@@ -4,7 +4,8 @@
 use anyhow::{Context as _, Result};
 use argosy_api::{Workflow, names, workflow};
 use argosy_tests::fleet::{
-    CONTROL, Cluster, Fleet, GATE, GATES, History, LIMIT, PULL, PUSH, one_step, steps, twice_gated, waits_at,
+    CONTROL, Cluster, Fleet, GATE, GATES, History, LIMIT, PULL, PUSH, one_step, steps, twice_gated, until,
+    waits_at,
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -205,19 +206,26 @@ async fn the_button_of_the_ui_that_stops_ends_the_run() -> Result<()> {
     Ok(())
 }
 
-/// Suspends a run with `how` during its slow first step, checks that the second step does not
+/// Suspends a run with `how` during its first step, lets the step end, checks that the second step does not
 /// start, and resumes.
 async fn suspends(cluster: &str, how: impl AsyncFn(&Cluster, &str) -> Result<()>) -> Result<()> {
     let fleet = Fleet::using(&[cluster]).await?;
     let (control, wec) = (fleet.control()?, fleet.cluster(cluster)?);
-    let slow = steps(cluster, "suspended", &["sleep 8", "echo second"]);
-    let name = control.create_workflow(&slow).await?.name_any();
+    let until_told = "until [ -e /tmp/end ]; do sleep 0.2; done";
+    let run = steps(cluster, "suspended", &[until_told, "echo second"]);
+    let name = control.create_workflow(&run).await?.name_any();
     wec.workflow_when(&name, LIMIT, "runs", |workflow| node(workflow, "step0").is_some())
         .await?;
     how(control, &name).await?;
     let is_suspended = |workflow: &Workflow| workflow.spec.get("suspend") == Some(&json!(true));
     wec.workflow_when(&name, LIMIT, "is suspended", is_suspended)
         .await?;
+    let pod = wec.pods_of(&name).await?.pop().context("it has no pod")?;
+    let touch = ["exec", &pod, "-c", "main", "--", "touch", "/tmp/end"];
+    until(LIMIT, "its first step to be told to end", async || {
+        Ok(wec.kubectl(&touch).await.ok())
+    })
+    .await?;
     let first_is_over =
         |workflow: &Workflow| node(workflow, "step0").is_some_and(|first| first["phase"] == "Succeeded");
     let there = wec

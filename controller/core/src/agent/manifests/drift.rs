@@ -9,7 +9,13 @@
 //! The format is that of structured-merge-diff (`metadata.managedFields[].fieldsV1`): `f:name` is a
 //! field, `k:{…}` an element of a list by its keys, `v:…` an element of a set, and `.` the item
 //! itself. A node without children is owned as a whole.
+//!
+//! Whoever may write the object can write its `managedFields`, and the manifest may be somebody
+//! else's, so elements are found by their keys, and the number of steps has a limit.
 
+mod elements;
+
+use elements::Elements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
@@ -24,8 +30,28 @@ pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Opt
     Some(entry.fields_v1?.0)
 }
 
+/// Fields and elements of lists that are looked at for one object, several times as many as an object has
+/// that etcd accepts. An object that takes more counts as changed, and is applied again.
+const STEPS: usize = 1 << 20;
+
 /// True if `owned` covers every field of the object `applied`.
 pub(super) fn owns_object(owned: &Value, applied: &Value) -> bool {
+    owns_within(owned, applied, &mut Steps(STEPS))
+}
+
+/// The number of steps that are left.
+struct Steps(usize);
+
+impl Steps {
+    /// True if so many steps were left.
+    fn take(&mut self, count: usize) -> bool {
+        let left = self.0.checked_sub(count);
+        self.0 = left.unwrap_or_default();
+        left.is_some()
+    }
+}
+
+fn owns_within(owned: &Value, applied: &Value, steps: &mut Steps) -> bool {
     let Some(fields) = applied.as_object() else {
         return false;
     };
@@ -36,10 +62,10 @@ pub(super) fn owns_object(owned: &Value, applied: &Value) -> bool {
                 .iter()
                 .filter(|(name, _)| !NEVER_OWNED.contains(&name.as_str()))
                 .all(|(name, value)| {
-                    field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value))
+                    field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value, steps))
                 })
         }),
-        _ => owns_field(owned, name, value),
+        _ => owns_field(owned, name, value, steps),
     })
 }
 
@@ -62,56 +88,41 @@ fn field<'a>(owned: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// True if the field is owned. The API server does not always track a null and never an empty list,
 /// so both count as owned.
-fn owns_field(owned: &Value, name: &str, value: &Value) -> bool {
+fn owns_field(owned: &Value, name: &str, value: &Value, steps: &mut Steps) -> bool {
     if value.is_null() || value.as_array().is_some_and(Vec::is_empty) {
         return true;
     }
-    field(owned, name).is_some_and(|owned| owns(owned, value))
+    field(owned, name).is_some_and(|owned| owns(owned, value, steps))
 }
 
-fn owns(owned: &Value, value: &Value) -> bool {
+fn owns(owned: &Value, value: &Value, steps: &mut Steps) -> bool {
     let Some(children) = owned.as_object().filter(|children| !children.is_empty()) else {
         return true;
     };
+    if !steps.take(1) {
+        return false;
+    }
     match value {
-        Value::Object(fields) => fields.iter().all(|(name, value)| owns_field(owned, name, value)),
-        Value::Array(items) => items.iter().all(|item| owns_item(children, item)),
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, value)| owns_field(owned, name, value, steps)),
+        Value::Array(items) => owns_items(children, items, steps),
         _ => children.contains_key("."),
     }
 }
 
-fn owns_item(children: &Map<String, Value>, item: &Value) -> bool {
-    children.iter().any(|(notation, owned)| {
-        let Some((tag, text)) = notation.split_once(':') else {
-            return false;
-        };
-        let Ok(said) = serde_json::from_str::<Value>(text) else {
-            return false;
-        };
-        match (tag, &said) {
-            ("v", said) => is_same(said, item),
-            ("k", Value::Object(keys)) => are_keys_of(keys, item) && owns(owned, item),
-            _ => false,
-        }
-    })
-}
-
-/// True if an element of a list has these keys. A key that the manifest omits was defaulted by the
-/// server (such as a port's protocol).
-fn are_keys_of(keys: &Map<String, Value>, item: &Value) -> bool {
-    item.is_object()
-        && keys
-            .iter()
-            .all(|(name, value)| item.get(name).is_none_or(|own| is_same(own, value)))
-}
-
-/// Compares two values; numbers are equal regardless of their notation.
-fn is_same(one: &Value, other: &Value) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        #[expect(clippy::float_cmp, reason = "the same number, written twice")]
-        (Some(one), Some(other)) => one == other,
-        _ => one == other,
+fn owns_items(children: &Map<String, Value>, items: &[Value], steps: &mut Steps) -> bool {
+    if !steps.take(children.len()) {
+        return false;
     }
+    let mut elements = Elements::of(children);
+    items.iter().all(|item| {
+        elements.has_value(item)
+            || elements
+                .with_keys_of(item, steps)
+                .iter()
+                .any(|owned| owns(owned, item, steps))
+    })
 }
 
 #[cfg(test)]

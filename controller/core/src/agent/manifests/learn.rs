@@ -196,6 +196,7 @@ impl ManifestIndex {
                 self.objects
                     .retain(|key, _| key.resource != *resource || keys.contains(key));
                 self.looks.retain(|key, _| key.resource != *resource);
+                self.drop_answers(resource, &keys);
                 for object in live {
                     self.on_object(resource, object);
                 }
@@ -204,10 +205,23 @@ impl ManifestIndex {
         }
     }
 
+    /// Drops answers on their way about objects that are missing from a list: they may be older than the
+    /// list.
+    fn drop_answers(&mut self, resource: &Resource, listed: &BTreeSet<ObjectKey>) {
+        for work in self.kinds.get(resource).into_iter().flatten() {
+            let keys = self.named.get(work).into_iter().flat_map(|named| &named.keys);
+            for key in keys.filter(|key| key.resource == *resource && !listed.contains(*key)) {
+                self.in_flight.tombstone(work, Some(&key.to_string()));
+            }
+        }
+    }
+
     fn on_object(&mut self, resource: &Resource, object: ObjectView) -> Dirty {
         let key = object.key_in(resource);
-        // A watch may have passed it on before its ManifestWork was deleted.
-        if !self.users.contains_key(&key) {
+        // A watch may have passed it on before its ManifestWork was deleted, and dropped newer events before
+        // another one named it.
+        let naming = self.named_objects.naming(&key);
+        if naming.is_none() || object.naming.is_some_and(|passed| naming != Some(passed)) {
             return Dirty::new();
         }
         let known = self.objects.get(&key);

@@ -9,11 +9,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use argosy_api::{AppliedManifestWork, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube::{Resource as _, core::DynamicObject};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     drift,
     ids::{GroupVersion, ObjectKey, Resource},
+    named_objects::Naming,
     views::{annotation, label},
 };
 use crate::index::{compact_json::CompactJson, decode_error, fingerprint::Fingerprint};
@@ -25,6 +26,8 @@ pub struct ObjectView {
     pub(super) uid: String,
     pub(super) resource_version: String,
     pub(super) is_deleting: bool,
+    /// The naming of the object when the watch of its kind passed it on, if that watch did.
+    pub(super) naming: Option<Naming>,
     whole: Arc<Whole>,
 }
 
@@ -58,11 +61,13 @@ impl From<DynamicObject> for ObjectView {
         let managed_fields = object.metadata.managed_fields.take().unwrap_or_default();
         let metadata = &object.metadata;
         let uid = metadata.uid.clone().unwrap_or_default();
+        let status = object.data.get("status").unwrap_or_default();
         Self {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             is_deleting: metadata.deletion_timestamp.is_some(),
+            naming: None,
             whole: Arc::new(Whole {
-                status_digest: Fingerprint::of(&json!([object.data.get("status"), uid])),
+                status_digest: Fingerprint::of_list(&[status, &uid.clone().into()]),
                 managed_fields: CompactJson::new(&managed_fields),
                 object: CompactJson::new(&object),
                 metadata: needed(object.metadata),
@@ -107,6 +112,13 @@ impl ObjectView {
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         )
+    }
+
+    /// The object as the watch of its kind passes it on.
+    #[must_use]
+    pub fn passed_on(mut self, naming: Naming) -> Self {
+        self.naming = Some(naming);
+        self
     }
 
     /// True if the object is being deleted.
@@ -210,6 +222,8 @@ impl ObjectView {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

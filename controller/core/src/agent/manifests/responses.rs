@@ -46,8 +46,8 @@ impl ManifestIndex {
         }
     }
 
-    /// True if the ManifestWork has stopped naming an object since its request about it was sent, so
-    /// that the watch has dropped newer events of it.
+    /// True if, since the request of a ManifestWork about an object was sent, the ManifestWork has stopped
+    /// naming it, so that the watch has dropped newer events of it, or a list has missed it.
     fn is_dropped(&self, work: &WorkName, key: &ObjectKey) -> bool {
         !self.users.contains_key(key) || self.in_flight.is_tombstoned(work, Some(&key.to_string()))
     }

@@ -105,6 +105,61 @@ fn what_others_own_besides_is_no_drift() {
     assert!(owns_object(&owned, &applied));
 }
 
+/// What is owned of so many ports, and an object with ports.
+fn ports(count: usize, name: impl Fn(usize) -> Value) -> (Value, Value) {
+    let ports: Vec<Value> = (0..count).map(name).collect();
+    let owned = (0..count).map(|number| {
+        let keys = json!({ "containerPort": number, "protocol": "TCP" });
+        (
+            format!("k:{keys}"),
+            json!({ ".": {}, "f:containerPort": {}, "f:protocol": {} }),
+        )
+    });
+    let owned: Map<String, Value> = owned.collect();
+    (
+        json!({ "f:spec": { "f:ports": owned } }),
+        json!({ "spec": { "ports": ports } }),
+    )
+}
+
+#[test]
+fn long_lists_take_a_few_steps_for_each_element() {
+    let count = 20_000;
+    for (owned, applied) in [
+        ports(count, |number| json!({ "containerPort": number })),
+        ports(
+            count,
+            |number| json!({ "containerPort": number, "protocol": "TCP" }),
+        ),
+        (
+            json!({ "f:spec": (0..count).map(|number| (format!("v:{number}"), json!({}))).collect::<Map<_, _>>() }),
+            json!({ "spec": (0..count).collect::<Vec<_>>() }),
+        ),
+    ] {
+        let mut steps = Steps(STEPS);
+        assert!(owns_within(&owned, &applied, &mut steps));
+        assert!(STEPS - steps.0 <= 8 * count, "{}", STEPS - steps.0);
+    }
+}
+
+#[test]
+fn an_object_that_takes_too_many_steps_counts_as_changed() {
+    // Each item could be each element, but only the last one covers it.
+    for (count, is_owned) in [(500, true), (2_000, false)] {
+        let (mut owned, applied) = ports(count, |_| json!({ "x": 1 }));
+        let last = owned["f:spec"]["f:ports"]
+            .as_object_mut()
+            .unwrap()
+            .values_mut()
+            .last();
+        last.unwrap()["f:x"] = json!({});
+        assert_eq!(owns_object(&owned, &applied), is_owned, "{count}");
+    }
+    let long = format!("v:{}", json!("a".repeat(20_000)));
+    let applied = json!({ "spec": ["a".repeat(20_000)] });
+    assert!(!owns_object(&json!({ "f:spec": { long: {} } }), &applied));
+}
+
 #[test]
 fn sets_keys_and_numbers_are_compared_as_the_server_does() {
     for (owned, applied, is_owned) in [

@@ -157,6 +157,43 @@ fn an_answer_is_dropped_if_its_object_was_not_named_in_the_meantime() {
 }
 
 #[test]
+fn an_answer_that_a_list_overtakes_does_not_restore_its_object() {
+    let (c, work) = (key("configmaps", "c"), WorkName::from("w"));
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    world.applier.started(&work);
+    let old = world.carry_out("w", ApplyAction::look(c.clone()));
+    world.objects.remove(&c);
+    world.feed(ApplyInput::Objects(c.resource.clone(), Change::Reset(Vec::new())));
+    let now = world.now;
+    world.applier.succeeded(&work, old, now);
+    assert!(!world.applier.objects.contains_key(&c));
+    world.settle("w");
+    assert_eq!(world.objects[&c]["data"]["a"], "1");
+}
+
+#[test]
+fn an_event_from_before_its_object_was_named_again_is_not_believed() {
+    let c = key("configmaps", "c");
+    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
+    world.settle("w");
+    let naming = world.applier.named_objects().naming(&c).unwrap();
+    let old = read(world.objects[&c].clone()).passed_on(naming);
+    world.put_work("w", ours(&config_map("d", "1")));
+    // The event of this deletion is dropped.
+    world.objects.remove(&c);
+    world.put_work("w", ours(&config_map("c", "1")));
+    assert_ne!(world.applier.named_objects().naming(&c), Some(naming));
+    world.feed(ApplyInput::Objects(
+        c.resource.clone(),
+        Change::Apply(Box::new(old)),
+    ));
+    assert!(!world.applier.objects.contains_key(&c));
+    world.settle("w");
+    assert_eq!(world.objects[&c]["data"]["a"], "1");
+}
+
+#[test]
 fn a_kind_that_is_named_again_after_its_watch_has_ended_is_listed_anew() {
     let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
@@ -179,12 +216,12 @@ fn an_object_is_kept_only_while_a_manifest_work_names_it() {
     let named = world.applier.named_objects();
     world.settle("w");
     world.put(&strange, labeled("strange"));
-    assert!(named.has(&c) && !named.has(&strange));
+    assert!(named.naming(&c).is_some() && named.naming(&strange).is_none());
     assert!(world.applier.objects.contains_key(&c) && !world.applier.objects.contains_key(&strange));
 
     // It is read as soon as a ManifestWork names it, and adopted.
     world.put_work("x", ours(&config_map("strange", "1")));
-    assert!(named.has(&strange));
+    assert!(named.naming(&strange).is_some());
     world.settle("x");
     assert!(world.applier.objects.contains_key(&strange));
     assert_eq!(world.says("x", None, "Applied").0, "True");
@@ -194,7 +231,7 @@ fn an_object_is_kept_only_while_a_manifest_work_names_it() {
         world.settle(name);
     }
     world.feed(ApplyInput::Work(Change::Reset(Vec::new())));
-    assert!(!named.has(&c) && !named.has(&strange));
+    assert!(named.naming(&c).is_none() && named.naming(&strange).is_none());
     // The adopted one stays on the cluster, and an event of it that comes late changes nothing.
     world.put(&strange, labeled("strange"));
     assert!(world.applier.objects.is_empty() && world.applier.looks.is_empty());
