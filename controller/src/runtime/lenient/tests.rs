@@ -379,9 +379,10 @@ fn a_value_that_is_the_name_for_the_parser_takes_nothing_away() {
 
 #[test]
 fn annotations_that_take_all_memory_take_away_neither_the_names_of_an_object_nor_our_own() {
-    let annotations: String = (0..85_000).map(|number| format!(r#""{number:x}":"","#)).collect();
+    let annotations: Vec<String> = (0..85_000).map(|number| format!("\"{number:x}\":\"\"")).collect();
+    let annotations = annotations.join(",");
     let (run, decode_error) = read::<Workflow>(&format!(
-        r#"{{"metadata":{{"annotations":{{{annotations}"argosy.dev/claim":"c"}},"deletionTimestamp":"2026-01-01T00:00:00Z",
+        r#"{{"metadata":{{"annotations":{{{annotations},"argosy.dev/claim":"c"}},"deletionTimestamp":"2026-01-01T00:00:00Z",
             "generation":3,"name":"a","namespace":"b","resourceVersion":"7","uid":"u"}},
             "spec":{{"entrypoint":"main","a":{}}}}}"#,
         nested(200)

@@ -178,7 +178,7 @@ fn an_event_from_before_its_object_was_named_again_is_not_believed() {
     let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
     let naming = world.applier.named_objects().naming(&c).unwrap();
-    let old = read(world.objects[&c].clone()).passed_on(naming);
+    let old = read::<ObjectView>(world.objects[&c].clone()).passed_on(naming);
     world.put_work("w", ours(&config_map("d", "1")));
     // The event of this deletion is dropped.
     world.objects.remove(&c);
