@@ -42,7 +42,13 @@ const NAMED: u64 = 6;
 async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
     let _turn = turn().await;
     let fixture = Fixture::new("agent-memory").await?;
-    let member = fixture.pull().await?;
+    let mut member = fixture.join("pull", &fixture.env.servers.wecs[0]).await?;
+    // Without optimization, a page of such objects takes seconds to parse, and a leader may not be silent for ten.
+    let patient = [
+        ("ARGOSY_LEADER_ELECT_LEASE_DURATION", "5m".to_owned()),
+        ("ARGOSY_LEADER_ELECT_RENEW_DEADLINE", "4m".to_owned()),
+    ];
+    fixture.start_agent_with(&mut member, 300, &patient).await?;
     define_things([&fixture.control, &member.wec], GROUP).await?;
     select_things(&fixture, &member, GROUP).await?;
     let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Thing"), "things");

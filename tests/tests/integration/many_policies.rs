@@ -9,6 +9,7 @@ use argosy_tests::testenv::{
     binaries::argosy,
     env::LONG,
     objects::create,
+    supervisor,
     waiting::{turn, until},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -70,25 +71,23 @@ async fn what_each_of_a_thousand_policies_selects_is_guarded_while_the_controlle
     let env = TestEnv::own_guarded("many-policies", LONG).await?;
     let fixture = Fixture::on(env, "many").await?;
     let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
-    stream::iter((0..1000).map(by_label))
-        .map(async |policy| create(&policies, &policy?).await)
-        .buffer_unordered(8)
-        .try_collect::<Vec<_>>()
-        .await?;
     let registered: Api<ValidatingAdmissionPolicy> = Api::all(fixture.control.clone());
     let all: Vec<String> = (0..1000)
         .map(|number| format!("\"{}\"", cluster(number)))
         .collect();
-    until(
-        &registered,
-        "argosy-create",
-        "it says what all select",
-        |policy| {
+    let registering = async {
+        stream::iter((0..1000).map(by_label))
+            .map(async |policy| create(&policies, &policy?).await)
+            .buffer_unordered(8)
+            .try_collect::<Vec<_>>()
+            .await?;
+        let says_all = |policy: &ValidatingAdmissionPolicy| {
             let said = said(policy);
             all.iter().all(|name| said.contains(name))
-        },
-    )
-    .await?;
+        };
+        until(&registered, "argosy-create", "it says what all select", says_all).await
+    };
+    supervisor::beside(&[&fixture.env.controller], registering).await?;
     fixture.env.controller.kill()?;
 
     let workflows = fixture.workflows();

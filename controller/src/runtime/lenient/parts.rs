@@ -35,7 +35,7 @@ const HEAVIEST: usize = 48 * 1024 * 1024;
 
 /// The same limit for the parts of an object that is not parsed as a whole. They are copied when
 /// they are combined.
-const HEAVIEST_PARTS: usize = 16 * 1024 * 1024;
+pub(super) const HEAVIEST_PARTS: usize = 16 * 1024 * 1024;
 
 /// Returns the reason that a text is not even parsed: its length, a reserved name, its memory, or its
 /// nesting. `None` if it is fine.
@@ -208,13 +208,15 @@ fn salvage(path: &str, text: &str, fineness: usize, levels: usize, dropped: &mut
 const BY_ENTRY: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
 /// Metadata fields that are parsed before the others, which may take all the memory.
-const FIRST: [&str; 6] = [
+const FIRST: [&str; 8] = [
     "name",
     "namespace",
     "uid",
     "resourceVersion",
     "generation",
     "deletionTimestamp",
+    "finalizers",
+    "ownerReferences",
 ];
 
 fn read_metadata(text: &str, dropped: &mut Dropped) -> ObjectMeta {
@@ -229,7 +231,7 @@ fn read_metadata(text: &str, dropped: &mut Dropped) -> ObjectMeta {
         let Some(rest) = dropped.room.checked_sub(weight(field.get())) else {
             dropped.add(&path);
             if is_map(&name) {
-                // Decisions need Argosy's own entries. An API server limits the length of all.
+                // Decisions need Argosy's own entries.
                 let own = entries(&name, field.get(), |key| key.starts_with(names::PREFIX));
                 readable.extend(own.map(|value| (name, value)));
             }

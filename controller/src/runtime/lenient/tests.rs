@@ -379,10 +379,16 @@ fn a_value_that_is_the_name_for_the_parser_takes_nothing_away() {
 
 #[test]
 fn annotations_that_take_all_memory_take_away_neither_the_names_of_an_object_nor_our_own() {
-    let annotations: Vec<String> = (0..85_000).map(|number| format!("\"{number:x}\":\"\"")).collect();
-    let annotations = annotations.join(",");
+    let many: Vec<String> = (0..79_000).map(|number| format!("\"{number:x}\":\"\"")).collect();
+    let with = |pad: usize| {
+        let many = many.join(",");
+        format!(r#"{{{many},"p":"{}","argosy.dev/claim":"c"}}"#, "x".repeat(pad))
+    };
+    // Alone, they leave no room for anything else.
+    let room = parts::HEAVIEST_PARTS - argosy_core::index::weight::weight(&with(0));
+    let annotations = with(room / 2);
     let (run, decode_error) = read::<Workflow>(&format!(
-        r#"{{"metadata":{{"annotations":{{{annotations},"argosy.dev/claim":"c"}},"deletionTimestamp":"2026-01-01T00:00:00Z",
+        r#"{{"metadata":{{"annotations":{annotations},"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["f"],
             "generation":3,"name":"a","namespace":"b","resourceVersion":"7","uid":"u"}},
             "spec":{{"entrypoint":"main","a":{}}}}}"#,
         nested(200)
@@ -401,4 +407,5 @@ fn annotations_that_take_all_memory_take_away_neither_the_names_of_an_object_nor
     assert_eq!(metadata.resource_version.as_deref(), Some("7"));
     assert_eq!(metadata.generation, Some(3));
     assert!(metadata.deletion_timestamp.is_some());
+    assert_eq!(run.finalizers(), ["f"]);
 }

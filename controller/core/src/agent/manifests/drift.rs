@@ -30,8 +30,9 @@ pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Opt
     Some(entry.fields_v1?.0)
 }
 
-/// Fields and elements of lists that are looked at for one object, several times as many as an object has
-/// that etcd accepts. An object that takes more counts as changed, and is applied again.
+/// Fields, elements of lists and parts of their texts that are looked at for one object, several times as
+/// many as an object has that etcd accepts. An object that takes more counts as changed, and is applied
+/// again.
 const STEPS: usize = 1 << 20;
 
 /// True if `owned` covers every field of the object `applied`.
@@ -103,21 +104,21 @@ fn owns(owned: &Value, value: &Value, steps: &mut Steps) -> bool {
         return false;
     }
     match value {
-        Value::Object(fields) => fields
-            .iter()
-            .all(|(name, value)| owns_field(owned, name, value, steps)),
+        Value::Object(fields) => {
+            let mut fields_left = fields.iter();
+            steps.take(fields.len()) && fields_left.all(|(name, value)| owns_field(owned, name, value, steps))
+        }
         Value::Array(items) => owns_items(children, items, steps),
         _ => children.contains_key("."),
     }
 }
 
 fn owns_items(children: &Map<String, Value>, items: &[Value], steps: &mut Steps) -> bool {
-    if !steps.take(children.len()) {
+    let Some(mut elements) = Elements::of(children, steps).filter(|_| steps.take(items.len())) else {
         return false;
-    }
-    let mut elements = Elements::of(children);
+    };
     items.iter().all(|item| {
-        elements.has_value(item)
+        elements.has_value(item, steps)
             || elements
                 .with_keys_of(item, steps)
                 .iter()

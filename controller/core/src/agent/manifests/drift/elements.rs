@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 
 use super::Steps;
 
-/// Maximum length in bytes of the notation of an element; a longer one names none. As a tree, some texts
-/// take a hundred times their length.
+/// Maximum length in bytes of a value that is compared; a longer one equals none.
 const LONGEST: usize = 16 * 1024;
+
+/// Bytes that take as much time and memory as a step.
+const STEP: usize = 32;
 
 /// The values of some keys, in the order of the keys.
 type Values = Vec<String>;
@@ -30,29 +32,30 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements that are named among the children of a field.
-    pub(super) fn of(children: &'a Map<String, Value>) -> Self {
+    /// The elements that are named among the children of a field. `None` if the steps do not suffice.
+    pub(super) fn of(children: &'a Map<String, Value>, steps: &mut Steps) -> Option<Self> {
         let mut elements = Self::default();
         for (notation, owned) in children {
+            if !steps.take(1 + notation.len() / STEP) {
+                return None;
+            }
             let Some((tag, text)) = notation.split_once(':').filter(|(_, text)| text.len() <= LONGEST) else {
                 continue;
             };
             match (tag, serde_json::from_str(text)) {
-                ("v", Ok(value)) => {
-                    elements.values.insert(canonical(&value));
-                }
+                ("v", Ok(value)) => elements.values.extend(canonical(&value)),
                 ("k", Ok(Value::Object(keys))) => elements.add(&keys, owned),
                 _ => {}
             }
         }
-        elements
+        Some(elements)
     }
 
     fn add(&mut self, keys: &Map<String, Value>, owned: &'a Value) {
         if self.keyed.is_empty() {
             self.names = keys.keys().cloned().collect();
         }
-        let values = self.names.iter().map(|name| keys.get(name).map(canonical));
+        let values = self.names.iter().map(|name| keys.get(name).and_then(canonical));
         if let Some(values) = values.collect::<Option<Values>>()
             && keys.len() == values.len()
         {
@@ -61,8 +64,10 @@ impl<'a> Elements<'a> {
     }
 
     /// True if the item is a value of the set.
-    pub(super) fn has_value(&self, item: &Value) -> bool {
-        !self.values.is_empty() && self.values.contains(&canonical(item))
+    pub(super) fn has_value(&self, item: &Value, steps: &mut Steps) -> bool {
+        !self.values.is_empty()
+            && steps.take(1 + length(item) / STEP)
+            && canonical(item).is_some_and(|item| self.values.contains(&item))
     }
 
     /// The owned parts of the elements that have the keys of an item, as far as the item has them. None if
@@ -71,12 +76,18 @@ impl<'a> Elements<'a> {
         let Some(fields) = item.as_object() else {
             return &[];
         };
+        let own = || self.names.iter().filter_map(|name| fields.get(name));
+        if !steps.take(own().map(|value| 1 + length(value) / STEP).sum::<usize>() + self.names.len()) {
+            return &[];
+        }
         let has: Vec<bool> = self.names.iter().map(|name| fields.contains_key(name)).collect();
-        let own = self.names.iter().filter_map(|name| fields.get(name));
-        let own: Values = own.map(canonical).collect();
+        let Some(own) = own().map(canonical).collect::<Option<Values>>() else {
+            return &[];
+        };
         if !self.by_some.contains_key(&has) {
-            // An entry takes more memory than a step takes time.
-            if !steps.take(self.keyed.len().saturating_mul(4)) {
+            let texts = self.keyed.iter().flat_map(|(values, _)| values);
+            let costs = texts.map(|text| 1 + text.len() / STEP).sum::<usize>();
+            if !steps.take(costs + 4 * self.keyed.len()) {
                 return &[];
             }
             let mut by: HashMap<Values, Vec<&Value>> = HashMap::new();
@@ -92,11 +103,18 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The text of a value. Numbers are equal regardless of their notation.
-fn canonical(value: &Value) -> String {
+/// The text of a value that is neither a list nor a map, as no key and no value of a set is. Numbers are
+/// equal regardless of their notation.
+fn canonical(value: &Value) -> Option<String> {
     match value.as_f64() {
         // Zero has two signs.
-        Some(number) => (number + 0.0).to_string(),
-        None => value.to_string(),
+        Some(number) => Some((number + 0.0).to_string()),
+        None if value.is_array() || value.is_object() || length(value) > LONGEST => None,
+        None => Some(value.to_string()),
     }
+}
+
+/// The length of a text in bytes; zero for other values.
+fn length(value: &Value) -> usize {
+    value.as_str().map_or(0, str::len)
 }
