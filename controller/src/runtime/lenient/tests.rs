@@ -211,7 +211,7 @@ fn labels_and_finalizers_stay_as_far_as_they_can_be_read() {
     assert!(
         decode_error
             .unwrap()
-            .starts_with("metadata.annotations, metadata.finalizers, metadata.labels cannot be read")
+            .starts_with("metadata.finalizers, metadata.annotations, metadata.labels cannot be read")
     );
     assert_eq!(
         work.labels().iter().collect::<Vec<_>>(),
