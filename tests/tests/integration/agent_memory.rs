@@ -30,12 +30,12 @@ const GROUP: &str = "agent-memory.example";
 /// The limit of the chart of agents.
 const LIMIT_MIB: u64 = 256;
 
-/// Objects of the tenant. Each takes 1 MB of text that cannot be compressed, and every fortieth 45 MiB as
+/// Objects of the tenant. Each takes 1 MB of text that cannot be compressed, and every twentieth 45 MiB as
 /// a tree.
 const STRANGE: u64 = 200;
 
 /// Objects that the agent has applied and that the tenant makes as heavy, all of them as trees.
-const NAMED: u64 = 6;
+const NAMED: u64 = 8;
 
 #[tokio::test]
 #[ignore = "takes minutes on two processors: scripts/test.sh --all"]
@@ -81,7 +81,7 @@ async fn a_tenant_of_a_cluster_fills_no_memory_of_its_agent() -> Result<()> {
     };
     let write = async |number: u64| {
         let name = format!("strange-{number}");
-        let is_heavy = number.is_multiple_of(40);
+        let is_heavy = number.is_multiple_of(20);
         let content = if is_heavy {
             heavy(number)
         } else {

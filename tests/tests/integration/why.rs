@@ -263,11 +263,11 @@ async fn an_object_that_is_not_there_is_an_error_that_says_where_one_of_its_name
     for (object, sentence) in table {
         let answer = why(&fixture, object, &[]).await?;
         // Other tests use the same API server, so a group may be there that does not answer yet.
-        let said = answer.errors.trim_end();
-        let said = said
-            .split_once("; these API groups do not answer: ")
-            .map_or(said, |(said, _)| said);
-        assert_eq!(said, format!("argosy: {sentence}"));
+        let said = match answer.errors.split_once("; these API groups do not answer: ") {
+            Some((said, _)) => format!("{said}\n"),
+            None => answer.errors,
+        };
+        assert_eq!(said, format!("argosy: {sentence}\n"));
         assert_eq!((answer.code, answer.output.as_str()), (Some(2), ""), "{object}");
     }
     Ok(())

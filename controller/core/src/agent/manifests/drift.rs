@@ -105,8 +105,10 @@ fn owns(owned: &Value, value: &Value, steps: &mut Steps) -> bool {
     }
     match value {
         Value::Object(fields) => {
-            let mut fields_left = fields.iter();
-            steps.take(fields.len()) && fields_left.all(|(name, value)| owns_field(owned, name, value, steps))
+            steps.take(fields.len())
+                && fields
+                    .iter()
+                    .all(|(name, value)| owns_field(owned, name, value, steps))
         }
         Value::Array(items) => owns_items(children, items, steps),
         _ => children.contains_key("."),

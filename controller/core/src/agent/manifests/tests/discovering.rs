@@ -138,17 +138,14 @@ fn a_kind_that_is_left_and_named_again_at_once_stays_listed_and_its_objects_are_
     assert_eq!(world.objects[&c]["data"]["a"], "2");
 }
 
-#[test]
-fn an_answer_is_dropped_if_its_object_was_not_named_in_the_meantime() {
+/// Looks at an object, and answers after `meanwhile`. The answer does not restore the object as it was.
+fn answer_late(meanwhile: impl FnOnce(&mut World, &ObjectKey)) {
     let (c, work) = (key("configmaps", "c"), WorkName::from("w"));
     let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
     world.settle("w");
     world.applier.started(&work);
     let old = world.carry_out("w", ApplyAction::look(c.clone()));
-    world.put_work("w", ours(&config_map("d", "1")));
-    // The event of this change is dropped.
-    world.take(&c, "a", "other");
-    world.put_work("w", ours(&config_map("c", "1")));
+    meanwhile(&mut world, &c);
     let now = world.now;
     world.applier.succeeded(&work, old, now);
     assert!(!world.applier.objects.contains_key(&c));
@@ -157,19 +154,21 @@ fn an_answer_is_dropped_if_its_object_was_not_named_in_the_meantime() {
 }
 
 #[test]
+fn an_answer_is_dropped_if_its_object_was_not_named_in_the_meantime() {
+    answer_late(|world, c| {
+        world.put_work("w", ours(&config_map("d", "1")));
+        // The event of this change is dropped.
+        world.take(c, "a", "other");
+        world.put_work("w", ours(&config_map("c", "1")));
+    });
+}
+
+#[test]
 fn an_answer_that_a_list_overtakes_does_not_restore_its_object() {
-    let (c, work) = (key("configmaps", "c"), WorkName::from("w"));
-    let mut world = World::new(&[("w", ours(&config_map("c", "1")))]).with_namespace();
-    world.settle("w");
-    world.applier.started(&work);
-    let old = world.carry_out("w", ApplyAction::look(c.clone()));
-    world.objects.remove(&c);
-    world.feed(ApplyInput::Objects(c.resource.clone(), Change::Reset(Vec::new())));
-    let now = world.now;
-    world.applier.succeeded(&work, old, now);
-    assert!(!world.applier.objects.contains_key(&c));
-    world.settle("w");
-    assert_eq!(world.objects[&c]["data"]["a"], "1");
+    answer_late(|world, c| {
+        world.objects.remove(c);
+        world.feed(ApplyInput::Objects(c.resource.clone(), Change::Reset(Vec::new())));
+    });
 }
 
 #[test]
