@@ -7,9 +7,9 @@ use argosy_api::{manifest_work::IgnoreFields, names};
 use serde_json::{Map, Value, json};
 
 use super::{
-    drift::owns_object,
+    drift::{Owner, Owners},
     ids::ObjectKey,
-    jsonpath::{self, JsonPath, Location, Step},
+    jsonpath::{self, JsonPath, Location},
     object_view::ObjectView,
     views::Item,
 };
@@ -104,22 +104,21 @@ pub(super) fn without_ignored(
         return Ok(wanted);
     }
     let live = there.to_value();
-    let owned = there.applied_by(manager);
+    let applied = there.applied_by(manager);
+    let mut owners = Owners::new(applied.as_ref());
     for rule in rules {
         for path in &rule.json_paths {
             let mut locations = JsonPath::parse(path)?.locate(&wanted);
             // Removing from the end keeps the indexes of the remaining locations valid.
             locations.reverse();
             for location in locations {
-                let is_ours = owned
-                    .as_ref()
-                    .is_some_and(|owned| owns_location(owned, &wanted, &location));
+                let owner = owners.of(&wanted, &location);
                 leave(
                     &mut wanted,
                     &location,
                     jsonpath::at(&live, &location),
                     rule,
-                    is_ours,
+                    owner,
                 );
             }
         }
@@ -129,36 +128,20 @@ pub(super) fn without_ignored(
 
 /// Removes an ignored field from `wanted`. An apply that omits a field deletes it if only our
 /// manager owns it. If our manager owns the field, it is therefore sent: with `OnSpokeChange` as
-/// the manifest has it, otherwise with its present value.
-fn leave(wanted: &mut Value, location: &Location, live: Option<&Value>, rule: &IgnoreFields, is_ours: bool) {
+/// the manifest has it, otherwise with its present value. A field of an unknown owner keeps its present
+/// value, too.
+fn leave(wanted: &mut Value, location: &Location, live: Option<&Value>, rule: &IgnoreFields, owner: Owner) {
     let said = jsonpath::at(wanted, location);
-    match rule.condition.as_str() {
-        "OnSpokeChange" if is_ours || live.is_none() || said == live => {}
-        "OnSpokeChange" => jsonpath::remove(wanted, location),
-        _ if is_ours => {
+    let is_sent = owner == Owner::Ours || live.is_none() || said == live;
+    match owner {
+        _ if rule.condition == "OnSpokeChange" && is_sent => {}
+        Owner::Others => jsonpath::remove(wanted, location),
+        Owner::Ours | Owner::Unknown => {
             if let (Some(said), Some(live)) = (jsonpath::at_mut(wanted, location), live) {
                 *said = live.clone();
             }
         }
-        _ => jsonpath::remove(wanted, location),
     }
-}
-
-/// True if the value at a location is among the fields `owned`. For a location in a list, the whole
-/// list is checked, because `managedFields` names list elements by their keys.
-fn owns_location(owned: &Value, wanted: &Value, location: &[Step]) -> bool {
-    let fields: Vec<&Step> = location
-        .iter()
-        .take_while(|step| matches!(step, Step::Field(_)))
-        .collect();
-    let Some(value) = jsonpath::at(wanted, location.get(..fields.len()).unwrap_or_default()) else {
-        return false;
-    };
-    let only = fields.iter().rev().fold(value.clone(), |inner, step| match step {
-        Step::Field(name) => json!({ name: inner }),
-        Step::Index(_) => inner,
-    });
-    owns_object(owned, &only)
 }
 
 #[cfg(test)]
@@ -209,6 +192,53 @@ mod tests {
         ] {
             let left = without_ignored(wanted.clone(), &rules(condition), &there, "ours").unwrap();
             assert_eq!(left["spec"], said, "{condition}");
+        }
+    }
+
+    /// An object of which our manager has applied these fields.
+    fn applied(spec: &Value, owned: &Value) -> ObjectView {
+        let object = json!({
+            "apiVersion": "a.b/v1", "kind": "Any",
+            "metadata": { "name": "x", "managedFields": [{
+                "manager": "ours", "operation": "Apply", "apiVersion": "a.b/v1", "fieldsType": "FieldsV1",
+                "fieldsV1": { "f:spec": owned },
+            }] },
+            "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn an_element_of_a_list_that_another_manager_changed_takes_nothing_from_the_others() {
+        let owned = json!({ "f:containers": {
+            "k:{\"name\":\"a\"}": { ".": {}, "f:name": {} },
+            "k:{\"name\":\"b\"}": { ".": {}, "f:name": {}, "f:image": {} },
+        } });
+        let live =
+            json!({ "containers": [{ "name": "a", "image": "theirs" }, { "name": "b", "image": "old" }] });
+        let wanted = json!({ "spec": { "containers": [
+            { "name": "a", "image": "new" }, { "name": "b", "image": "new" },
+        ] } });
+        for (condition, of_b) in [("OnSpokeChange", "new"), ("OnSpokePresent", "old")] {
+            let mut rules = rules(condition);
+            rules[0].json_paths = vec![".spec.containers[*].image".to_owned()];
+            let left = without_ignored(wanted.clone(), &rules, &applied(&live, &owned), "ours").unwrap();
+            let said = json!([{ "name": "a" }, { "name": "b", "image": of_b }]);
+            assert_eq!(left["spec"]["containers"], said, "{condition}");
+        }
+    }
+
+    #[test]
+    fn an_ignored_field_of_an_unknown_owner_keeps_its_value() {
+        let [old, new] = ["a", "b"].map(|letter| json!([letter.repeat(20_000)]));
+        let owned = json!({ "f:certs": { format!("v:{}", old[0]): {} } });
+        for condition in ["OnSpokeChange", "OnSpokePresent"] {
+            let mut rules = rules(condition);
+            rules[0].json_paths = vec![".spec.certs".to_owned()];
+            let there = applied(&json!({ "certs": old }), &owned);
+            let wanted = json!({ "spec": { "certs": new } });
+            let left = without_ignored(wanted, &rules, &there, "ours").unwrap();
+            assert_eq!(left["spec"]["certs"], old, "{condition}");
         }
     }
 

@@ -11,13 +11,17 @@
 //! itself. A node without children is owned as a whole.
 //!
 //! Whoever may write the object can write its `managedFields`, and the manifest may be somebody
-//! else's, so elements are found by their keys, and the number of steps has a limit.
+//! else's, so elements are found by their keys, and the number of steps has a limit. Fields that a
+//! ManifestWork ignores are looked for one by one (`owners`).
 
 mod elements;
+mod owners;
 
 use elements::Elements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
+
+pub(super) use self::owners::{Owner, Owners};
 
 /// The fields that `manager` owns through server-side apply according to these `managedFields`.
 /// `None` if it never applied the object.
@@ -31,24 +35,42 @@ pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Opt
 }
 
 /// Fields, elements of lists and parts of their texts that are looked at for one object, several times as
-/// many as an object has that etcd accepts. An object that takes more counts as changed, and is applied
-/// again.
+/// many as an object has that etcd accepts.
 const STEPS: usize = 1 << 20;
 
-/// True if `owned` covers every field of the object `applied`.
+/// Bytes of a text that take as much time and memory as a step.
+const STEP: usize = 32;
+
+/// True if `owned` covers every field of the object `applied`. An object that takes too many steps counts
+/// as changed, and is applied again.
 pub(super) fn owns_object(owned: &Value, applied: &Value) -> bool {
-    owns_within(owned, applied, &mut Steps(STEPS))
+    owns_within(owned, applied, &mut Steps::default())
 }
 
-/// The number of steps that are left.
-struct Steps(usize);
+/// The number of steps that are left; `None` after too many were to be taken.
+#[derive(Debug)]
+struct Steps(Option<usize>);
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self(Some(STEPS))
+    }
+}
 
 impl Steps {
     /// True if so many steps were left.
     fn take(&mut self, count: usize) -> bool {
-        let left = self.0.checked_sub(count);
-        self.0 = left.unwrap_or_default();
-        left.is_some()
+        self.0 = self.0.and_then(|left| left.checked_sub(count));
+        self.are_left()
+    }
+
+    fn are_left(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Ends the search.
+    fn end(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -58,15 +80,19 @@ fn owns_within(owned: &Value, applied: &Value, steps: &mut Steps) -> bool {
     };
     fields.iter().all(|(name, value)| match name.as_str() {
         "apiVersion" | "kind" | "status" => true,
-        "metadata" => value.as_object().is_some_and(|metadata| {
-            metadata
-                .iter()
-                .filter(|(name, _)| !NEVER_OWNED.contains(&name.as_str()))
-                .all(|(name, value)| {
-                    field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value, steps))
-                })
-        }),
+        "metadata" => owns_metadata(owned, value, steps),
         _ => owns_field(owned, name, value, steps),
+    })
+}
+
+fn owns_metadata(owned: &Value, metadata: &Value, steps: &mut Steps) -> bool {
+    metadata.as_object().is_some_and(|metadata| {
+        metadata
+            .iter()
+            .filter(|(name, _)| !NEVER_OWNED.contains(&name.as_str()))
+            .all(|(name, value)| {
+                field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value, steps))
+            })
     })
 }
 
@@ -90,14 +116,20 @@ fn field<'a>(owned: &'a Value, name: &str) -> Option<&'a Value> {
 /// True if the field is owned. The API server does not always track a null and never an empty list,
 /// so both count as owned.
 fn owns_field(owned: &Value, name: &str, value: &Value, steps: &mut Steps) -> bool {
-    if value.is_null() || value.as_array().is_some_and(Vec::is_empty) {
-        return true;
-    }
-    field(owned, name).is_some_and(|owned| owns(owned, value, steps))
+    is_untracked(value) || field(owned, name).is_some_and(|owned| owns(owned, value, steps))
+}
+
+fn is_untracked(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// True if a field without the names of its children is owned, and so all of it is.
+fn is_whole(owned: &Value) -> bool {
+    owned.as_object().is_none_or(Map::is_empty)
 }
 
 fn owns(owned: &Value, value: &Value, steps: &mut Steps) -> bool {
-    let Some(children) = owned.as_object().filter(|children| !children.is_empty()) else {
+    let Some(children) = owned.as_object().filter(|_| !is_whole(owned)) else {
         return true;
     };
     if !steps.take(1) {
@@ -105,7 +137,7 @@ fn owns(owned: &Value, value: &Value, steps: &mut Steps) -> bool {
     }
     match value {
         Value::Object(fields) => {
-            steps.take(fields.len())
+            steps.take(fields.keys().map(|name| 1 + name.len() / STEP).sum())
                 && fields
                     .iter()
                     .all(|(name, value)| owns_field(owned, name, value, steps))

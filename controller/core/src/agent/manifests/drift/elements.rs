@@ -6,13 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::Steps;
+use super::{STEP, Steps};
 
-/// Maximum length in bytes of a value that is compared; a longer one equals none.
+/// Maximum length in bytes of a value that is compared. A longer one ends the search.
 const LONGEST: usize = 16 * 1024;
-
-/// Bytes that take as much time and memory as a step.
-const STEP: usize = 32;
 
 /// The values of some keys, in the order of the keys.
 type Values = Vec<String>;
@@ -39,9 +36,13 @@ impl<'a> Elements<'a> {
             if !steps.take(1 + notation.len() / STEP) {
                 return None;
             }
-            let Some((tag, text)) = notation.split_once(':').filter(|(_, text)| text.len() <= LONGEST) else {
+            let Some((tag, text)) = notation.split_once(':') else {
                 continue;
             };
+            if text.len() > LONGEST {
+                steps.end();
+                return None;
+            }
             match (tag, serde_json::from_str(text)) {
                 ("v", Ok(value)) => elements.values.extend(canonical(&value)),
                 ("k", Ok(Value::Object(keys))) => elements.add(&keys, owned),
