@@ -10,6 +10,7 @@ mod admission;
 mod agent_memory;
 mod applied;
 mod applying;
+mod applying_ignored;
 mod applying_kinds;
 mod applying_ocm;
 mod applying_reports;

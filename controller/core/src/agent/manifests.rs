@@ -21,6 +21,7 @@ mod drift;
 mod facts;
 mod feedback;
 mod ids;
+mod ignored;
 mod jsonpath;
 mod learn;
 mod manifest;

@@ -11,27 +11,34 @@
 //! itself. A node without children is owned as a whole.
 //!
 //! Whoever may write the object can write its `managedFields`, and the manifest may be somebody
-//! else's, so elements are found by their keys, and the number of steps has a limit. Fields that a
-//! ManifestWork ignores are looked for one by one (`owners`).
+//! else's, so elements are found by their keys, and the number of steps has a limit.
 
 mod elements;
-mod owners;
 
-use elements::Elements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
-pub(super) use self::owners::{Owner, Owners};
+pub(super) use self::elements::Elements;
 
 /// The fields that `manager` owns through server-side apply according to these `managedFields`.
 /// `None` if it never applied the object.
 pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Option<Value> {
-    let entry = entries.into_iter().find(|entry| {
+    by_owner(entries, manager).0
+}
+
+/// The fields that `manager` owns through server-side apply, and those that each other manager owns.
+pub(super) fn by_owner(entries: Vec<ManagedFieldsEntry>, manager: &str) -> (Option<Value>, Vec<Value>) {
+    let is_ours = |entry: &ManagedFieldsEntry| {
         entry.manager.as_deref() == Some(manager)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.as_deref().unwrap_or_default().is_empty()
-    })?;
-    Some(entry.fields_v1?.0)
+    };
+    let (ours, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_ours);
+    let fields = |entry: ManagedFieldsEntry| Some(entry.fields_v1?.0);
+    (
+        ours.into_iter().next().and_then(fields),
+        others.into_iter().filter_map(fields).collect(),
+    )
 }
 
 /// Fields, elements of lists and parts of their texts that are looked at for one object, several times as
@@ -39,7 +46,7 @@ pub(super) fn applied_by(entries: Vec<ManagedFieldsEntry>, manager: &str) -> Opt
 const STEPS: usize = 1 << 20;
 
 /// Bytes of a text that take as much time and memory as a step.
-const STEP: usize = 32;
+pub(super) const STEP: usize = 32;
 
 /// True if `owned` covers every field of the object `applied`. An object that takes too many steps counts
 /// as changed, and is applied again.
@@ -49,7 +56,7 @@ pub(super) fn owns_object(owned: &Value, applied: &Value) -> bool {
 
 /// The number of steps that are left; `None` after too many were to be taken.
 #[derive(Debug)]
-struct Steps(Option<usize>);
+pub(super) struct Steps(Option<usize>);
 
 impl Default for Steps {
     fn default() -> Self {
@@ -59,18 +66,14 @@ impl Default for Steps {
 
 impl Steps {
     /// True if so many steps were left.
-    fn take(&mut self, count: usize) -> bool {
+    pub(super) fn take(&mut self, count: usize) -> bool {
         self.0 = self.0.and_then(|left| left.checked_sub(count));
         self.are_left()
     }
 
-    fn are_left(&self) -> bool {
+    /// True if the steps have sufficed so far.
+    pub(super) fn are_left(&self) -> bool {
         self.0.is_some()
-    }
-
-    /// Ends the search.
-    fn end(&mut self) {
-        self.0 = None;
     }
 }
 
@@ -80,24 +83,20 @@ fn owns_within(owned: &Value, applied: &Value, steps: &mut Steps) -> bool {
     };
     fields.iter().all(|(name, value)| match name.as_str() {
         "apiVersion" | "kind" | "status" => true,
-        "metadata" => owns_metadata(owned, value, steps),
+        "metadata" => value.as_object().is_some_and(|metadata| {
+            metadata
+                .iter()
+                .filter(|(name, _)| !NEVER_OWNED.contains(&name.as_str()))
+                .all(|(name, value)| {
+                    field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value, steps))
+                })
+        }),
         _ => owns_field(owned, name, value, steps),
     })
 }
 
-fn owns_metadata(owned: &Value, metadata: &Value, steps: &mut Steps) -> bool {
-    metadata.as_object().is_some_and(|metadata| {
-        metadata
-            .iter()
-            .filter(|(name, _)| !NEVER_OWNED.contains(&name.as_str()))
-            .all(|(name, value)| {
-                field(owned, "metadata").is_some_and(|owned| owns_field(owned, name, value, steps))
-            })
-    })
-}
-
 /// Metadata that the API server leaves out of every manager's set.
-const NEVER_OWNED: [&str; 9] = [
+pub(super) const NEVER_OWNED: [&str; 9] = [
     "name",
     "namespace",
     "uid",
@@ -109,22 +108,22 @@ const NEVER_OWNED: [&str; 9] = [
     "clusterName",
 ];
 
-fn field<'a>(owned: &'a Value, name: &str) -> Option<&'a Value> {
+/// What is owned of a field.
+pub(super) fn field<'a>(owned: &'a Value, name: &str) -> Option<&'a Value> {
     owned.get(format!("f:{name}"))
 }
 
 /// True if the field is owned. The API server does not always track a null and never an empty list,
 /// so both count as owned.
 fn owns_field(owned: &Value, name: &str, value: &Value, steps: &mut Steps) -> bool {
-    is_untracked(value) || field(owned, name).is_some_and(|owned| owns(owned, value, steps))
-}
-
-fn is_untracked(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+    if value.is_null() || value.as_array().is_some_and(Vec::is_empty) {
+        return true;
+    }
+    field(owned, name).is_some_and(|owned| owns(owned, value, steps))
 }
 
 /// True if a field without the names of its children is owned, and so all of it is.
-fn is_whole(owned: &Value) -> bool {
+pub(super) fn is_whole(owned: &Value) -> bool {
     owned.as_object().is_none_or(Map::is_empty)
 }
 
@@ -152,11 +151,10 @@ fn owns_items(children: &Map<String, Value>, items: &[Value], steps: &mut Steps)
         return false;
     };
     items.iter().all(|item| {
-        elements.has_value(item, steps)
-            || elements
-                .with_keys_of(item, steps)
-                .iter()
-                .any(|owned| owns(owned, item, steps))
+        elements
+            .like(item, steps)
+            .iter()
+            .any(|owned| owns(owned, item, steps))
     })
 }
 

@@ -12,27 +12,18 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath(Vec<Segment>);
 
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
-enum Segment {
+pub(super) enum Segment {
+    /// A field of an object.
     Field(String),
     /// A negative index counts from the end.
     Index(i64),
+    /// All fields, or all elements of a list.
     All,
     /// A filter such as `[?(@.type=="Ready")]`: the path of the field, and the value that it must
     /// equal.
     Equal(Vec<String>, Value),
-}
-
-/// The location of a value in an object.
-pub(super) type Location = Vec<Step>;
-
-/// One step of a location.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
-    /// The field of an object.
-    Field(String),
-    /// The element of a list.
-    Index(usize),
 }
 
 impl JsonPath {
@@ -57,94 +48,53 @@ impl JsonPath {
         Ok(Self(segments))
     }
 
-    /// The locations in `value` that the path selects, in order.
-    pub(super) fn locate(&self, value: &Value) -> Vec<Location> {
-        let mut found = vec![(Location::new(), value)];
-        for segment in &self.0 {
-            found = found
-                .into_iter()
-                .flat_map(|(at, value)| segment.enter(&at, value))
-                .collect();
-        }
-        found.into_iter().map(|(at, _)| at).collect()
+    /// The steps of the path.
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.0
     }
 
     /// The values that the path selects, in order.
     pub(super) fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
-        self.locate(value)
-            .iter()
-            .filter_map(|location| at(value, location))
-            .collect()
-    }
-}
-
-/// The value at a location.
-pub(super) fn at<'a>(value: &'a Value, location: &[Step]) -> Option<&'a Value> {
-    location.iter().try_fold(value, |value, step| match step {
-        Step::Field(name) => value.get(name),
-        Step::Index(index) => value.get(*index),
-    })
-}
-
-/// Like [`at`], but mutable.
-pub(super) fn at_mut<'a>(value: &'a mut Value, location: &[Step]) -> Option<&'a mut Value> {
-    location.iter().try_fold(value, |value, step| match step {
-        Step::Field(name) => value.get_mut(name),
-        Step::Index(index) => value.get_mut(*index),
-    })
-}
-
-/// Removes the value at a location.
-pub(super) fn remove(value: &mut Value, location: &[Step]) {
-    let Some((last, parent)) = location.split_last() else {
-        return;
-    };
-    match (at_mut(value, parent), last) {
-        (Some(Value::Object(fields)), Step::Field(name)) => {
-            fields.remove(name);
+        let mut found = vec![value];
+        for segment in &self.0 {
+            found = found.into_iter().flat_map(|value| segment.enter(value)).collect();
         }
-        (Some(Value::Array(items)), Step::Index(index)) if *index < items.len() => {
-            items.remove(*index);
-        }
-        _ => {}
+        found
     }
 }
 
 impl Segment {
-    fn enter<'a>(&self, at: &Location, value: &'a Value) -> Vec<(Location, &'a Value)> {
-        let below = |step: Step, value: &'a Value| {
-            let mut at = at.clone();
-            at.push(step);
-            (at, value)
-        };
+    /// True if the segment selects this field of an object.
+    pub(super) fn selects_field(&self, name: &str) -> bool {
+        match self {
+            Self::Field(field) => field == name,
+            Self::All => true,
+            Self::Index(_) | Self::Equal(..) => false,
+        }
+    }
+
+    /// True if the segment selects the element `item` with this index of a list of this length.
+    pub(super) fn selects_item(&self, item: &Value, index: usize, length: usize) -> bool {
+        match self {
+            Self::Field(_) => false,
+            Self::All => true,
+            Self::Index(wanted) => resolve(*wanted, length) == Some(index),
+            Self::Equal(path, wanted) => {
+                let field = path.iter().try_fold(item, |item, name| item.get(name));
+                field == Some(wanted)
+            }
+        }
+    }
+
+    fn enter<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
-            (Self::Field(name), Value::Object(fields)) => fields
-                .get(name)
-                .map(|value| below(Step::Field(name.clone()), value))
-                .into_iter()
-                .collect(),
-            (Self::Index(index), Value::Array(items)) => resolve(*index, items.len())
-                .and_then(|index| Some(below(Step::Index(index), items.get(index)?)))
-                .into_iter()
-                .collect(),
-            (Self::All, Value::Array(items)) => items
-                .iter()
-                .enumerate()
-                .map(|(index, value)| below(Step::Index(index), value))
-                .collect(),
-            (Self::All, Value::Object(fields)) => fields
-                .iter()
-                .map(|(name, value)| below(Step::Field(name.clone()), value))
-                .collect(),
-            (Self::Equal(path, wanted), Value::Array(items)) => items
-                .iter()
-                .enumerate()
-                .filter(|(_, item)| {
-                    let field = path.iter().try_fold(*item, |item, name| item.get(name));
-                    field == Some(wanted)
-                })
-                .map(|(index, value)| below(Step::Index(index), value))
-                .collect(),
+            (Self::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
+            (Self::All, Value::Object(fields)) => fields.values().collect(),
+            (_, Value::Array(items)) => {
+                let selected = items.iter().enumerate();
+                let selected = selected.filter(|(index, item)| self.selects_item(item, *index, items.len()));
+                selected.map(|(_, item)| item).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -312,17 +262,5 @@ mod tests {
         ] {
             assert!(JsonPath::parse(path).is_err(), "{path}");
         }
-    }
-
-    #[test]
-    fn what_is_found_can_be_taken_out() {
-        let mut object = deployment();
-        for path in [".spec.replicas", ".status.conditions[0]"] {
-            for location in JsonPath::parse(path).unwrap().locate(&object) {
-                remove(&mut object, &location);
-            }
-        }
-        assert_eq!(object["spec"], json!({}));
-        assert_eq!(object["status"]["conditions"][0]["type"], "Available");
     }
 }

@@ -5,8 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Application, ApplyAction, CachedRead, Listing, ManifestIndex, ObjectKey, Obstacle, RetryState, backoff,
-    desired::{Marks, marked, only_marks, without_ignored},
+    desired::{Marks, marked, only_marks},
     drift::owns_object,
+    ignored::without_ignored,
     object_view::ObjectView,
     resource_status::is_finished,
     rest_mapper::Resolution,
@@ -300,13 +301,16 @@ impl ManifestIndex {
                 .filter(|_| is_ours_to_fire(work, key)),
         };
         let is_mark = there.is_some() && work.how(key) == How::CreateOnly;
-        let object = match there {
-            Some(there) if is_mark => only_marks(item, key, &marks, there),
-            Some(there) => without_ignored(marked(item, key, &marks), ignore, there, manager)?,
-            None => marked(item, key, &marks),
-        };
         let is_applied =
             |there: &ObjectView| there.digest() == Some(item.digest) && there.holder() == Some(name.as_str());
+        let object = match there {
+            Some(there) if is_mark => only_marks(item, key, &marks, there),
+            Some(there) => {
+                let object = marked(item, key, &marks);
+                without_ignored(object, ignore, there, manager, is_applied(there))?
+            }
+            None => marked(item, key, &marks),
+        };
         Ok(Application {
             key: key.clone(),
             object,

@@ -2,23 +2,20 @@
 //!
 //! Not here: the fields of an element that are owned (`drift`).
 
-use std::collections::{HashMap, HashSet};
+use std::{collections::HashMap, slice};
 
 use serde_json::{Map, Value};
 
 use super::{STEP, Steps};
 
-/// Maximum length in bytes of a value that is compared. A longer one ends the search.
-const LONGEST: usize = 16 * 1024;
-
 /// The values of some keys, in the order of the keys.
 type Values = Vec<String>;
 
-/// The elements of a list.
+/// The elements of a list, and what is owned of each.
 #[derive(Default)]
-pub(super) struct Elements<'a> {
+pub(in super::super) struct Elements<'a> {
     /// The values of a set.
-    values: HashSet<String>,
+    values: HashMap<String, &'a Value>,
     /// The names of the keys of an element, which all elements of a list share.
     names: Vec<String>,
     /// The values of all keys of an element, and the owned part of it.
@@ -30,7 +27,7 @@ pub(super) struct Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// The elements that are named among the children of a field. `None` if the steps do not suffice.
-    pub(super) fn of(children: &'a Map<String, Value>, steps: &mut Steps) -> Option<Self> {
+    pub(in super::super) fn of(children: &'a Map<String, Value>, steps: &mut Steps) -> Option<Self> {
         let mut elements = Self::default();
         for (notation, owned) in children {
             if !steps.take(1 + notation.len() / STEP) {
@@ -39,17 +36,47 @@ impl<'a> Elements<'a> {
             let Some((tag, text)) = notation.split_once(':') else {
                 continue;
             };
-            if text.len() > LONGEST {
-                steps.end();
-                return None;
-            }
             match (tag, serde_json::from_str(text)) {
-                ("v", Ok(value)) => elements.values.extend(canonical(&value)),
+                ("v", Ok(value)) => {
+                    elements
+                        .values
+                        .extend(canonical(&value).map(|value| (value, owned)));
+                }
                 ("k", Ok(Value::Object(keys))) => elements.add(&keys, owned),
                 _ => {}
             }
         }
         Some(elements)
+    }
+
+    /// The elements of a list of an object, found by the keys by which these elements are. `None` if the
+    /// steps do not suffice.
+    pub(in super::super) fn of_items(&self, items: &'a [Value], steps: &mut Steps) -> Option<Self> {
+        let mut elements = Self {
+            names: self.names.clone(),
+            ..Self::default()
+        };
+        for item in items {
+            let keys = elements.names.iter().map(|name| item.get(name));
+            let length_of_keys = keys.clone().flatten().map(length).sum::<usize>();
+            if !steps.take(1 + elements.names.len() + (length_of_keys + length(item)) / STEP) {
+                return None;
+            }
+            elements.values.extend(canonical(item).map(|value| (value, item)));
+            if let Some(values) = keys
+                .map(|key| key.and_then(canonical))
+                .collect::<Option<Values>>()
+                && !values.is_empty()
+            {
+                elements.keyed.push((values, item));
+            }
+        }
+        Some(elements)
+    }
+
+    /// True if the elements are named by keys or values, not only by their order.
+    pub(in super::super) fn are_named(&self) -> bool {
+        !self.keyed.is_empty() || !self.values.is_empty()
     }
 
     fn add(&mut self, keys: &Map<String, Value>, owned: &'a Value) {
@@ -64,18 +91,16 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// True if the item is a value of the set.
-    pub(super) fn has_value(&self, item: &Value, steps: &mut Steps) -> bool {
-        !self.values.is_empty()
-            && steps.take(1 + length(item) / STEP)
-            && canonical(item).is_some_and(|item| self.values.contains(&item))
-    }
-
-    /// The owned parts of the elements that have the keys of an item, as far as the item has them. None if
-    /// the steps do not suffice.
-    pub(super) fn with_keys_of(&mut self, item: &Value, steps: &mut Steps) -> &[&'a Value] {
+    /// The elements that an item can be: those with its value, or with its keys, as far as it has them. None
+    /// if the steps do not suffice.
+    pub(in super::super) fn like(&mut self, item: &Value, steps: &mut Steps) -> &[&'a Value] {
         let Some(fields) = item.as_object() else {
-            return &[];
+            let value = steps
+                .take(1 + length(item) / STEP)
+                .then(|| canonical(item))
+                .flatten();
+            let found = value.and_then(|value| self.values.get(&value));
+            return found.map_or(&[], slice::from_ref);
         };
         let own = || self.names.iter().filter_map(|name| fields.get(name));
         if !steps.take(own().map(|value| 1 + length(value) / STEP).sum::<usize>() + self.names.len()) {
@@ -110,7 +135,7 @@ fn canonical(value: &Value) -> Option<String> {
     match value.as_f64() {
         // Zero has two signs.
         Some(number) => Some((number + 0.0).to_string()),
-        None if value.is_array() || value.is_object() || length(value) > LONGEST => None,
+        None if value.is_array() || value.is_object() => None,
         None => Some(value.to_string()),
     }
 }
