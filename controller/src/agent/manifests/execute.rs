@@ -124,14 +124,15 @@ impl Executor {
         if let Some(account) = &application.executor {
             review::check(&self.wec, account, key).await?;
         }
+        let body = &*application.body();
         let (params, patch) = if application.is_mark {
-            (patching(names::AGENT), Patch::Merge(&application.object))
+            (patching(names::AGENT), Patch::Merge(body))
         } else {
             let params = PatchParams {
                 force: application.force,
                 ..PatchParams::apply(manager)
             };
-            (params, Patch::Apply(&application.object))
+            (params, Patch::Apply(body))
         };
         let applied = view(self.objects(key).patch(&key.name, &params, &patch)).await?;
         Ok(ApplyInput::Applied(

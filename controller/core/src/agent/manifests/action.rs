@@ -1,6 +1,6 @@
 //! The applier's actions. Each is one request to the ITS or the WEC, as data.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use argosy_api::{
     AppliedManifestWork, ManifestWorkStatus, WorkStatus, applied_manifest_work::AppliedResource,
@@ -97,6 +97,8 @@ pub struct Application {
     pub key: ObjectKey,
     /// The content to apply.
     pub object: Value,
+    /// The `resourceVersion` that the object must still have, if the content depends on it.
+    pub version: Option<String>,
     /// Field manager of the apply.
     pub manager: String,
     /// Take over fields that other managers own.
@@ -108,6 +110,20 @@ pub struct Application {
     /// True if the request only adds marks to an existing object. It is then sent as a merge patch,
     /// because an apply would delete every other field that the manager owns.
     pub is_mark: bool,
+}
+
+impl Application {
+    /// The body of the request.
+    pub fn body(&self) -> Cow<'_, Value> {
+        let Some(version) = &self.version else {
+            return Cow::Borrowed(&self.object);
+        };
+        let mut body = self.object.clone();
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), version.clone().into());
+        }
+        Cow::Owned(body)
+    }
 }
 
 impl ApplyAction {

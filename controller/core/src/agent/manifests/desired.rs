@@ -18,9 +18,8 @@ pub(super) struct Marks<'a> {
     pub(super) argo_instance: Option<&'a str>,
 }
 
-/// The manifest of `item` with marks.
-pub(super) fn marked(item: &Item, key: &ObjectKey, marks: &Marks<'_>) -> Value {
-    let mut object = item.manifest.value();
+/// The manifest of `item`, of which some fields may have been left out, with marks.
+pub(super) fn marked(mut object: Value, item: &Item, key: &ObjectKey, marks: &Marks<'_>) -> Value {
     mark(&mut object, item, key, marks);
     object
 }

@@ -2,7 +2,7 @@
 //!
 //! An apply that omits a field deletes it if only our manager owns it. A field that our manager owns is
 //! therefore sent: with `OnSpokeChange` as the manifest has it, otherwise with its present value. A field
-//! that only others own is left out. An element of a list is found on the cluster by the keys by which
+//! that only others own is left out. An element of a list that is not on the cluster is sent whole. An element of a list is found on the cluster by the keys by which
 //! `managedFields` names it, because others may add elements. Not here: drift (`drift`).
 
 use std::{
@@ -44,10 +44,12 @@ pub(super) fn without_ignored(
         ours: ours.as_ref().filter(owns_any),
         others: others.iter().filter(owns_any).collect(),
         is_inside: false,
+        is_new: false,
         level: Level::Root,
     };
     let mut search = Search {
         is_applied,
+        has_owners: root.is_divided(),
         is_on_change: false,
         named: HashMap::new(),
         live: HashMap::new(),
@@ -75,6 +77,8 @@ struct Place<'a> {
     others: Vec<&'a Value>,
     /// True below a value that another manager owns as a whole. Whatever is left out there is removed.
     is_inside: bool,
+    /// True below an element of a list that is not on the cluster.
+    is_new: bool,
     level: Level,
 }
 
@@ -91,8 +95,16 @@ impl<'a> Place<'a> {
         self.others.iter().copied().filter(|part| !is_whole(part))
     }
 
+    /// True if some manager owns fields or elements of the value. Another one that owns it as a whole then
+    /// owns none of these: it has applied it without any.
+    fn is_divided(&self) -> bool {
+        let mut parts = self.ours.iter().chain(&self.others);
+        parts.any(|part| !is_whole(part))
+    }
+
+    /// True for what is below the value, if another manager owns all of it.
     fn is_below_whole(&self) -> bool {
-        self.is_inside || self.others.iter().any(|part| is_whole(part))
+        self.is_inside || (!self.is_divided() && !self.others.is_empty())
     }
 }
 
@@ -102,6 +114,8 @@ type Named<'a> = HashMap<*const Value, Elements<'a>>;
 /// The way through one object.
 struct Search<'a> {
     is_applied: bool,
+    /// True if it is known who owns the fields of the object.
+    has_owners: bool,
     /// True for `OnSpokeChange`, false for `OnSpokePresent`.
     is_on_change: bool,
     named: Named<'a>,
@@ -114,7 +128,7 @@ impl<'a> Search<'a> {
     /// Leaves what `path` selects in `wanted` as it is on the cluster. True if `wanted` itself is to be
     /// left out.
     fn leave(&mut self, path: &[Segment], wanted: &mut Value, place: &Place<'a>) -> Result<bool, String> {
-        let is_ours_in_part = place.ours.is_some_and(|ours| !is_whole(ours)) && children(wanted) > 0;
+        let is_ours_in_part = place.ours.is_some() && place.is_divided() && children(wanted) > 0;
         let is_divided = is_ours_in_part || matches!(place.level, Level::Metadata);
         let (segment, rest) = match path {
             [segment, rest @ ..] => (segment, rest),
@@ -122,7 +136,7 @@ impl<'a> Search<'a> {
             [] if is_divided => (&Segment::All, path),
             [] => return self.leave_whole(wanted, place),
         };
-        self.take(children(wanted))?;
+        self.take(children(wanted) + place.others.len())?;
         let mut problem = None;
         let mut stays = |is_left_out: Result<bool, String>| match is_left_out {
             Ok(is_left_out) => !is_left_out,
@@ -153,13 +167,17 @@ impl<'a> Search<'a> {
     fn leave_whole(&mut self, wanted: &mut Value, place: &Place<'a>) -> Result<bool, String> {
         self.take(size(wanted) + place.live.map_or(0, size))?;
         let is_ours = place.ours.is_some();
-        let is_as_there = match place.live {
-            Some(live) => live == wanted,
+        let is_unchanged = match place.live {
+            // The API server has set what nobody owns, by default.
+            Some(live) => {
+                live == wanted || (self.has_owners && place.others.is_empty() && !is_ours && !place.is_inside)
+            }
             // Somebody may have removed it since it was applied.
             None => !self.is_applied,
         };
         match place.live {
-            _ if self.is_on_change && (is_ours || is_as_there) => Ok(false),
+            None if place.is_new => Ok(false),
+            _ if self.is_on_change && (is_unchanged || (is_ours && !place.is_inside)) => Ok(false),
             Some(live) if is_ours || place.is_inside => {
                 *wanted = live.clone();
                 Ok(false)
@@ -186,10 +204,12 @@ impl<'a> Search<'a> {
             ours: match parent.ours {
                 _ if is_never_owned => Some(&WHOLE),
                 Some(ours) if !is_whole(ours) => field(ours, name),
+                _ if parent.is_divided() => None,
                 ours => ours,
             },
             others: parent.divided().filter_map(|part| field(part, name)).collect(),
             is_inside: parent.is_below_whole(),
+            is_new: parent.is_new,
             level: match parent.level {
                 Level::Root if name == "metadata" => Level::Metadata,
                 _ => Level::Below,
@@ -209,6 +229,7 @@ impl<'a> Search<'a> {
         let item = live.unwrap_or(wanted);
         let ours = match list.ours {
             Some(ours) if !is_whole(ours) => self.part(ours, item)?,
+            _ if list.is_divided() => None,
             ours => ours,
         };
         let mut others = Vec::new();
@@ -220,6 +241,7 @@ impl<'a> Search<'a> {
             ours,
             others,
             is_inside: list.is_below_whole(),
+            is_new: list.is_new || (live.is_none() && !path.is_empty()),
             level: Level::Below,
         };
         self.leave(path, wanted, &place)
@@ -248,10 +270,16 @@ impl<'a> Search<'a> {
                     vacant.insert(named.of_items(items, &mut self.steps).ok_or_else(too_long)?)
                 }
             };
+            let here = items.get(index);
             let found = match elements.like(item, &mut self.steps) {
                 [] => None,
                 [one] => Some(*one),
-                _ => return Err(ambiguous(item)),
+                several if !named.has_keys(item) => return Err(ambiguous(item, several.len())),
+                // Some lists may have several elements with the same keys.
+                several => several
+                    .iter()
+                    .copied()
+                    .find(|one| here.is_some_and(|here| ptr::eq(*one, here))),
             };
             return self.take(0).map(|()| found);
         }
@@ -296,11 +324,11 @@ fn too_long() -> String {
     "the paths of ignoreFields take too many steps in this object; use fewer or narrower ones".to_owned()
 }
 
-fn ambiguous(item: &Value) -> String {
+fn ambiguous(item: &Value, count: usize) -> String {
     let names: Vec<&String> = item.as_object().into_iter().flat_map(Map::keys).take(8).collect();
     format!(
-        "the paths of ignoreFields lead into an element with the fields {names:?}, which could be several elements \
-         of its list on the cluster; set all of its keys"
+        "the paths of ignoreFields lead into an element with the fields {names:?}, which could be {count} \
+         elements of its list on the cluster; set all of its keys"
     )
 }
 

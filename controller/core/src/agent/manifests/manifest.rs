@@ -264,7 +264,7 @@ impl ManifestIndex {
         }
         match self.application(name, work, item, key, there) {
             Ok(application) => Progress::act(ApplyAction::Apply(Box::new(application))),
-            Err(message) => Progress::failed(Step::Rest, message),
+            Err(message) => Progress::failed(self.read(key, now), message),
         }
     }
 
@@ -306,14 +306,18 @@ impl ManifestIndex {
         let object = match there {
             Some(there) if is_mark => only_marks(item, key, &marks, there),
             Some(there) => {
-                let object = marked(item, key, &marks);
-                without_ignored(object, ignore, there, manager, is_applied(there))?
+                let manifest = item.manifest.value();
+                let object = without_ignored(manifest, ignore, there, manager, is_applied(there))?;
+                marked(object, item, key, &marks)
             }
-            None => marked(item, key, &marks),
+            None => marked(item.manifest.value(), item, key, &marks),
         };
         Ok(Application {
             key: key.clone(),
             object,
+            version: there
+                .filter(|_| !ignore.is_empty())
+                .map(|there| there.resource_version.clone()),
             manager: manager.to_owned(),
             force,
             executor: work.executor.clone(),

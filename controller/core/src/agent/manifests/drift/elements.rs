@@ -56,10 +56,11 @@ impl<'a> Elements<'a> {
             names: self.names.clone(),
             ..Self::default()
         };
+        let looking = self.looking();
         for item in items {
             let keys = elements.names.iter().map(|name| item.get(name));
             let length_of_keys = keys.clone().flatten().map(length).sum::<usize>();
-            if !steps.take(1 + elements.names.len() + (length_of_keys + length(item)) / STEP) {
+            if !steps.take(1 + looking + (length_of_keys + length(item)) / STEP) {
                 return None;
             }
             elements.values.extend(canonical(item).map(|value| (value, item)));
@@ -77,6 +78,16 @@ impl<'a> Elements<'a> {
     /// True if the elements are named by keys or values, not only by their order.
     pub(in super::super) fn are_named(&self) -> bool {
         !self.keyed.is_empty() || !self.values.is_empty()
+    }
+
+    /// True if the item has all keys.
+    pub(in super::super) fn has_keys(&self, item: &Value) -> bool {
+        self.names.iter().all(|name| item.get(name).is_some())
+    }
+
+    /// The steps that it takes to look for all keys in an item.
+    fn looking(&self) -> usize {
+        self.names.iter().map(|name| 1 + name.len() / STEP).sum()
     }
 
     fn add(&mut self, keys: &Map<String, Value>, owned: &'a Value) {
@@ -103,7 +114,7 @@ impl<'a> Elements<'a> {
             return found.map_or(&[], slice::from_ref);
         };
         let own = || self.names.iter().filter_map(|name| fields.get(name));
-        if !steps.take(own().map(|value| 1 + length(value) / STEP).sum::<usize>() + self.names.len()) {
+        if !steps.take(own().map(|value| 1 + length(value) / STEP).sum::<usize>() + self.looking()) {
             return &[];
         }
         let has: Vec<bool> = self.names.iter().map(|name| fields.contains_key(name)).collect();
