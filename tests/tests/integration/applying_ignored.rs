@@ -62,14 +62,14 @@ async fn each_container_keeps_the_image_that_it_has_on_the_cluster() -> Result<(
     let fixture = Fixture::new("applying-ignored").await?;
     let member = fixture.pull().await?;
     let deployments: Api<Deployment> = Api::namespaced(member.wec.clone(), &fixture.namespace);
-    let path = ".spec.template.spec.containers[*].image";
+    let ignored = ".spec.template.spec.containers[*].image";
     for (condition, app) in [("OnSpokePresent", "app:1"), ("OnSpokeChange", "app:2")] {
         let name = condition.to_lowercase();
         let of = |replicas: i32, version: &str| {
             let containers = ["app", "helper"].map(|name| container(name, &format!("{name}:{version}")));
             deployment(&fixture.namespace, replicas, &containers)
         };
-        send(&member.works(), &ignoring(&name, of(1, "1"), condition, path)?).await?;
+        send(&member.works(), &ignoring(&name, of(1, "1"), condition, ignored)?).await?;
         until(&member.works(), &name, "it is applied", is_applied).await?;
         let injected = [
             container("proxy", "proxy:1"),
