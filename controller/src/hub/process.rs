@@ -3,9 +3,9 @@
 use std::future::Ready;
 
 use argosy_api::names;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, try_join_all};
 use kube::Client;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -235,31 +235,20 @@ impl LeaderOnly {
 }
 
 /// Runs all parts until they have ended because of `stop`. The first part that ends by itself ends
-/// the others. Each part is a task: the future that starts the runtime has a thread of its own, so each
-/// request of a loop there would wake another thread and be waited for by this one. The Lease is renewed
-/// there, which no loop holds up.
+/// the others.
 async fn live(components: Vec<Component>, stop: CancellationToken) {
-    let mut running = JoinSet::new();
-    for (part, component) in components {
-        running.spawn(async move {
-            component.await;
-            part
-        });
-    }
-    while let Some(ended) = running.join_next().await {
-        match ended {
-            Ok(_) if stop.is_cancelled() => {}
-            Ok(part) => {
-                tracing::error!(
-                    part,
-                    "a part of this process ended by itself, so the process ends"
-                );
-                return;
-            }
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => return,
+    let components = components.into_iter().map(async |(part, component)| {
+        component.await;
+        if stop.is_cancelled() {
+            return Ok(());
         }
-    }
+        tracing::error!(
+            part,
+            "a part of this process ended by itself, so the process ends"
+        );
+        Err(())
+    });
+    let _ = try_join_all(components).await;
 }
 
 fn webhook_settings(
