@@ -150,6 +150,20 @@ fn values_of_sets_are_their_own_keys() {
 }
 
 #[test]
+fn an_element_that_only_others_own_is_left_out_and_the_others_stay() {
+    let owned = |name: &str| {
+        let element = json!({ ".": {}, "f:name": {}, "f:x": {} });
+        json!({ "f:items": { format!("k:{{\"name\":\"{name}\"}}"): element } })
+    };
+    let item = |name: &str, x: i32| json!({ "name": name, "x": x });
+    let live = json!({ "items": [item("a", 1), item("b", 1)] });
+    let there = on_cluster(&live, &[("ours", owned("b")), ("theirs", owned("a"))]);
+    let wanted = json!({ "items": [item("a", 2), item("b", 2)] });
+    let [new, old] = [2, 1].map(|x| json!({ "items": [item("b", x)] }));
+    assert_sent(&wanted, ".spec.items[*]", &there, &new, &old);
+}
+
+#[test]
 fn within_a_list_that_others_own_as_a_whole_values_stay() {
     let items = |image: &str| json!({ "items": [{ "name": "a", "image": image }] });
     for (owners, on_change) in [
