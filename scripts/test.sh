@@ -260,6 +260,7 @@ fleet_down() {
   rm -f "$LOG_DIR/fleet-began"
   trap - EXIT
   fleet_evidence "$name" >"$LOG_DIR/fleet-$name.log" 2>&1 || true
+  grep 'failing open' "$CHECKOUT/.fleet/$name/log/control-kube-apiserver.log" | cut -c 1-300 | tail -n 10 >"$RESULTS/unasked" || true
   "$SCRIPTS/uninstall-all.sh" --name "$name"
 }
 

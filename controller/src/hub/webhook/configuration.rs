@@ -20,8 +20,10 @@ use super::{PATH, Place, WEBHOOK, own_accounts::Ourselves};
 const NAME: &str = "workflows.argosy.dev";
 const OF_SCHEDULES: &str = "cronworkflows.argosy.dev";
 
-/// Timeout of the API server; afterwards the policies decide alone.
-const TIMEOUT_SECONDS: i32 = 3;
+/// Timeout of the API server; afterwards the policies decide alone, and refuse a Workflow that is to
+/// be dispatched. This is the default of Kubernetes: a review takes milliseconds, but on a machine
+/// that is short of processor time three seconds were too few for one of hundreds.
+const TIMEOUT_SECONDS: i32 = 10;
 
 /// Builds the configuration for Workflows that match `selection` and for CronWorkflows, trusting
 /// the CAs in `bundle` (PEM).

@@ -325,7 +325,9 @@ fn too_long() -> String {
 }
 
 fn ambiguous(item: &Value, count: usize) -> String {
-    let names: Vec<&String> = item.as_object().into_iter().flat_map(Map::keys).take(8).collect();
+    // A condition has at most 32 KiB, and names of fields have no limit.
+    let names = item.as_object().into_iter().flat_map(Map::keys).take(8);
+    let names: Vec<String> = names.map(|name| name.chars().take(64).collect()).collect();
     format!(
         "the paths of ignoreFields lead into an element with the fields {names:?}, which could be {count} \
          elements of its list on the cluster; set all of its keys"

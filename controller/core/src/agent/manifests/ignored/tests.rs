@@ -195,6 +195,10 @@ fn an_element_that_could_be_several_is_an_error() {
     for sent in sent(&wanted, ".spec.ports[*].x", &there, false) {
         assert!(sent.unwrap_err().contains("set all of its keys"));
     }
+    let long = json!({ "ports": [{ "port": 53, "x".repeat(100_000): 2 }] });
+    for sent in sent(&long, ".spec.ports[*].x", &there, false) {
+        assert!(sent.unwrap_err().len() < 1_000);
+    }
     for sent in sent(&wanted, ".spec.ports[1].x", &there, false) {
         assert_eq!(sent, Ok(wanted.clone()));
     }
