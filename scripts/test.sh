@@ -260,13 +260,13 @@ fleet_down() {
   rm -f "$LOG_DIR/fleet-began"
   trap - EXIT
   fleet_evidence "$name" >"$LOG_DIR/fleet-$name.log" 2>&1 || true
-  grep 'failing open' "$CHECKOUT/.fleet/$name/log/control-kube-apiserver.log" | cut -c 1-300 | tail -n 10 >"$RESULTS/unasked" || true
   "$SCRIPTS/uninstall-all.sh" --name "$name"
 }
 
 fleet_evidence() {
   local folder=$CHECKOUT/.fleet/$1 cluster
   [[ ! -d $folder/screenshots ]] || cp -r "$folder/screenshots" "$LOG_DIR/"
+  grep 'failing open' "$folder/log/control-kube-apiserver.log" | cut -c 1-400 | tail -n 10 >>"$RESULTS/unasked" || true
   # shellcheck source=/dev/null
   source "$folder/env"
   for cluster in control cluster1 cluster2; do

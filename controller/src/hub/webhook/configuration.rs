@@ -21,8 +21,8 @@ const NAME: &str = "workflows.argosy.dev";
 const OF_SCHEDULES: &str = "cronworkflows.argosy.dev";
 
 /// Timeout of the API server; afterwards the policies decide alone, and refuse a Workflow that is to
-/// be dispatched. This is the default of Kubernetes: a review takes milliseconds, but on a machine
-/// that is short of processor time three seconds were too few for one of hundreds.
+/// be dispatched. This is the default of Kubernetes: a review takes milliseconds, but a machine that
+/// is short of processor time may not start it for seconds.
 const TIMEOUT_SECONDS: i32 = 10;
 
 /// Builds the configuration for Workflows that match `selection` and for CronWorkflows, trusting

@@ -60,7 +60,7 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Time after which an answer is useless.
+    /// Time after which a review that still waits is refused.
     pub(super) fn deadline() -> Instant {
         Instant::now() + PATIENCE
     }

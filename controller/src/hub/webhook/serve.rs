@@ -37,8 +37,7 @@ use crate::runtime::{
     metrics::Reviews,
 };
 
-/// Time for running reviews after the process is asked to end. Each takes milliseconds once it has
-/// capacity.
+/// Time for running reviews after the process is asked to end, longer than one waits for capacity.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Maximum number of concurrent streams of one connection; API servers send all their requests at
