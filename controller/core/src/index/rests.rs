@@ -13,16 +13,17 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A pause is so many times as long as the write before it. Unless the pause is cut to the longest
-/// one, a run then takes at most a twentieth of an API server's time.
+/// A pause is so many times as long as the write before it. Unless the pause is cut, a run then takes at
+/// most a twentieth of an API server's time.
 const TIMES: i32 = 20;
 
 /// The shortest pause.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(100);
 
-/// The longest pause. A report pauses at the agent and at the controller, and the control cluster
-/// shows no state that is older than five seconds.
-const LONGEST: SignedDuration = SignedDuration::from_millis(2400);
+/// The longest time from the start of one write to the start of the next, unless the write itself takes
+/// longer. A report pauses at the agent and at the controller, and the control cluster shows no state
+/// that is older than five seconds: twice this time, and what two writes take.
+const LONGEST: SignedDuration = SignedDuration::from_secs(2);
 
 /// The pauses that have not ended, and the writes under way.
 #[derive(Debug)]
@@ -61,7 +62,8 @@ impl<K: Clone + Ord + Hash> Rests<K> {
         let Some(began) = self.began.remove(key) else {
             return;
         };
-        let pause = (now.duration_since(began) * TIMES).clamp(SHORTEST, LONGEST);
+        let took = now.duration_since(began);
+        let pause = (took * TIMES).min(LONGEST - took).max(SHORTEST);
         let end = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
         self.until.insert(key.clone(), end);
         self.by_end.insert((end, key.clone()));
@@ -88,7 +90,14 @@ mod tests {
 
     #[test]
     fn a_pause_is_in_proportion_to_the_write_within_bounds() {
-        for (took, pause) in [(0, 100), (5, 100), (10, 200), (100, 2000), (900, 2400)] {
+        for (took, pause) in [
+            (0, 100),
+            (5, 100),
+            (10, 200),
+            (100, 1900),
+            (900, 1100),
+            (3000, 100),
+        ] {
             let mut rests = Rests::default();
             rests.begin(&"a", at(0));
             rests.end(&"a", at(took));

@@ -27,8 +27,9 @@ use crate::{Decision, OriginUid, Priority, model::rerun::Fence};
 const REPORTED: Duration = Duration::from_secs(30);
 
 /// Longest delay of the conditions of a run that the hub has no report of. If Argo does not run on
-/// the cluster, only the conditions show that the Workflow has arrived.
-const UNREPORTED: Duration = Duration::from_secs(2);
+/// the cluster, only the conditions show that the Workflow has arrived. If it runs and many start at
+/// once, the first report comes before them in most cases, and they can wait longer.
+const UNREPORTED: Duration = Duration::from_secs(5);
 
 impl RunIndex {
     pub(super) fn decide_key(&self, origin: &OriginUid, now: Timestamp) -> Decision<AgentAction> {

@@ -6,7 +6,7 @@ use super::*;
 use crate::Priority;
 
 const REPORTED: Priority = Priority::Low(Duration::from_secs(30));
-const UNREPORTED: Priority = Priority::Low(Duration::from_secs(2));
+const UNREPORTED: Priority = Priority::Low(Duration::from_secs(5));
 
 impl Cluster {
     /// The kind of the next action, and its priority.
