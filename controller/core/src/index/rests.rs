@@ -21,8 +21,8 @@ const TIMES: i32 = 20;
 const SHORTEST: SignedDuration = SignedDuration::from_millis(100);
 
 /// The longest time from the start of one write to the start of the next, unless the write itself takes
-/// longer. A report pauses at the agent and at the controller, and the control cluster shows no state
-/// that is older than five seconds: twice this time, and what two writes take.
+/// longer. A report pauses at the agent and at the controller, so the control cluster shows no state that
+/// is older than twice this time and what two writes take: five seconds, if these take no more than one.
 const LONGEST: SignedDuration = SignedDuration::from_secs(2);
 
 /// The pauses that have not ended, and the writes under way.
