@@ -40,9 +40,6 @@ const CHANGE_EVERY: Duration = Duration::from_millis(9_500);
 /// seconds at the latest, and a watch without events says nothing.
 const REFUSED_FOR: Duration = Duration::from_secs(25);
 
-/// Page size of the list of pods, each of which is reduced while it is decoded.
-const PAGE: u32 = 100;
-
 /// Selector of the pods that have not ended, as in the kube-scheduler's own view of a node.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -87,7 +84,7 @@ impl Room {
         let inputs = (member.capacity == Capacity::Pods).then(|| {
             let (sender, inputs) = mpsc::channel(QUEUE);
             let pods: Api<Projected<Pod, ObservedPod>> = Api::all(member.wec.clone());
-            let config = selecting("").fields(UNFINISHED).page_size(PAGE);
+            let config = selecting("").fields(UNFINISHED);
             let watching = follow_kind(
                 "Pod".to_owned(),
                 pods,

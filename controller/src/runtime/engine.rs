@@ -331,6 +331,9 @@ where
             Err(failure) => {
                 telemetry::report(&failure);
                 self.reactions.failed(&request, &failure);
+                if was_low {
+                    self.low.failed(&key, now);
+                }
                 let concerned = self.index.failed(&key, &action, &failure, self.now());
                 for dirty in concerned {
                     if dirty != key {

@@ -125,6 +125,13 @@ impl Process {
         Ok(())
     }
 
+    /// Starts it again after [`Process::kill`], with one more flag.
+    pub fn start_again_with(&self, (name, value): (&str, &str)) -> Result<()> {
+        let started = self.launch.clone().flag(name, value).spawn()?;
+        *self.child() = started;
+        Ok(())
+    }
+
     /// Waits for its end.
     pub fn wait(&self) -> Result<ExitStatus> {
         Ok(self.child().wait()?)

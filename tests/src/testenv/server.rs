@@ -42,6 +42,7 @@ pub const KUBELET_CLIENT: &str = "kubelet-client.crt";
 /// Name of the file with its key.
 pub const KUBELET_CLIENT_KEY: &str = "kubelet-client.key";
 
+const NO_STREAMING_LISTS: (&str, &str) = ("--feature-gates", "WatchList=false");
 const TOKEN: &str = "lab";
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Tries with another port, in case another process takes the free one first.
@@ -71,10 +72,7 @@ impl Server {
 
     /// Like [`Server::start`], without streaming lists, as by default in Kubernetes 1.33.
     pub async fn start_without_streaming_lists(store: &Store, name: &str) -> Result<Self> {
-        let flags = [
-            ("--authorization-mode", "AlwaysAllow"),
-            ("--feature-gates", "WatchList=false"),
-        ];
+        let flags = [("--authorization-mode", "AlwaysAllow"), NO_STREAMING_LISTS];
         Self::start_with(store, name, &flags).await
     }
 
@@ -149,6 +147,12 @@ impl Server {
     /// Starts it again after [`Server::kill`], and waits until it is ready.
     pub async fn start_again(&self) -> Result<()> {
         self.process.start_again()?;
+        self.wait_until_ready().await
+    }
+
+    /// Like [`Server::start_again`], without streaming lists, as after a downgrade.
+    pub async fn start_again_without_streaming_lists(&self) -> Result<()> {
+        self.process.start_again_with(NO_STREAMING_LISTS)?;
         self.wait_until_ready().await
     }
 

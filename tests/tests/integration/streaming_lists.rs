@@ -54,21 +54,8 @@ async fn follow_many(server: &Server) -> Result<Lists> {
         .try_collect::<Vec<_>>()
         .await?;
 
-    let counted = Metrics::default().requests(Space::Wds);
-    let loop_client = client::connect_nearby(Some(server.kubeconfig()), counted, &Gate::open()).await?;
-    let (sender, mut inputs) = mpsc::channel(8);
-    let mut watches = JoinSet::new();
-    watches.spawn(follow(
-        Api::<Lenient<ConfigMap>>::all(loop_client),
-        streaming("app=many"),
-        sender,
-        |change| change,
-        |_| None,
-    ));
-    let first = timeout(PATIENCE, inputs.recv()).await.context("the list")?;
-    let Some(Change::Reset(listed)) = first else {
-        anyhow::bail!("the first input is not a list: {first:?}");
-    };
+    let (mut inputs, _watches) = watch(server).await?;
+    let listed = next_list(&mut inputs).await?;
     ensure!(listed.len() == MANY, "{} are listed", listed.len());
     create("one-more".to_owned()).await?;
     let next = timeout(PATIENCE, inputs.recv()).await.context("one more")?;
@@ -93,6 +80,30 @@ async fn follow_many(server: &Server) -> Result<Lists> {
             &[of_configmaps, "scope=\"cluster\"", "code=\"422\""],
         )?,
     })
+}
+
+/// Begins to follow the ConfigMaps of `server`, until the set is dropped.
+async fn watch(server: &Server) -> Result<(mpsc::Receiver<Change<ConfigMap>>, JoinSet<()>)> {
+    let counted = Metrics::default().requests(Space::Wds);
+    let client = client::connect_nearby(Some(server.kubeconfig()), counted, &Gate::open()).await?;
+    let (sender, inputs) = mpsc::channel(8);
+    let mut watches = JoinSet::new();
+    watches.spawn(follow(
+        Api::<Lenient<ConfigMap>>::all(client),
+        streaming("app=many"),
+        sender,
+        |change| change,
+        |_| None,
+    ));
+    Ok((inputs, watches))
+}
+
+/// Receives a list, which has to be the next input.
+async fn next_list(inputs: &mut mpsc::Receiver<Change<ConfigMap>>) -> Result<Vec<ConfigMap>> {
+    match timeout(PATIENCE, inputs.recv()).await.context("no list")? {
+        Some(Change::Reset(listed)) => Ok(listed),
+        other => anyhow::bail!("the next input is not a list: {other:?}"),
+    }
 }
 
 /// Sums a metric in the series with all of these labels.
@@ -120,5 +131,20 @@ async fn an_api_server_without_streaming_lists_is_asked_for_pages() -> Result<()
     let server = Server::start_without_streaming_lists(store, &fixture.namespace).await?;
     let lists = follow_many(&server).await?;
     ensure!(lists.streamed == 0 && lists.refused > 0, "{lists:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_api_server_that_comes_back_without_streaming_lists_is_asked_for_pages() -> Result<()> {
+    let fixture = Fixture::new("downgraded").await?;
+    let server = Server::start(&fixture.env.servers.store, &fixture.namespace).await?;
+    let client = server.client().await?;
+    let (mut inputs, _watches) = watch(&server).await?;
+    ensure!(next_list(&mut inputs).await?.is_empty());
+    // The caches of the next API server begin with a later version than that of the watch.
+    create_namespace(&client, "later").await?;
+    server.kill()?;
+    server.start_again_without_streaming_lists().await?;
+    ensure!(next_list(&mut inputs).await?.is_empty());
     Ok(())
 }

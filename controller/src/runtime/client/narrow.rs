@@ -3,7 +3,8 @@
 //!
 //! A page of a list may have 24 MiB, as may many pages that are requested at once, and kube holds a
 //! body twice before it parses it. Each client has its own layer, so one API server does not delay
-//! the responses of another. Not here: watches and their streaming lists, which are read line by line.
+//! the responses of another. The events of watches, and with them streaming lists, are lines that are
+//! read one by one, so of these only the length of a line is limited. Not here: the number of objects.
 
 use std::{
     future::Future,
@@ -16,7 +17,7 @@ use axum::{
     body::{Body as Narrowed, BodyDataStream, Bytes, HttpBody},
     http::{Request, Response, Uri},
 };
-use futures::{Stream, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::client::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{BoxError, Layer, Service};
@@ -31,6 +32,9 @@ const LONGEST: usize = 128 << 20;
 
 /// The same of a [`LARGE_PAGE`]: as many bytes as a [`SMALL_PAGE`] may have.
 const LONGEST_PAGE: usize = 24 << 20;
+
+/// Maximum number of bytes of an event of a watch. An API server stores objects of 1.5 MiB.
+const LONGEST_EVENT: usize = 16 << 20;
 
 /// Number of objects in a page of a long list. A reader of such pages goes on with small ones if one
 /// is too long ([`is_too_long`]). Each page costs an API server some milliseconds, so that ten
@@ -100,10 +104,11 @@ where
         Box::pin(async move {
             Ok(answer.await?.map(|body| {
                 let body = Narrowed::new(body);
+                let body = body.into_data_stream();
                 if is_watch {
-                    body
+                    Narrowed::from_stream(line_by_line(body))
                 } else {
-                    Narrowed::from_stream(narrowed(body.into_data_stream(), busy, longest))
+                    Narrowed::from_stream(narrowed(body, busy, longest))
                 }
             }))
         })
@@ -126,6 +131,20 @@ fn longest(uri: &Uri) -> usize {
     } else {
         LONGEST
     }
+}
+
+/// Streams the events of a watch, of which each is a line. Its reader keeps a line until it has all of it.
+fn line_by_line(body: BodyDataStream) -> impl Stream<Item = Result<Bytes, BoxError>> {
+    let mut line = 0_usize;
+    body.map(move |part| {
+        let part = part?;
+        let last = part.iter().rev().position(|byte| *byte == b'\n');
+        line = last.unwrap_or_else(|| line.saturating_add(part.len()));
+        if line > LONGEST_EVENT {
+            return Err(TooLong(LONGEST_EVENT).into());
+        }
+        Ok(part)
+    })
 }
 
 struct Reading {
@@ -165,9 +184,9 @@ fn narrowed(
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::{convert::Infallible, pin::pin};
 
-    use futures::{FutureExt, StreamExt};
+    use futures::FutureExt;
 
     use super::*;
 
@@ -208,6 +227,32 @@ mod tests {
         assert!(parts.len() <= LONGEST / PART + 2);
         let last = parts.last().unwrap().as_ref().map_err(ToString::to_string);
         assert!(last.unwrap_err().contains("longer than"));
+    }
+
+    /// Reads a watch of so many parts of `PART` bytes, each of which ends with `end`. Returns the number of
+    /// parts that were read, and the last error.
+    async fn watched(parts: usize, end: u8) -> (usize, Option<String>) {
+        let mut part = vec![b' '; PART];
+        part[PART - 1] = end;
+        let parts = stream::iter(vec![Ok::<_, Infallible>(Bytes::from(part)); parts]);
+        let mut events = pin!(line_by_line(Narrowed::from_stream(parts).into_data_stream()));
+        let mut read = 0;
+        while let Some(part) = events.next().await {
+            if let Err(error) = part {
+                return (read, Some(error.to_string()));
+            }
+            read += 1;
+        }
+        (read, None)
+    }
+
+    #[tokio::test]
+    async fn a_watch_may_last_for_ever_and_none_of_its_events_may_be_longer_than_an_object() {
+        let many = 4 * LONGEST_EVENT / PART;
+        assert_eq!(watched(many, b'\n').await, (many, None));
+        let (read, error) = watched(many, b' ').await;
+        assert_eq!(read, LONGEST_EVENT / PART);
+        assert!(error.unwrap().contains("longer than"));
     }
 
     #[test]

@@ -61,6 +61,13 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
         self.due_of.remove(key);
     }
 
+    /// The action of the key has failed. The keys that were due before that go first.
+    pub(super) fn failed(&mut self, key: &K, now: Instant) {
+        if let Some(due) = self.due_of.get_mut(key) {
+            *due = now.max(*due);
+        }
+    }
+
     /// Removes and returns the key that is due first, if it is due, or if the loop is idle: nothing
     /// else is under way (`is_quiet`), and nothing was for a while.
     pub(super) fn pop(&mut self, now: Instant, is_quiet: bool) -> Option<K> {
@@ -122,8 +129,9 @@ mod tests {
         assert_eq!(low.pop(at(20), false), Some("key"));
         low.started(&"key");
         assert!(low.ended(&"key"));
+        low.failed(&"key", at(20));
         low.push("key", at(50));
-        assert_eq!(low.next(false), Some(at(10)));
+        assert_eq!(low.next(false), Some(at(20)));
         // It succeeds.
         assert_eq!(low.pop(at(20), false), Some("key"));
         low.started(&"key");

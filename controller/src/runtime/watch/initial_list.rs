@@ -6,7 +6,7 @@
 //! `kube` skips an event that it cannot parse. Not here: the configuration of a watch, and what becomes
 //! of its events.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use kube::{
@@ -16,6 +16,7 @@ use kube::{
         watcher::{self, Event, InitialListStrategy, watcher},
     },
 };
+use tokio::time::Instant;
 
 use super::reconnect_policy;
 use crate::runtime::{
@@ -26,6 +27,12 @@ use crate::runtime::{
 /// Codes of answers that say nothing about streaming lists: the account or the kind, a version that
 /// has expired, or an API server that is overloaded or starts.
 const OTHER_REASONS: [u16; 6] = [401, 403, 404, 410, 429, 503];
+
+/// The code of the answer of an API server whose cache is late.
+const LATE: u16 = 504;
+
+/// A list that has lasted so long without its end is not begun a second time.
+const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The events of a watch, which never end.
 pub(super) fn events<T>(api: Api<T>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<T>>>
@@ -43,7 +50,7 @@ where
         |(mut events, mut list, watched)| async move {
             let event = loop {
                 let event = events.next().await?;
-                if !list.is_to_be_read_differently(&event) {
+                if !list.is_to_be_read_differently(&event, Instant::now()) {
                     break event;
                 }
                 events = watched(&list);
@@ -58,8 +65,10 @@ struct InitialList {
     config: watcher::Config,
     /// The list is not complete.
     is_pending: bool,
-    /// The list has begun, and there was no error since.
-    is_under_way: bool,
+    /// When the list began; `None` if it is complete, or if there was an error since.
+    began: Option<Instant>,
+    /// Lists in a row that ended without their end.
+    unfinished: u32,
 }
 
 impl InitialList {
@@ -67,32 +76,20 @@ impl InitialList {
         Self {
             config,
             is_pending: true,
-            is_under_way: false,
+            began: None,
+            unfinished: 0,
         }
     }
 
     /// Records an event. Returns true if the list has to begin anew, with another configuration: by
     /// pages instead of events, or by small pages if a page has more bytes than there is memory for.
     /// It stays with that, until the watch ends.
-    fn is_to_be_read_differently<T>(&mut self, event: &watcher::Result<Event<T>>) -> bool {
-        let was_under_way = self.is_under_way;
-        match event {
-            Ok(Event::Init) => (self.is_pending, self.is_under_way) = (true, true),
-            Ok(Event::InitDone) => (self.is_pending, self.is_under_way) = (false, false),
-            Ok(_) => {}
-            Err(_) => self.is_under_way = false,
-        }
-        let is_streaming = self.config.initial_list_strategy == InitialListStrategy::StreamingList;
-        let has_failed = match event {
-            // It began and ended without its end or an error.
-            Ok(Event::Init) => was_under_way,
-            Ok(_) => false,
-            Err(error) => self.is_pending && !has_other_reason(error),
-        };
-        if is_streaming && has_failed {
+    fn is_to_be_read_differently<T>(&mut self, event: &watcher::Result<Event<T>>, now: Instant) -> bool {
+        let has_failed = self.fails(event, now);
+        if has_failed && self.config.initial_list_strategy == InitialListStrategy::StreamingList {
             tracing::info!("the API server sends no streaming list; it is asked for pages");
             self.config.initial_list_strategy = InitialListStrategy::ListWatch;
-            self.is_under_way = false;
+            self.began = None;
             return true;
         }
         let is_large = self.config.page_size > Some(SMALL_PAGE);
@@ -102,23 +99,75 @@ impl InitialList {
         }
         is_too_long
     }
+
+    /// Records an event. Returns true if the streaming list has failed, so that another one would, too.
+    fn fails<T>(&mut self, event: &watcher::Result<Event<T>>, now: Instant) -> bool {
+        match event {
+            Ok(Event::Init) => {
+                self.is_pending = true;
+                // `kube` takes a connection that is closed for the end of the events.
+                let former = self.began.replace(now);
+                former.is_some_and(|began| self.is_given_up(now - began))
+            }
+            Ok(Event::InitDone) => {
+                (self.is_pending, self.began, self.unfinished) = (false, None, 0);
+                false
+            }
+            Ok(_) => false,
+            Err(error) => {
+                self.began = None;
+                let was_pending = self.is_pending;
+                // It lists anew without another event, and the API server may have been replaced.
+                self.is_pending |= is_listed_anew_after(error);
+                was_pending
+                    && match code_of(error) {
+                        Code::Unknown => false,
+                        Code::Is(LATE) => self.is_given_up(Duration::ZERO),
+                        Code::Is(code) => !OTHER_REASONS.contains(&code),
+                        Code::Unreadable => true,
+                    }
+            }
+        }
+    }
+
+    /// Records a list that began and ended without its end. The first one may have been cut off.
+    fn is_given_up(&mut self, lasted: Duration) -> bool {
+        self.unfinished += 1;
+        self.unfinished > 1 || lasted >= PATIENCE
+    }
 }
 
-/// Returns true if a list failed for a reason that its pages would fail for, too.
-fn has_other_reason(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::WatchError(status) => status,
-        watcher::Error::NoResourceVersion => return false,
+/// Returns true if `kube` goes on with a list after the error, and not with the same watch.
+fn is_listed_anew_after(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchError(status) => status.code == 410,
+        watcher::Error::NoResourceVersion => true,
+        _ => false,
+    }
+}
+
+/// The part of an error that tells about streaming lists.
+enum Code {
+    /// That of the API server's answer.
+    Is(u16),
+    /// There is an answer without one, which cannot be read.
+    Unreadable,
+    /// There is no answer.
+    Unknown,
+}
+
+fn code_of(error: &watcher::Error) -> Code {
+    match error {
+        watcher::Error::WatchError(status) => Code::Is(status.code),
+        watcher::Error::NoResourceVersion => Code::Unreadable,
         watcher::Error::InitialListFailed(cause)
         | watcher::Error::WatchStartFailed(cause)
         | watcher::Error::WatchFailed(cause) => match cause {
-            kube::Error::Api(status) => status,
-            kube::Error::SerdeError(_) | kube::Error::LinesCodecMaxLineLengthExceeded => return false,
-            // The connection.
-            _ => return true,
+            kube::Error::Api(status) => Code::Is(status.code),
+            kube::Error::SerdeError(_) | kube::Error::LinesCodecMaxLineLengthExceeded => Code::Unreadable,
+            _ => Code::Unknown,
         },
-    };
-    OTHER_REASONS.contains(&status.code)
+    }
 }
 
 #[cfg(test)]
@@ -166,29 +215,75 @@ mod tests {
         Event::InitDone
     }
 
-    /// Returns true if the last one of these events, and only that one, ends the streaming list.
-    fn ends(events: &[Told]) -> bool {
+    /// Returns true if the last one of these events, `apart` from each other, ends the streaming list,
+    /// and only that one.
+    fn ends(events: &[Told], apart: Duration) -> bool {
         let mut list = InitialList::of(watcher::Config::default().streaming_lists());
-        let (end, before) = events.split_last().unwrap();
-        assert!(before.iter().all(|event| !list.is_to_be_read_differently(event)));
-        list.is_to_be_read_differently(end)
+        let mut now = Instant::now();
+        let told = events.iter().map(|event| {
+            now += apart;
+            list.is_to_be_read_differently(event, now)
+        });
+        let told: Vec<bool> = told.collect();
+        let (end, before) = told.split_last().unwrap();
+        assert!(before.iter().all(|differently| !differently));
+        *end
     }
+
+    const AT_ONCE: Duration = Duration::from_secs(1);
 
     #[test]
     fn a_streaming_list_that_is_refused_broken_or_never_complete_is_read_by_pages() {
         for (case, events) in [
             ("an API server without streaming lists", vec![refused(422)]),
             ("one whose etcd cannot", vec![Ok(init()), event_of_error(500)]),
-            ("one whose cache is late", vec![Ok(init()), event_of_error(504)]),
+            (
+                "one whose cache is late twice",
+                vec![Ok(init()), event_of_error(504), Ok(init()), event_of_error(504)],
+            ),
             ("a lost event", vec![Ok(init()), Ok(one()), unreadable()]),
-            ("an end without the end", vec![Ok(init()), Ok(one()), Ok(init())]),
+            (
+                "two ends without the end",
+                vec![Ok(init()), Ok(one()), Ok(init()), Ok(one()), Ok(init())],
+            ),
             (
                 "the same later",
-                vec![Ok(init()), Ok(done()), Ok(init()), Ok(one()), Ok(init())],
+                vec![
+                    Ok(init()),
+                    Ok(done()),
+                    Ok(init()),
+                    Ok(init()),
+                    Ok(one()),
+                    Ok(init()),
+                ],
+            ),
+            (
+                "another API server after an expired version",
+                vec![
+                    Ok(init()),
+                    Ok(one()),
+                    Ok(done()),
+                    event_of_error(410),
+                    refused(422),
+                ],
+            ),
+            (
+                "another one after an object without a version",
+                vec![
+                    Ok(init()),
+                    Ok(done()),
+                    Err(watcher::Error::NoResourceVersion),
+                    refused(422),
+                ],
             ),
         ] {
-            assert!(ends(&events), "{case}");
+            assert!(ends(&events, AT_ONCE), "{case}");
         }
+    }
+
+    #[test]
+    fn a_streaming_list_that_has_lasted_for_minutes_is_not_begun_a_second_time() {
+        assert!(ends(&[Ok(init()), Ok(init())], PATIENCE));
     }
 
     #[test]
@@ -211,8 +306,25 @@ mod tests {
                 vec![Ok(init()), Ok(one()), Ok(done()), event_of_error(500)],
             ),
             ("a new list", vec![Ok(init()), Ok(one()), Ok(done()), Ok(init())]),
+            (
+                "a connection that is closed",
+                vec![Ok(init()), Ok(one()), Ok(init())],
+            ),
+            (
+                "one that is closed, and later another",
+                vec![Ok(init()), Ok(init()), Ok(done()), Ok(init()), Ok(init())],
+            ),
+            ("a cache that is late", vec![Ok(init()), event_of_error(504)]),
+            (
+                "an API server that starts after an expired version",
+                vec![Ok(init()), Ok(done()), event_of_error(410), refused(503)],
+            ),
+            (
+                "a watch that is refused",
+                vec![Ok(init()), Ok(done()), refused(422)],
+            ),
         ] {
-            assert!(!ends(&events), "{case}");
+            assert!(!ends(&events, AT_ONCE), "{case}");
         }
     }
 
@@ -226,6 +338,11 @@ mod tests {
             unreadable(),
             refused(422),
         ];
-        assert!(events.iter().all(|event| !list.is_to_be_read_differently(event)));
+        let now = Instant::now();
+        assert!(
+            events
+                .iter()
+                .all(|event| !list.is_to_be_read_differently(event, now))
+        );
     }
 }

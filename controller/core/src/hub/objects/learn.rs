@@ -63,6 +63,11 @@ impl ObjectIndex {
             self.object_failures.insert(origin.clone(), message.clone());
             dirty.extend(self.concerned_policies(origin));
         }
+        match key {
+            DownsyncKey::Policy(name) => self.policies.get(name).map(|policy| policy.status_pace.failed()),
+            DownsyncKey::Binding(name) => self.policies.get(name).map(|policy| policy.binding_pace.failed()),
+            _ => None,
+        };
         if let (
             DownsyncKey::Copy(origin, cluster),
             DownsyncAction::CreateWork { .. } | DownsyncAction::ChangeWork { .. },

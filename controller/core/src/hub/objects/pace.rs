@@ -80,6 +80,12 @@ impl Pace {
         self.checked_at.set(Some(now));
     }
 
+    /// Records that the write has failed: the next one does not pause. The engine waits before it.
+    pub(super) fn failed(&self) {
+        self.pending.set(None);
+        self.checked_at.set(None);
+    }
+
     /// Takes the turn of a write that is due, and records the check. If it has to wait, returns the time
     /// of the next check: a write waits for `settling` first, and then for its turn.
     pub(super) fn take_turn(

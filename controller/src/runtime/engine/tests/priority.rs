@@ -158,6 +158,52 @@ async fn a_loop_that_is_never_idle_carries_them_out_when_they_are_due_with_a_qua
     assert!((AT_MOST..2 * AT_MOST).contains(&starts[0]), "{:?}", starts[0]);
 }
 
+/// One action at a time. Those of keys 1 to 3 fail, and take longer than the engine waits before the next
+/// attempt.
+#[derive(Clone)]
+struct Failing(Arc<Mutex<Vec<u32>>>);
+
+impl Execute<Mixed> for Failing {
+    fn at_once(&self) -> usize {
+        4
+    }
+
+    async fn execute(&self, key: &u32, _: &Step) -> Result<Option<u32>, Failure> {
+        if *key > 0 {
+            self.0.lock().unwrap().push(*key);
+        }
+        if !(1..=3).contains(key) {
+            tokio::time::sleep(TAKES).await;
+            return Ok(Some(*key));
+        }
+        tokio::time::sleep(10 * TAKES).await;
+        Err(Failure::Unreachable("no answer".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn one_that_fails_does_not_go_before_those_that_were_due_meanwhile() {
+    let mixed = Mixed {
+        low: (1..=4).collect(),
+        busy: u32::MAX,
+    };
+    let (sender, receiver) = mpsc::channel(1);
+    sender.send(None).await.unwrap();
+    let stop = CancellationToken::new();
+    let failing = Failing(Arc::default());
+    let is_done = |mixed: &mut Mixed| {
+        if !mixed.low.contains(&4) {
+            stop.cancel();
+        }
+    };
+    let reactions = Metrics::default().reactions("mixed");
+    let driving = drive(mixed, failing.clone(), receiver, stop.clone(), reactions, is_done);
+    let driven = tokio::time::timeout(6 * AT_MOST, driving).await;
+    driven.expect("the last one has its turn");
+    let starts = failing.0.lock().unwrap();
+    assert!(starts.starts_with(&[1, 2, 3, 4]), "{starts:?}");
+}
+
 /// One key with an action of low priority, and one of normal priority after each input.
 struct Restless {
     has_low: bool,
