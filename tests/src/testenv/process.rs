@@ -120,14 +120,16 @@ impl Process {
 
     /// Starts it again after [`Process::kill`].
     pub fn start_again(&self) -> Result<()> {
-        let started = self.launch.spawn()?;
-        *self.child() = started;
-        Ok(())
+        self.replace(&self.launch)
     }
 
     /// Starts it again after [`Process::kill`], with one more flag.
     pub fn start_again_with(&self, (name, value): (&str, &str)) -> Result<()> {
-        let started = self.launch.clone().flag(name, value).spawn()?;
+        self.replace(&self.launch.clone().flag(name, value))
+    }
+
+    fn replace(&self, launch: &Launch) -> Result<()> {
+        let started = launch.spawn()?;
         *self.child() = started;
         Ok(())
     }

@@ -103,8 +103,7 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             Ok(answer.await?.map(|body| {
-                let body = Narrowed::new(body);
-                let body = body.into_data_stream();
+                let body = Narrowed::new(body).into_data_stream();
                 if is_watch {
                     Narrowed::from_stream(line_by_line(body))
                 } else {

@@ -63,11 +63,14 @@ impl ObjectIndex {
             self.object_failures.insert(origin.clone(), message.clone());
             dirty.extend(self.concerned_policies(origin));
         }
-        match key {
-            DownsyncKey::Policy(name) => self.policies.get(name).map(|policy| policy.status_pace.failed()),
-            DownsyncKey::Binding(name) => self.policies.get(name).map(|policy| policy.binding_pace.failed()),
+        let pace = match key {
+            DownsyncKey::Policy(name) => self.policies.get(name).map(|policy| &policy.status_pace),
+            DownsyncKey::Binding(name) => self.policies.get(name).map(|policy| &policy.binding_pace),
             _ => None,
         };
+        if let Some(pace) = pace {
+            pace.failed();
+        }
         if let (
             DownsyncKey::Copy(origin, cluster),
             DownsyncAction::CreateWork { .. } | DownsyncAction::ChangeWork { .. },
