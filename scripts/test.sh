@@ -168,7 +168,7 @@ part_charts() {
 
 part_integration() {
   local arguments=()
-  "$SCRIPTS/toolchain.sh" ensure etcd kubernetes ocm
+  "$SCRIPTS/toolchain.sh" ensure etcd kubernetes helm s3 ocm
   if [[ $ALL == yes ]]; then
     "$SCRIPTS/toolchain.sh" ensure ocm10
     arguments=(--include-ignored)

@@ -93,7 +93,7 @@ image_load() {
   local cluster=$1 file=$2 loaded
   loaded=$(fleet_cluster_dir "$cluster")/loaded/$(image_digest "$file")
   [[ -e $loaded ]] && return 0
-  ctr_on "$cluster" images import "$file"
+  ctr_on "$cluster" images import "$file" || return 1
   mkdir -p "${loaded%/*}"
   touch "$loaded"
 }

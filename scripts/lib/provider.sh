@@ -6,10 +6,16 @@
 # there keeps its provider.
 provider_choose() {
   local recorded
+  recorded=$(cat "$(fleet_dir)/provider" 2>/dev/null) || recorded=''
   case $1 in
-    kind | local) echo "$1" ;;
+    kind | local)
+      if [[ -n $recorded && $recorded != "$1" ]]; then
+        echo "fleet '$FLEET_NAME' has provider $recorded: remove it first with scripts/uninstall-all.sh --name $FLEET_NAME, or use another --name" >&2
+        return 1
+      fi
+      echo "$1"
+      ;;
     auto)
-      recorded=$(cat "$(fleet_dir)/provider" 2>/dev/null) || recorded=''
       if [[ -n $recorded ]]; then
         echo "$recorded"
       elif command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; then

@@ -74,9 +74,13 @@ async fn one_round(fleet: &Fleet, workflows: usize, seed: u64, is_alone: bool) -
             println!("  {what}");
             what.happen(fleet).await?;
         }
-        Disturbance::mend(fleet).await
+        Ok(())
     };
-    tokio::try_join!(load.create(), disturb)?;
+    let outcome = tokio::try_join!(load.create(), disturb);
+    // Also after a failure, which may have left a disturbance without its end.
+    let mended = Disturbance::mend(fleet).await;
+    outcome?;
+    mended?;
     load.ended().await?;
     let count = load.count().await?;
     load.delete().await?;

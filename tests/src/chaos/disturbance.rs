@@ -92,6 +92,14 @@ impl Disturbance {
     pub async fn mend(fleet: &Fleet) -> Result<()> {
         for cluster in fleet.clusters() {
             fleet.script(&["heal", &cluster.name]).await?;
+        }
+        // Those that run go on; etcd, the last one, comes first.
+        for disturbance in ALL.into_iter().rev() {
+            if let Self::Restart(cluster, what) = disturbance {
+                fleet.script(&["start", cluster, what]).await?;
+            }
+        }
+        for cluster in fleet.clusters() {
             cluster.forget_crashes().await?;
         }
         Ok(())

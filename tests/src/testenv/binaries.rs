@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use argosy_api::names;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -324,9 +324,10 @@ pub async fn release(cluster: &str, wec: &Path) -> Result<u64> {
         .flag("--cluster-name", cluster)
         .flag("--wec-kubeconfig", wec);
     let process = Process::start(launch)?;
-    let mut peak = 0;
+    let (mut peak, deadline) = (0, Instant::now() + PATIENCE);
     while let Some(memory) = process.peak_memory() {
         peak = memory;
+        ensure!(Instant::now() < deadline, "argosy-agent release has not ended");
         // The kernel drops the value when the process ends, which cannot be foreseen, so it is
         // polled.
         sleep(Duration::from_millis(10)).await;

@@ -9,9 +9,12 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
     thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
+
+use super::waiting::PATIENCE;
 
 /// A program with its arguments, which can be started any number of times.
 #[derive(Clone, Debug)]
@@ -134,9 +137,24 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for its end.
+    /// Waits for its end. Fails with the end of its log if it still runs after [`PATIENCE`].
     pub fn wait(&self) -> Result<ExitStatus> {
-        Ok(self.child().wait()?)
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child().try_wait()? {
+                return Ok(status);
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{} has not ended after {} s; the end of {}:\n{}",
+                self.launch.program.display(),
+                PATIENCE.as_secs(),
+                self.launch.log.display(),
+                tail(&self.launch.log)
+            );
+            // The standard library has no wait with a limit.
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Its complete output so far.

@@ -109,6 +109,7 @@ async fn a_claim_that_was_copied_onto_an_unheld_workflow_is_none() -> Result<()>
         |workflow| says(workflow, "NotDispatchable", "True", "NotHeld"),
     )
     .await?;
+    fixture.round_trip("sentinel", &member).await?;
     assert!(member.workflows().get_opt("copy").await?.is_none());
     Ok(())
 }

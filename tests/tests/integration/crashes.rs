@@ -4,7 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -109,7 +112,12 @@ fn seed() -> Result<u64> {
 }
 
 /// Kills the controller or the agent at random moments, often during a start.
-async fn kill_at_random(fixture: Fixture, member: Arc<Member>, seed: u64) -> Result<()> {
+async fn kill_at_random(
+    fixture: Fixture,
+    member: Arc<Member>,
+    seed: u64,
+    kills: Arc<AtomicUsize>,
+) -> Result<()> {
     let mut dice = Dice(seed);
     loop {
         tokio::time::sleep(Duration::from_millis(dice.roll(400))).await;
@@ -119,6 +127,7 @@ async fn kill_at_random(fixture: Fixture, member: Arc<Member>, seed: u64) -> Res
             member.agent()?
         };
         victim.kill()?;
+        kills.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(dice.roll(100))).await;
         victim.start_again().await?;
     }
@@ -134,7 +143,8 @@ async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() ->
     tasks.spawn(play(pull.clone(), births.clone()));
     tasks.spawn(play(push.clone(), births.clone()));
     let mut killer = JoinSet::new();
-    killer.spawn(kill_at_random(fixture.clone(), pull.clone(), seed));
+    let kills = Arc::new(AtomicUsize::new(0));
+    killer.spawn(kill_at_random(fixture.clone(), pull.clone(), seed, kills.clone()));
 
     let submitted = async {
         for number in 0..WORKFLOWS {
@@ -154,6 +164,10 @@ async fn every_workflow_starts_once_and_ends_as_it_ended_whatever_is_killed() ->
         .await
         .with_context(|| format!("ARGOSY_SEED={seed}"))?;
     }
+    if let Some(ended) = killer.try_join_next() {
+        ended??;
+    }
+    assert_ne!(kills.load(Ordering::Relaxed), 0, "nothing was killed");
     killer.abort_all();
     fixture.env.controller.restart().await?;
     pull.agent()?.restart().await?;

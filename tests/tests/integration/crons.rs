@@ -4,14 +4,14 @@
 use anyhow::{Context, Result, ensure};
 use argosy_api::{BindingPolicy, Workflow, names};
 use argosy_tests::testenv::{
-    Fixture, TestEnv,
+    Fixture, Member, TestEnv,
     admission::{eventually, until_held},
     definitions,
     objects::{self, create},
     waiting::{PATIENCE, until, until_gone},
 };
 use futures::{TryStreamExt as _, pin_mut};
-use k8s_openapi::api::{core::v1::ConfigMap, events::v1::Event};
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, Request},
@@ -60,13 +60,32 @@ where
         .await?)
 }
 
-/// Sends a ConfigMap through the policy. After this, all earlier decisions about the CronWorkflow
-/// have been carried out.
-async fn sentinel(fixture: &Fixture, wec: &Client, name: &str) -> Result<()> {
-    let maps = |client: &Client| -> Api<ConfigMap> { Api::namespaced(client.clone(), &fixture.namespace) };
-    let map = serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "app": CRON } } }))?;
-    create(&maps(&fixture.control), &map).await?;
-    until(&maps(wec), name, "the policy has sent it", |_| true).await?;
+/// Sends another CronWorkflow through a policy that asks for copies. After this, the controller, which
+/// watches both with one watch, has decided about each earlier change of the CronWorkflow.
+async fn sentinel(fixture: &Fixture, member: &Member) -> Result<()> {
+    let name = "sentinel";
+    let mut asking = policy(fixture, &member.cluster)?;
+    asking.metadata.name = Some(format!("{}-{name}", fixture.namespace));
+    asking
+        .annotations_mut()
+        .insert(names::CRON_ANNOTATION.to_owned(), names::EACH_CLUSTER.to_owned());
+    asking.spec.downsync = serde_json::from_value(json!([{
+        "namespaces": [fixture.namespace], "objectSelectors": [{ "matchLabels": { "app": name } }],
+    }]))?;
+    let policies: Api<BindingPolicy> = Api::all(fixture.control.clone());
+    create(&policies, &asking).await?;
+    let mut cron = nightly()?;
+    cron.metadata.name = Some(name.to_owned());
+    cron.labels_mut().insert("app".to_owned(), name.to_owned());
+    cron.data["spec"]["suspend"] = json!(true);
+    create(&crons(&fixture.control, fixture), &cron).await?;
+    until(
+        &crons(&member.wec, fixture),
+        name,
+        "the policy has sent it",
+        |_| true,
+    )
+    .await?;
     Ok(())
 }
 
@@ -110,7 +129,7 @@ async fn one_that_a_policy_selects_fires_here_alone_unless_the_policy_asks_for_c
     let cron = create(&here, &nightly()?).await?;
     let uid = cron.uid().context("it has a UID")?;
     let work = names::work_name(&uid);
-    sentinel(&fixture, &member.wec, "stays").await?;
+    sentinel(&fixture, &member).await?;
     assert!(member.works().get_opt(&work).await?.is_none(), "it was sent");
 
     let asking = json!({ "metadata": { "annotations": { names::CRON_ANNOTATION: names::EACH_CLUSTER } } });

@@ -290,6 +290,9 @@ async fn secrets_and_service_accounts_travel_and_what_every_cluster_makes_for_it
     let mut own = config_map(root, "of the control cluster")?;
     own.metadata.labels = None;
     create(&maps_of(&fixture), &own).await?;
+    let mut ordinary = config_map("ordinary", "of a user")?;
+    ordinary.metadata.labels = None;
+    create(&maps_of(&fixture), &ordinary).await?;
     let secrets: Api<Secret> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
     let accounts: Api<ServiceAccount> = Api::namespaced(fixture.control.clone(), &fixture.namespace);
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "x" } });
@@ -305,6 +308,7 @@ async fn secrets_and_service_accounts_travel_and_what_every_cluster_makes_for_it
     assert_eq!(sent.data.context("it has data")?["password"].0, b"x");
     let there: Api<ServiceAccount> = Api::namespaced(member.wec.clone(), &fixture.namespace);
     until(&there, "runner", "the account is there", |_| true).await?;
+    until(&maps_on(&fixture, &member), "ordinary", "it is there", |_| true).await?;
     assert!(maps_on(&fixture, &member).get_opt(root).await?.is_none());
     Ok(())
 }

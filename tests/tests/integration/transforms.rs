@@ -137,6 +137,7 @@ async fn a_workflow_gets_the_values_of_its_cluster_and_waits_while_they_cannot_b
         |workflow| conditions(workflow).contains("TransformInvalid: "),
     )
     .await?;
+    fixture.round_trip("sentinel", west).await?;
     assert!(west.workflows().get_opt(&west.cluster).await?.is_none());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overrides.json");
     std::fs::write(

@@ -107,7 +107,7 @@ pub(crate) use report_validation::is_node;
 pub use subject::HubKey;
 use turns::is_sent;
 use view::WorkflowView;
-pub use work::{Ignored, taken};
+pub use work::{Ignored, is_packed_by_argo, taken};
 use work::{ManifestWorkView, WorkStatusView};
 
 /// An input of the index: a watch event, or the answer to a request.
@@ -195,6 +195,11 @@ impl HubInput {
     /// WorkStatuses in the ITS.
     pub fn report(change: Change<WorkStatus>) -> Self {
         Self::Report(change.map(ObservedReport::whole))
+    }
+
+    /// A WorkStatus in the ITS whose packed nodes are not unpacked, as the watch reports it.
+    pub fn told(report: WorkStatus) -> Self {
+        Self::Report(Change::Apply(Box::new(report.into())))
     }
 }
 

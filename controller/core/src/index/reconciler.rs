@@ -96,6 +96,12 @@ pub trait Action: fmt::Debug + fmt::Display {
     fn lane(&self) -> Option<&str> {
         None
     }
+
+    /// True if an action in a lane takes so much time and memory that at most one such action is in
+    /// flight, in whichever lane.
+    fn is_heavy(&self) -> bool {
+        false
+    }
 }
 
 /// The next step for one key.

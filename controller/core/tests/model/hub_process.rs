@@ -172,6 +172,7 @@ impl Process for WorkflowIndex {
                 cluster,
                 origin,
                 version,
+                ..
             } => read_report(its, cluster, origin, version),
             HubAction::ReadWorkflow { key, uid } => {
                 let there = found(wds.get(Kind::Workflow, &key.namespace, &key.name))?;

@@ -4,19 +4,17 @@
 //! knows its own writes before the watches report them. The response to a creation is only metadata,
 //! and the rest of the input is what was sent.
 
-use std::sync::Arc;
-
-use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, WorkStatus, Workflow, names};
+use argosy_api::{CustomTransform, ManagedCluster, ManifestWork, Workflow, names};
 use argosy_core::{
     Change, ClusterName, Failure, OriginUid, WorkflowKey,
-    hub::workflows::{HubAction, HubInput, HubKey, WorkflowIndex, taken},
-    model::{control::packed, fan_out::is_run_of, json_patch::JsonPatch, template_refs::TemplateKey},
+    hub::workflows::{HubAction, HubInput, HubKey, WorkflowIndex, is_packed_by_argo, taken},
+    model::{fan_out::is_run_of, json_patch::JsonPatch, template_refs::TemplateKey},
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::Patch};
 use serde::Serialize;
 use serde_json::json;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use super::{Spaces, activity::Activity, needs};
 use crate::{
@@ -30,7 +28,7 @@ use crate::{
 };
 
 /// Number of reports that are read and parsed at a time, at most one of each cluster: each takes up to
-/// 50 MiB.
+/// 50 MiB. At most one of them is one that Argo has packed, which takes up to 100 MiB.
 const READ_AT_ONCE: usize = 3;
 
 /// Executor of the controller's actions.
@@ -39,8 +37,6 @@ pub(super) struct Executor {
     wds: Client,
     its: Client,
     mailboxes: Mailboxes,
-    /// Limits those whose nodes Argo has packed to one at a time: unpacked they take up to 100 MiB.
-    unpacking: Arc<Semaphore>,
     activity: Activity,
 }
 
@@ -51,7 +47,6 @@ impl Executor {
             wds: spaces.wds.clone(),
             its: spaces.its.clone(),
             mailboxes: Mailboxes::new(&spaces.its),
-            unpacking: Arc::new(Semaphore::new(1)),
             activity,
         }
     }
@@ -157,6 +152,7 @@ impl Executor {
         cluster: &ClusterName,
         origin: &OriginUid,
         version: &str,
+        may_unpack: bool,
     ) -> Result<HubInput, Failure> {
         let Some(report) = self.mailboxes.report(cluster, origin).await? else {
             return Ok(HubInput::ReportGone {
@@ -165,12 +161,10 @@ impl Executor {
                 version: version.to_owned(),
             });
         };
-        // The semaphore is never closed.
-        let _unpacking = if is_packed_by_argo(&report) {
-            Some(self.unpacking.acquire().await)
-        } else {
-            None
-        };
+        if is_packed_by_argo(&report) && !may_unpack {
+            // Argo has packed it since the watch saw it. It is read again when it may be unpacked.
+            return Ok(HubInput::told(report));
+        }
         // Unpacking nodes may take a second.
         let learning = spawn_blocking(move || HubInput::report(Change::Apply(Box::new(report))));
         learning
@@ -251,12 +245,6 @@ impl Executor {
     }
 }
 
-/// True if its nodes were packed by Argo. The agent packs fewer, see [`WorkStatus`].
-fn is_packed_by_argo(report: &WorkStatus) -> bool {
-    let is_packed_by_agent = report.reported.as_ref().is_some_and(|told| told.are_nodes_packed);
-    report.status.as_ref().and_then(packed).is_some() && !is_packed_by_agent
-}
-
 fn seen(cluster: &ClusterName, origin: &OriginUid, work: Option<ManifestWork>) -> HubInput {
     match work {
         Some(work) => HubInput::work(Change::Apply(Box::new(work))),
@@ -282,7 +270,11 @@ impl Execute<WorkflowIndex> for Executor {
                 cluster,
                 origin,
                 version,
-            } => self.read_report(cluster, origin, version).await,
+                is_packed_by_argo,
+            } => {
+                self.read_report(cluster, origin, version, *is_packed_by_argo)
+                    .await
+            }
             HubAction::ReadWorkflow { key, uid } => self.read_workflow(key, uid).await,
             HubAction::ReadTemplate { namespace, template } => {
                 self.read_template(key, namespace, template).await

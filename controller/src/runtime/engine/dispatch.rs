@@ -65,19 +65,19 @@ where
         self.pass_on(&key);
     }
 
-    /// Calls the next key to a lane, if this one was called and has not taken it.
+    /// Calls the next keys to a lane, if this one was called and has not taken it.
     fn pass_on(&mut self, key: &R::Key) {
         let next = self.room.pass_on(key);
         self.call(next);
     }
 
-    /// Queues the key that is called to a lane. One whose other action runs is decided after it, and
+    /// Queues the keys that are called to a lane. One whose other action runs is decided after it, and
     /// may then wait again, so that the lane need not wait for it.
-    pub(super) fn call(&mut self, mut next: Option<(R::Key, Instant)>) {
-        while let Some((key, since)) = next.take() {
+    pub(super) fn call(&mut self, mut next: Vec<(R::Key, Instant)>) {
+        while let Some((key, since)) = next.pop() {
             if let Some(running) = self.running.get_mut(&key) {
                 running.learnt.get_or_insert(since);
-                next = self.room.pass_on(&key);
+                next.extend(self.room.pass_on(&key));
             } else {
                 // A key that is slowed down has waited long enough, and nobody else may take the lane.
                 self.timers.unset(&key);

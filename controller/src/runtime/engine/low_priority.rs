@@ -55,7 +55,7 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
         }
     }
 
-    /// The action of the key is done, or there is none any more.
+    /// The key has no action any more. One that follows another is due at the same time.
     pub(super) fn settle(&mut self, key: &K) {
         self.pause(key);
         self.due_of.remove(key);
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stays_due_at_the_same_time_until_its_action_is_done() {
+    fn a_key_stays_due_at_the_same_time_until_it_has_no_action_any_more() {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut low = LowPriority::new(now);
@@ -132,9 +132,13 @@ mod tests {
         low.failed(&"key", at(20));
         low.push("key", at(50));
         assert_eq!(low.next(false), Some(at(20)));
-        // It succeeds.
+        // It succeeds, and another one follows.
         assert_eq!(low.pop(at(20), false), Some("key"));
         low.started(&"key");
+        assert!(low.ended(&"key"));
+        low.push("key", at(55));
+        assert_eq!(low.pop(at(20), false), Some("key"));
+        // Nothing is left.
         low.settle(&"key");
         low.push("key", at(60));
         assert_eq!((low.next(false), low.len()), (Some(at(60)), 1));

@@ -1,5 +1,7 @@
 //! Resources that running actions take besides a worker: bytes of memory, where others choose the
-//! size of an object, and a lane, in which actions run one after the other.
+//! size of an object, and a lane, in which actions run one after the other. Of all lanes, at most one
+//! has a heavy action, so that the others are left to the rest. A key waits behind those that came to
+//! its lane before it, heavy or not.
 //!
 //! An action is only known after its decision, so one action may always start that exceeds the
 //! limit of memory. A key whose lane is taken waits outside the queue until it is called. Not here:
@@ -25,18 +27,34 @@ pub(super) struct Room<K> {
     lanes_taken: usize,
     /// Maximum number of lanes that are taken or whose key is called.
     lanes_at_once: usize,
+    /// Number of those of them for a heavy action: none or one.
+    heavy: usize,
     /// The lanes that are queued, in their order.
     turns: VecDeque<String>,
+    /// The same for lanes whose first key waits for a heavy action.
+    heavy_turns: VecDeque<String>,
     /// Number of keys that wait for a lane.
     waiting: usize,
     /// Keys that were called and are not decided yet, each with its lane, which is reserved for it.
-    called: HashMap<K, String>,
+    called: HashMap<K, Reserved>,
+}
+
+struct Reserved {
+    lane: String,
+    is_heavy: bool,
+}
+
+/// A key that waits for its lane.
+struct Waiting<K> {
+    key: K,
+    /// The time of its input.
+    since: Instant,
+    is_heavy: bool,
 }
 
 struct Lane<K> {
     state: State,
-    /// The keys that wait for the lane, each with the time of its input.
-    waiting: VecDeque<(K, Instant)>,
+    waiting: VecDeque<Waiting<K>>,
     known: HashSet<K>,
 }
 
@@ -60,7 +78,9 @@ impl<K: Clone + Eq + Hash> Room<K> {
             lanes: HashMap::new(),
             lanes_taken: 0,
             lanes_at_once,
+            heavy: 0,
             turns: VecDeque::new(),
+            heavy_turns: VecDeque::new(),
             waiting: 0,
             called: HashMap::new(),
         }
@@ -80,16 +100,24 @@ impl<K: Clone + Eq + Hash> Room<K> {
     /// key, or if as many lanes are as may be; the key then waits until it is called.
     pub(super) fn take(&mut self, key: &K, action: &impl Action, since: Instant) -> bool {
         if let Some(name) = action.lane() {
+            let is_heavy = action.is_heavy();
+            let reserved = self.called.get(key).filter(|reserved| reserved.lane == name);
+            let is_called = reserved.is_some();
+            let others = self.heavy - usize::from(reserved.is_some_and(|reserved| reserved.is_heavy));
+            let is_too_heavy = is_heavy && others > 0;
             let is_full = self.is_full();
-            let is_called = self.called.get(key).is_some_and(|called| called == name);
             let lane = self.lanes.entry(name.to_owned()).or_insert_with(|| Lane {
                 state: State::Free,
                 waiting: VecDeque::new(),
                 known: HashSet::new(),
             });
-            if !is_called && (is_full || lane.state != State::Free) {
+            if is_too_heavy || !is_called && (is_full || lane.state != State::Free) {
                 if lane.known.insert(key.clone()) {
-                    lane.waiting.push_back((key.clone(), since));
+                    lane.waiting.push_back(Waiting {
+                        key: key.clone(),
+                        since,
+                        is_heavy,
+                    });
                     self.waiting += 1;
                 }
                 self.line_up(name);
@@ -97,6 +125,7 @@ impl<K: Clone + Eq + Hash> Room<K> {
             }
             lane.state = State::Taken;
             self.lanes_taken += 1;
+            self.heavy = others + usize::from(is_heavy);
             if is_called {
                 self.called.remove(key);
             }
@@ -105,20 +134,25 @@ impl<K: Clone + Eq + Hash> Room<K> {
         true
     }
 
-    /// Releases the resources of an action. Returns the key that is called because of that, if any.
-    pub(super) fn give_back(&mut self, action: &impl Action) -> Option<(K, Instant)> {
+    /// Releases the resources of an action. Returns the keys that are called because of that.
+    pub(super) fn give_back(&mut self, action: &impl Action) -> Vec<(K, Instant)> {
         self.taken = self.taken.saturating_sub(action.weight());
-        let name = action.lane()?;
+        let Some(name) = action.lane() else {
+            return Vec::new();
+        };
         self.lanes_taken -= 1;
+        self.heavy -= usize::from(action.is_heavy());
         self.free(name);
         self.call()
     }
 
-    /// The key was decided. If it was called and has not taken that lane, returns the next one that is
-    /// called, if any.
-    pub(super) fn pass_on(&mut self, key: &K) -> Option<(K, Instant)> {
-        let name = self.called.remove(key)?;
-        self.free(&name);
+    /// The key was decided. If it was called and has not taken its lane as it was reserved, returns the
+    /// next ones that are called.
+    pub(super) fn pass_on(&mut self, key: &K) -> Vec<(K, Instant)> {
+        if let Some(reserved) = self.called.remove(key) {
+            self.heavy -= usize::from(reserved.is_heavy);
+            self.free(&reserved.lane);
+        }
         self.call()
     }
 
@@ -138,39 +172,59 @@ impl<K: Clone + Eq + Hash> Room<K> {
         let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
-        match lane.state {
-            State::Free if lane.waiting.is_empty() => {
+        match (lane.state, lane.waiting.front()) {
+            (State::Free, None) => {
                 self.lanes.remove(name);
             }
-            State::Free => {
+            (State::Free, Some(first)) => {
                 lane.state = State::Queued;
-                self.turns.push_back(name.to_owned());
+                let turns = if first.is_heavy {
+                    &mut self.heavy_turns
+                } else {
+                    &mut self.turns
+                };
+                turns.push_back(name.to_owned());
             }
-            State::Queued | State::Called | State::Taken => {}
+            (State::Queued | State::Called | State::Taken, _) => {}
         }
     }
 
-    /// Calls the key that waits longest for the lane whose turn it is.
-    fn call(&mut self) -> Option<(K, Instant)> {
+    /// Calls for each lane whose turn it is the key that waits longest for it.
+    fn call(&mut self) -> Vec<(K, Instant)> {
+        let mut called = Vec::new();
         while !self.is_full() {
-            let name = self.turns.pop_front()?;
+            let of_heavy = if self.heavy == 0 {
+                self.heavy_turns.pop_front()
+            } else {
+                None
+            };
+            let Some(name) = of_heavy.or_else(|| self.turns.pop_front()) else {
+                break;
+            };
             let Some(lane) = self.lanes.get_mut(&name) else {
                 continue;
             };
             lane.state = State::Free;
-            while let Some((key, since)) = lane.waiting.pop_front() {
-                lane.known.remove(&key);
-                self.waiting -= 1;
-                // One that is called to another lane is decided anyway.
-                if !self.called.contains_key(&key) {
-                    lane.state = State::Called;
-                    self.called.insert(key.clone(), name);
-                    return Some((key, since));
-                }
+            let Some(first) = lane.waiting.pop_front() else {
+                continue;
+            };
+            lane.known.remove(&first.key);
+            self.waiting -= 1;
+            // One that is called to another lane is decided anyway.
+            if self.called.contains_key(&first.key) {
+                self.line_up(&name);
+                continue;
             }
-            self.line_up(&name);
+            lane.state = State::Called;
+            self.heavy += usize::from(first.is_heavy);
+            let reserved = Reserved {
+                lane: name,
+                is_heavy: first.is_heavy,
+            };
+            self.called.insert(first.key.clone(), reserved);
+            called.push((first.key, first.since));
         }
-        None
+        called
     }
 }
 
@@ -182,9 +236,9 @@ mod tests {
 
     use super::*;
 
-    /// An action in this lane, if there is one.
+    /// An action in this lane, if there is one; true for a heavy one.
     #[derive(Clone, Debug)]
-    struct In(Option<String>);
+    struct In(Option<String>, bool);
 
     impl fmt::Display for In {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,6 +253,10 @@ mod tests {
 
         fn lane(&self) -> Option<&str> {
             self.0.as_deref()
+        }
+
+        fn is_heavy(&self) -> bool {
+            self.1
         }
     }
 
@@ -218,14 +276,14 @@ mod tests {
                 self.running.push((key, action));
             }
             let next = self.room.pass_on(&key);
-            self.queue.extend(next.map(|(key, _)| key));
+            self.queue.extend(next.into_iter().map(|(key, _)| key));
         }
 
         fn end(&mut self, number: usize) {
             if !self.running.is_empty() {
                 let (_, action) = self.running.remove(number % self.running.len());
                 let next = self.room.give_back(&action);
-                self.queue.extend(next.map(|(key, _)| key));
+                self.queue.extend(next.into_iter().map(|(key, _)| key));
             }
         }
 
@@ -242,10 +300,19 @@ mod tests {
             assert_eq!(lanes.len(), count, "two actions in one lane");
             assert_eq!(self.room.lanes_taken, count);
             assert!(self.room.called.keys().all(|key| self.queue.contains(key)));
-            let is_stuck = |lane: &Lane<u8>| lane.state == State::Free || lane.state == State::Queued;
-            let stuck = self.room.lanes.values().any(is_stuck);
+            let running = self
+                .running
+                .iter()
+                .filter(|(_, action)| action.is_heavy())
+                .count();
+            let reserved = self.room.called.values().filter(|reserved| reserved.is_heavy);
+            assert_eq!(self.room.heavy, running + reserved.count());
+            assert!(self.room.heavy <= 1, "{} heavy actions", self.room.heavy);
+            let lanes = self.room.lanes.values();
+            let mut stuck = lanes.filter(|lane| [State::Free, State::Queued].contains(&lane.state));
+            let may_run = |lane: &Lane<u8>| lane.waiting.front().is_none_or(|first| !first.is_heavy);
             assert!(
-                !stuck || self.room.is_full(),
+                self.room.is_full() || stuck.all(|lane| self.room.heavy == 1 && !may_run(lane)),
                 "a key waits for a lane that is free"
             );
         }
@@ -258,11 +325,11 @@ mod tests {
         #[test]
         fn no_key_waits_while_it_could_run_whatever_the_others_decide(
             at_once in 1_usize..5,
-            steps in vec((0_u8..4, any::<u8>(), 0_u8..6), 0..200),
+            steps in vec((0_u8..4, any::<u8>(), 0_u8..6, any::<bool>()), 0..200),
         ) {
             let mut all = Loop { room: Room::new(at_once), running: Vec::new(), queue: VecDeque::new() };
-            for (step, key, lane) in steps {
-                let action = In((lane > 0).then(|| lane.to_string()));
+            for (step, key, lane, is_heavy) in steps {
+                let action = In((lane > 0).then(|| lane.to_string()), lane > 0 && is_heavy);
                 match step {
                     0 => all.end(usize::from(key)),
                     1 => {
@@ -276,12 +343,12 @@ mod tests {
             }
             // In the end, all have their turn.
             while let Some(called) = all.queue.pop_front() {
-                all.decide(called, In(None));
+                all.decide(called, In(None, false));
             }
             while !all.running.is_empty() {
                 all.end(0);
                 while let Some(called) = all.queue.pop_front() {
-                    all.decide(called, In(None));
+                    all.decide(called, In(None, false));
                     all.end(all.running.len() - 1);
                 }
             }

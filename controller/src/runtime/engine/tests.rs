@@ -166,6 +166,10 @@ impl Action for Carry {
     fn lane(&self) -> Option<&str> {
         self.2
     }
+
+    fn is_heavy(&self) -> bool {
+        self.2.is_some_and(|lane| lane.starts_with("heavy"))
+    }
 }
 
 impl fmt::Display for Carry {

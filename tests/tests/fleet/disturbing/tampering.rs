@@ -125,6 +125,15 @@ async fn a_namespace_that_is_deleted_on_a_cluster_goes_and_its_runs_are_shown_as
     let (control, wec) = (fleet.control()?, fleet.cluster(PUSH)?);
     let namespace = "doomed";
     for cluster in [control, wec] {
+        // It may be left by a run of this test that failed.
+        let leftover = [
+            "delete",
+            "namespace",
+            namespace,
+            "--ignore-not-found",
+            "--timeout=100s",
+        ];
+        cluster.kubectl(&leftover).await?;
         cluster.kubectl(&["create", "namespace", namespace]).await?;
     }
     // It waits at its first step, so that it has no pod whose end would be its own.

@@ -86,14 +86,22 @@ impl RunIndex {
             };
         }
         let decision = self.decide_running(origin, work, object, now);
-        if decision.action.is_some() {
+        let refusal = self.refusals.get(origin);
+        let is_refused = refusal.is_some_and(|refusal| refusal.control == *work.control);
+        if decision.action.is_some() && (decision.priority == Priority::Normal || is_refused) {
             return decision;
         }
+        // A stopped run does not wait for its conditions, which nobody waits for, unless the cluster
+        // refuses its changes.
         let again = self.write_again(origin, object, now);
         let times = decision.requeue_at.into_iter().chain(again.requeue_at);
         Decision {
             requeue_at: times.min(),
-            ..again
+            ..if again.action.is_none() && decision.action.is_some() {
+                decision
+            } else {
+                again
+            }
         }
     }
 

@@ -73,6 +73,9 @@ pub enum HubAction {
         origin: OriginUid,
         /// The resource version of which only the address is kept.
         version: String,
+        /// Argo has packed its nodes, so that they may take 100 MiB and a second when they are
+        /// unpacked.
+        is_packed_by_argo: bool,
     },
     /// Read a Workflow of the WDS whose specification is not in the index.
     ReadWorkflow {
@@ -242,6 +245,18 @@ impl crate::Action for HubAction {
             Self::ReadReport { cluster, .. } => Some(cluster.as_str()),
             _ => None,
         }
+    }
+
+    /// Reports that Argo has packed leave the other lanes to clusters whose reports are read in
+    /// milliseconds.
+    fn is_heavy(&self) -> bool {
+        matches!(
+            self,
+            Self::ReadReport {
+                is_packed_by_argo: true,
+                ..
+            }
+        )
     }
 }
 

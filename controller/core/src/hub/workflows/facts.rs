@@ -40,6 +40,13 @@ impl WorkflowIndex {
             || self.report(view, claim).is_some()
     }
 
+    /// True if a cluster has a report of this attempt.
+    pub(super) fn is_reported(&self, view: &WorkflowView, cluster: &ClusterName, attempt: u64) -> bool {
+        let reports = self.reports.get(&view.uid);
+        let report = reports.and_then(|reports| reports.get(cluster));
+        report.is_some_and(|report| report.attempt == attempt)
+    }
+
     /// True if the claim is to be withdrawn: the placement has changed, and neither this attempt
     /// nor an earlier one has started. Once the agent has been asked, this cannot be undone,
     /// because it may have promised already. If the placement changes back, the same cluster gets a
@@ -105,13 +112,8 @@ impl WorkflowIndex {
     /// the claim.
     pub(super) fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
         let works = self.works.get(&view.uid)?;
-        let reports = self.reports.get(&view.uid);
-        let is_reported = |cluster: &ClusterName, attempt: u64| {
-            let report = reports.and_then(|reports| reports.get(cluster));
-            report.is_some_and(|report| report.attempt == attempt)
-        };
         let is_lost = |cluster: &ClusterName, work: &ManifestWorkView| {
-            (work.is_started || is_reported(cluster, work.attempt))
+            (work.is_started || self.is_reported(view, cluster, work.attempt))
                 && !work.is_deleting
                 && work.attempt > view.last_attempt
         };

@@ -176,5 +176,6 @@ pub(super) fn read_report(view: &WorkflowView, claim: &Claim, report: &WorkStatu
         cluster: claim.cluster.clone(),
         origin: view.uid.clone(),
         version: report.resource_version.clone(),
+        is_packed_by_argo: report.is_packed_by_argo,
     }
 }

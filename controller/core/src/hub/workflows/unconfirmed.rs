@@ -118,7 +118,10 @@ impl WorkflowIndex {
             .filter(|known| of_cluster.is_none_or(|cluster| *cluster == known.cluster))
             .map(|known| known.until)
             .max();
-        let has_started = |cluster| self.work(view, cluster).is_some_and(|work| work.is_started);
+        let has_started = |cluster| {
+            let work = self.work(view, cluster);
+            work.is_some_and(|work| work.is_started || self.is_reported(view, cluster, work.attempt))
+        };
         let is_open = match (of_cluster, &view.claim) {
             // For a cluster that the Workflow has left, a start on another cluster proves nothing.
             (Some(cluster), _) => !has_started(cluster),

@@ -108,6 +108,8 @@ pub(super) struct WorkStatusView {
     pub(super) is_shed: bool,
     /// Its Workflow was unknown when it arrived.
     pub(super) is_strange: bool,
+    /// Argo has packed its nodes, not the agent.
+    pub(super) is_packed_by_argo: bool,
 }
 
 /// The reason why a report is ignored.
@@ -238,6 +240,7 @@ impl WorkStatusView {
     /// here, because that may take as long as a thousand other reports. Such a report is read
     /// separately when it is needed.
     pub(super) fn told(mut report: WorkStatus) -> Self {
+        let is_packed_by_argo = is_packed_by_argo(&report);
         let Some(status) = report.status.as_mut().filter(|status| packed(status).is_some()) else {
             return Self::new(report);
         };
@@ -249,6 +252,7 @@ impl WorkStatusView {
             reported.are_nodes_packed = false;
         }
         let mut view = Self::new(report);
+        view.is_packed_by_argo = is_packed_by_argo;
         if view.decode_error.is_none() {
             view.digest = digest;
             view.shed();
@@ -258,6 +262,7 @@ impl WorkStatusView {
 
     /// Reads the fields of an object.
     pub(super) fn new(mut status: WorkStatus) -> Self {
+        let is_packed_by_argo = is_packed_by_argo(&status);
         let unreadable = decode_error::take(&mut status.metadata);
         let reported = status.reported.take().unwrap_or_default();
         let resource_version = status.metadata.resource_version.take().unwrap_or_default();
@@ -290,6 +295,7 @@ impl WorkStatusView {
                 elsewhere: None,
                 is_shed: false,
                 is_strange: false,
+                is_packed_by_argo,
             };
         }
         let (elsewhere, text) = sanitize(&mut status, text, reported.is_remembered);
@@ -298,6 +304,7 @@ impl WorkStatusView {
             elsewhere,
             is_shed: false,
             is_strange: false,
+            is_packed_by_argo,
             resource_version,
             attempt: reported.attempt,
             digest,
@@ -350,6 +357,13 @@ impl WorkStatusView {
             self.annotations = CompactMap::default();
         }
     }
+}
+
+/// True if Argo has packed the nodes of a report, and not the agent, whose packed nodes have a lower
+/// limit.
+pub fn is_packed_by_argo(report: &WorkStatus) -> bool {
+    let is_packed_by_agent = report.reported.as_ref().is_some_and(|told| told.are_nodes_packed);
+    report.status.as_ref().and_then(packed).is_some() && !is_packed_by_agent
 }
 
 /// Unpacks the nodes that the agent has packed for the way. Returns the reason if it cannot.

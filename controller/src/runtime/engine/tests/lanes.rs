@@ -18,6 +18,14 @@ async fn in_several_lanes_no_more_actions_run_than_lanes_may_be_taken() {
 }
 
 #[tokio::test]
+async fn of_heavy_actions_one_runs_at_a_time_and_the_other_lanes_are_left_to_the_rest() {
+    let of_lanes = |lanes| side_by_side(Load::of(100, 0, lanes), 3, |_| ());
+    assert_eq!(of_lanes(&["heavy1", "heavy2", "heavy3"]).await, 1);
+    assert_eq!(of_lanes(&["heavy1", "heavy2", "heavy3", "cluster1"]).await, 2);
+    assert_eq!(of_lanes(&["heavy1", "heavy2", "cluster1", "cluster2"]).await, 3);
+}
+
+#[tokio::test]
 async fn a_key_that_waits_for_its_lane_is_decided_only_when_it_is_its_turn() {
     let mut decided = 0;
     let count = |load: &mut Load| decided = load.decided.load(Ordering::SeqCst);

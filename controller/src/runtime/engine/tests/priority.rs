@@ -1,5 +1,7 @@
 //! Tests of actions of low priority.
 
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
 use super::*;
 use crate::runtime::engine::low_priority::IDLE_AFTER;
 
@@ -9,11 +11,16 @@ const AT_MOST: Duration = Duration::from_secs(10);
 /// Time that each action takes.
 const TAKES: Duration = Duration::from_millis(20);
 
-/// One action of low priority for each key from 1 up, and `busy` actions of normal priority of key
-/// 0, one after the other.
+/// Actions of low priority for keys from 1 up, and `busy` actions of normal priority of key 0. Those
+/// of one key come one after the other.
 struct Mixed {
-    low: BTreeSet<u32>,
+    /// The number of actions of each key.
+    low: BTreeMap<u32, u32>,
     busy: u32,
+}
+
+fn one_each(keys: RangeInclusive<u32>) -> BTreeMap<u32, u32> {
+    keys.map(|key| (key, 1)).collect()
 }
 
 #[derive(Debug)]
@@ -41,14 +48,17 @@ impl Reconcile for Mixed {
     type Action = Step;
 
     fn apply(&mut self, _: Option<u32>, _: Timestamp) -> BTreeSet<u32> {
-        self.low.iter().copied().chain([0]).collect()
+        self.low.keys().copied().chain([0]).collect()
     }
 
     fn succeeded(&mut self, key: &u32, _: Option<u32>, _: Timestamp) -> BTreeSet<u32> {
         if *key == 0 {
             self.busy -= 1;
         }
-        self.low.remove(key);
+        if let Some(left) = self.low.get_mut(key) {
+            *left -= 1;
+        }
+        self.low.retain(|_, left| *left > 0);
         BTreeSet::new()
     }
 
@@ -61,7 +71,7 @@ impl Reconcile for Mixed {
     fn decide(&self, key: &u32, _: Timestamp) -> Decision<Step> {
         match key {
             0 => (self.busy > 0).then_some(Step(0, self.busy)).into(),
-            _ => Decision::from(self.low.contains(key).then_some(Step(*key, 0)))
+            _ => Decision::from(self.low.get(key).map(|left| Step(*key, *left)))
                 .with_priority(Priority::Low(AT_MOST)),
         }
     }
@@ -137,7 +147,7 @@ async fn observe(mixed: Mixed) -> (Vec<Duration>, usize) {
 #[tokio::test]
 async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_while() {
     let mixed = Mixed {
-        low: [1].into(),
+        low: one_each(1..=1),
         busy: 4,
     };
     let (starts, _) = observe(mixed).await;
@@ -150,12 +160,23 @@ async fn an_action_of_low_priority_waits_until_the_loop_has_been_idle_for_a_whil
 #[tokio::test]
 async fn a_loop_that_is_never_idle_carries_them_out_when_they_are_due_with_a_quarter_of_its_capacity() {
     let mixed = Mixed {
-        low: (1..=200).collect(),
+        low: one_each(1..=200),
         busy: u32::MAX,
     };
     let (starts, at_once) = observe(mixed).await;
     assert_eq!((starts.len(), at_once), (200, 8));
     assert!((AT_MOST..2 * AT_MOST).contains(&starts[0]), "{:?}", starts[0]);
+}
+
+#[tokio::test]
+async fn the_actions_of_a_key_follow_each_other_when_the_first_one_is_due() {
+    let mixed = Mixed {
+        low: [(1, 3)].into(),
+        busy: u32::MAX,
+    };
+    let (starts, _) = observe(mixed).await;
+    assert_eq!(starts.len(), 3);
+    assert!(starts[2] < 2 * AT_MOST, "{starts:?}");
 }
 
 /// One action at a time. Those of keys 1 to 3 fail, and take longer than the engine waits before the next
@@ -184,7 +205,7 @@ impl Execute<Mixed> for Failing {
 #[tokio::test]
 async fn one_that_fails_does_not_go_before_those_that_were_due_meanwhile() {
     let mixed = Mixed {
-        low: (1..=4).collect(),
+        low: one_each(1..=4),
         busy: u32::MAX,
     };
     let (sender, receiver) = mpsc::channel(1);
@@ -192,7 +213,7 @@ async fn one_that_fails_does_not_go_before_those_that_were_due_meanwhile() {
     let stop = CancellationToken::new();
     let failing = Failing(Arc::default());
     let is_done = |mixed: &mut Mixed| {
-        if !mixed.low.contains(&4) {
+        if !mixed.low.contains_key(&4) {
             stop.cancel();
         }
     };

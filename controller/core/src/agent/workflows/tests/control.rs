@@ -296,6 +296,44 @@ fn a_change_that_nobody_reacts_to_is_followed_by_three_writes_at_most_that_chang
 }
 
 #[test]
+fn a_change_that_nobody_reacts_to_does_not_wait_for_conditions_that_nobody_waits_for() {
+    let control = json!({ "argosy.dev/control": json!({ "shutdown": "Stop" }).to_string() });
+    let mut cluster = Cluster::of(work(1));
+    cluster.object(run("Running"));
+    cluster.report();
+    cluster.work(with(work(1), json!({ "metadata": { "annotations": control } })));
+    let (patch, _) = cluster.control();
+    cluster.object(after(run("Running"), &patch));
+    let decision = cluster.agent.decide(&origin(), cluster.now);
+    assert!(
+        matches!(
+            (&decision.action, decision.priority),
+            (Some(AgentAction::Conditions { .. }), crate::Priority::Low(_))
+        ),
+        "{decision:?}"
+    );
+    assert_eq!(
+        decision.requeue_at,
+        Some(cluster.now + SignedDuration::from_secs(5))
+    );
+    cluster.wait(5);
+    assert_eq!(
+        noted(&cluster.control().0),
+        json!({ "shutdown": "Stop", "again": 1 })
+    );
+    // A cluster that refuses the write gets the conditions nevertheless.
+    let refusal = Failure::Refused("workflows is forbidden".to_owned());
+    for _ in 0..2 {
+        cluster.fail(&refusal);
+    }
+    let action = cluster.decide();
+    assert!(
+        matches!(action, Some(AgentAction::Conditions { .. })),
+        "{action:?}"
+    );
+}
+
+#[test]
 fn a_change_that_somebody_reacts_to_is_followed_by_no_further_write() {
     let mut cluster = cluster(run("Running"), &json!({ "suspend": true }));
     let (patch, _) = cluster.control();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Intake,
+    Action as _, Intake,
     hub::workflows::{ObservedReport, ObservedWorkflow},
     index::budget::Kept,
     model::control::transit,
@@ -36,6 +36,7 @@ fn missed(fleet: &Fleet) -> HubInput {
         cluster,
         origin,
         version,
+        ..
     }) = fleet.decide()
     else {
         panic!("a report is to be read, not {:#?}", fleet.decide());
@@ -264,6 +265,36 @@ fn nodes_that_the_agent_has_packed_are_shown_unpacked() {
     // The watch delivers the same version again.
     fleet.learn(HubInput::Report(Change::Apply(Box::new(seen()))));
     assert_eq!(fleet.patch(Purpose::Mirror).value_at("/status"), Some(&shown));
+}
+
+#[test]
+fn reports_that_argo_has_packed_take_no_lane_from_those_that_the_agent_has_packed() {
+    let is_heavy = |fleet: &Fleet| match fleet.decide() {
+        Some(read @ HubAction::ReadReport { .. }) => read.is_heavy(),
+        other => panic!("the report is to be read, not {other:#?}"),
+    };
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.work(started("cluster1", 1));
+    let (_, there) = packed_report();
+    let there = fleet.next(there);
+    fleet.learn(HubInput::told(read(there)));
+    assert!(!is_heavy(&fleet));
+    // The answer shows that Argo has packed it since, so nothing is unpacked in this lane.
+    let mut there = packed_report().1;
+    there["reported"]["areNodesPacked"] = json!(false);
+    let there = fleet.next(there);
+    fleet.learn(HubInput::told(read(there.clone())));
+    assert!(is_heavy(&fleet));
+    read_report(&mut fleet, &there);
+    fleet.patch(Purpose::Mirror);
+    // One that was shown and released is as heavy when it is read again.
+    let view = fleet
+        .hub
+        .reports
+        .values()
+        .flat_map(|reports| reports.iter())
+        .next();
+    assert!(view.is_some_and(|(_, view)| view.is_packed_by_argo));
 }
 
 #[test]

@@ -68,6 +68,22 @@ fn a_controller_that_has_just_started_lets_nothing_go_that_one_before_it_may_hav
     fleet.work(started("cluster1", 1));
     fleet.workflow(deleting(claimed("cluster1", 1)));
     assert!(matches!(fleet.decide(), Some(HubAction::DeleteWork { .. })));
+    // A report of the attempt shows the same, also if its ManifestWork has no conditions.
+    for (attempt, is_started) in [(1, true), (2, false)] {
+        fleet = Fleet::new();
+        fleet.hub.synced.unmark(Awaited::Workflows);
+        let inherited = read(fleet.next(claimed("cluster1", 1)));
+        fleet.learn(HubInput::workflow(Change::Reset(vec![inherited])));
+        fleet.work(work("cluster1", 1));
+        fleet.report(report("cluster1", attempt, json!({ "phase": "Running" })));
+        fleet.workflow(deleting(claimed("cluster1", 1)));
+        let action = fleet.decide();
+        assert_eq!(
+            matches!(action, Some(HubAction::DeleteWork { .. })),
+            is_started,
+            "{action:?}"
+        );
+    }
 }
 
 #[test]
