@@ -176,9 +176,14 @@ async fn flood(fixture: &Fixture, rounds: usize) -> Result<()> {
 /// Measures the peak resident memory of the controller's processes in MiB during `attack`. A
 /// process that cannot renew its Lease on a busy API server ends, and the next one starts over all
 /// objects written so far.
-async fn peak_beside(fixture: &Fixture, when: &str, attack: impl Future<Output = Result<()>>) -> Result<()> {
+async fn peak_beside(
+    fixture: &Fixture,
+    member: &Member,
+    when: &str,
+    attack: impl Future<Output = Result<()>>,
+) -> Result<()> {
     let controller = &fixture.env.controller;
-    let processes = [controller];
+    let processes = [controller, member.agent()?];
     let mut peak = 0;
     let looking = async {
         loop {
@@ -191,7 +196,8 @@ async fn peak_beside(fixture: &Fixture, when: &str, attack: impl Future<Output =
         () = looking => 0,
     };
     println!(
-        "{when}, the controller's resident memory was {peak} MiB at most; it was started {started} times"
+        "{when}, the controller's resident memory was {peak} MiB at most; it and the agent were started {started} \
+         times"
     );
     ensure!(peak > 0 && peak < LIMIT_MIB, "{when} it took {peak} MiB");
     Ok(())
@@ -226,7 +232,13 @@ async fn under_all_attacks_at_once_beside_a_thousand_live_workflows_the_controll
         )?;
         Ok(())
     };
-    peak_beside(&fixture, "under all attacks", Box::pin(packer.beside(writing))).await?;
+    peak_beside(
+        &fixture,
+        &neighbor,
+        "under all attacks",
+        Box::pin(packer.beside(writing)),
+    )
+    .await?;
     // The next process may end as well while the API server is busy, so no step waits for it.
     let beginning = async {
         fixture.env.controller.kill()?;
@@ -234,13 +246,14 @@ async fn under_all_attacks_at_once_beside_a_thousand_live_workflows_the_controll
     };
     peak_beside(
         &fixture,
+        &neighbor,
         "when it has begun anew over all that",
         Box::pin(packer.beside(beginning)),
     )
     .await?;
     // The API server is busy, too, until the attacks end.
     let going_on = fixture.round_trip("afterwards", &neighbor);
-    peak_beside(&fixture, "afterwards", Box::pin(going_on)).await?;
+    peak_beside(&fixture, &neighbor, "afterwards", Box::pin(going_on)).await?;
     let last = fake_argo::ended("live-0", "Succeeded");
     neighbor.argo().report("live-0", last).await?;
     until(&fixture.workflows(), "live-0", "its end is shown", |workflow| {
