@@ -344,6 +344,7 @@ async fn an_object_that_nobody_can_read_stops_no_watch() -> Result<()> {
         matches!(read, Err(kube::Error::SerdeError(_))),
         "it can be read, so it tests nothing: {read:?}"
     );
+    assert_eq!(env.signing.env.controller.ask("/readyz").await?.0, 200);
     // Renewals of the other Leases are still observed.
     env.fixture.round_trip("before", &env.neighbor).await?;
     until(

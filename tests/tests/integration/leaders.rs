@@ -162,8 +162,7 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     eprintln!(
         "asked to end: gone after {gone:?}, another led after {taken:?}, a new Workflow was there and back after {sent:?}"
     );
-    // Half of the lease: a Lease that is not given back ends after all of it.
-    ensure!(taken < gone + Duration::from_millis(7_500), "{taken:?}, {gone:?}");
+    ensure!(taken < gone + Duration::from_secs(2), "{taken:?}, {gone:?}");
     Ok(())
 }
 

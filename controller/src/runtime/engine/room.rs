@@ -27,7 +27,7 @@ pub(super) struct Room<K> {
     lanes_taken: usize,
     /// Maximum number of lanes that are taken or whose key is called.
     lanes_at_once: usize,
-    /// Number of those of them for a heavy action: none or one.
+    /// Number of lanes that are taken by a heavy action or whose key is called to one: none or one.
     heavy: usize,
     /// The lanes that are queued, in their order.
     turns: VecDeque<String>,

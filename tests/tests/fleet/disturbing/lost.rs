@@ -1,7 +1,7 @@
 //! A cluster that is cut off for longer than the grace period of a policy with rerun.
 
 use anyhow::{Context as _, Result, ensure};
-use argosy_api::{ManifestWork, names};
+use argosy_api::{ManifestWork, names, workflow};
 use argosy_tests::fleet::{Cluster, Fleet, GATE, History, LIMIT, PULL, PUSH, gated, until, waits_at};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -111,6 +111,7 @@ async fn starts_anew(fleet: &Fleet) -> Result<()> {
     control.argo(&["resume", &name]).await?;
     let history = History::follow(control, &name, LIMIT).await?;
     ensure!(history.end() == "Succeeded", "{}", history.end());
+    ensure!(workflow::is_final(history.end()));
     let clusters = fleet.clusters_with_pods(&name).await?;
     ensure!(clusters == [PUSH], "{clusters:?}");
     Ok(())

@@ -95,13 +95,14 @@ impl RunIndex {
         // refuses its changes.
         let again = self.write_again(origin, object, now);
         let times = decision.requeue_at.into_iter().chain(again.requeue_at);
+        let next = if decision.action.is_some() && again.action.is_none() {
+            decision
+        } else {
+            again
+        };
         Decision {
             requeue_at: times.min(),
-            ..if again.action.is_none() && decision.action.is_some() {
-                decision
-            } else {
-                again
-            }
+            ..next
         }
     }
 

@@ -28,8 +28,18 @@ impl WorkflowIndex {
 
     /// The WorkStatus of the claimed attempt.
     pub(super) fn report(&self, view: &WorkflowView, claim: &Claim) -> Option<&WorkStatusView> {
-        let report = self.reports.get(&view.uid)?.get(&claim.cluster)?;
-        (report.attempt == claim.attempt).then_some(report)
+        self.report_of(view, &claim.cluster, claim.attempt)
+    }
+
+    /// The WorkStatus of an attempt on a cluster.
+    pub(super) fn report_of(
+        &self,
+        view: &WorkflowView,
+        cluster: &ClusterName,
+        attempt: u64,
+    ) -> Option<&WorkStatusView> {
+        let report = self.reports.get(&view.uid)?.get(cluster)?;
+        (report.attempt == attempt).then_some(report)
     }
 
     /// True if the attempt may have been created on its cluster.
@@ -38,13 +48,6 @@ impl WorkflowIndex {
         claim.has_started
             || work.is_some_and(|work| work.attempt == claim.attempt && work.is_started)
             || self.report(view, claim).is_some()
-    }
-
-    /// True if a cluster has a report of this attempt.
-    pub(super) fn is_reported(&self, view: &WorkflowView, cluster: &ClusterName, attempt: u64) -> bool {
-        let reports = self.reports.get(&view.uid);
-        let report = reports.and_then(|reports| reports.get(cluster));
-        report.is_some_and(|report| report.attempt == attempt)
     }
 
     /// True if the claim is to be withdrawn: the placement has changed, and neither this attempt
@@ -113,7 +116,7 @@ impl WorkflowIndex {
     pub(super) fn lost_claim(&self, view: &WorkflowView) -> Option<Claim> {
         let works = self.works.get(&view.uid)?;
         let is_lost = |cluster: &ClusterName, work: &ManifestWorkView| {
-            (work.is_started || self.is_reported(view, cluster, work.attempt))
+            (work.is_started || self.report_of(view, cluster, work.attempt).is_some())
                 && !work.is_deleting
                 && work.attempt > view.last_attempt
         };

@@ -120,7 +120,7 @@ impl WorkflowIndex {
             .max();
         let has_started = |cluster| {
             let work = self.work(view, cluster);
-            work.is_some_and(|work| work.is_started || self.is_reported(view, cluster, work.attempt))
+            work.is_some_and(|work| work.is_started || self.report_of(view, cluster, work.attempt).is_some())
         };
         let is_open = match (of_cluster, &view.claim) {
             // For a cluster that the Workflow has left, a start on another cluster proves nothing.
