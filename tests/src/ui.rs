@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, Command},
+    process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
@@ -53,7 +53,7 @@ impl Browser {
     ) -> Result<()> {
         let screenshots = fleet.folder.join("screenshots");
         fs::create_dir_all(&screenshots).with_context(|| format!("{}", screenshots.display()))?;
-        let (mut driver, address) = start_driver().await?;
+        let (mut driver, address) = start_driver([0; 10]).await?;
         let client = timeout(START, connect(&address))
             .await
             .context("Chromium has not started in time")??;
@@ -164,31 +164,41 @@ impl Browser {
     }
 }
 
-/// Starts the driver on a free port and returns its address.
-async fn start_driver() -> Result<(Child, String)> {
-    let mut driver = Command::new("chromedriver")
-        .arg("--port=0")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .context("chromedriver cannot be started; install the packages chromium and chromium-driver")?;
-    let output = driver.stdout.take().context("no output of chromedriver")?;
-    let port = timeout(START, async {
-        let mut lines = BufReader::new(output).lines();
-        while let Some(line) = lines.next_line().await? {
-            let port = line
-                .rsplit_once("started successfully on port ")
-                .map(|(_, port)| port);
-            if let Some(port) = port {
-                return anyhow::Ok(port.trim_end_matches('.').to_owned());
-            }
+/// Starts the driver on the first of the ports that it can have (0: any free one) and returns its
+/// address. With 0, chromedriver takes a port that is free for IPv6, and ends if a connection over
+/// IPv4 has the same one.
+async fn start_driver(ports: impl IntoIterator<Item = u16>) -> Result<(Child, String)> {
+    let mut ended = String::new();
+    for port in ports {
+        let mut driver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .context("chromedriver cannot be started; install the packages chromium and chromium-driver")?;
+        let output = driver.stdout.take().context("no output of chromedriver")?;
+        let listening = timeout(START, listening_port(output, &mut ended)).await;
+        if let Some(port) = listening.context("chromedriver has not started in time")?? {
+            return Ok((driver, format!("http://127.0.0.1:{port}")));
         }
-        bail!("chromedriver ended without a port")
-    });
-    let port = port.await.context("chromedriver has not started in time")??;
-    Ok((driver, format!("http://127.0.0.1:{port}")))
+    }
+    bail!("chromedriver ended without a port: {ended}")
+}
+
+/// The port of a driver that has started; without one, the driver has ended and its output is in
+/// `ended`.
+async fn listening_port(output: ChildStdout, ended: &mut String) -> Result<Option<String>> {
+    let mut lines = BufReader::new(output).lines();
+    while let Some(line) = lines.next_line().await? {
+        if let Some((_, port)) = line.rsplit_once("started successfully on port ") {
+            return Ok(Some(port.trim_end_matches('.').to_owned()));
+        }
+        ended.push_str(&line);
+        ended.push('\n');
+    }
+    Ok(None)
 }
 
 async fn connect(driver: &str) -> Result<Client> {
@@ -208,4 +218,25 @@ async fn connect(driver: &str) -> Result<Client> {
         "the browser session has no id"
     );
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_driver_whose_port_is_taken_starts_on_another_one() -> Result<()> {
+        let taken = TcpListener::bind("127.0.0.1:0").await?;
+        let port = taken.local_addr()?.port();
+        let (mut driver, address) = start_driver([port, 0]).await?;
+        driver.kill().await?;
+        ensure!(address != format!("http://127.0.0.1:{port}"), "{address}");
+        let Err(refused) = start_driver([port]).await else {
+            bail!("a driver has started on a port that is taken");
+        };
+        ensure!(refused.to_string().contains("port not available"), "{refused}");
+        Ok(())
+    }
 }
