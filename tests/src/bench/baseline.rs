@@ -1,6 +1,7 @@
 //! The baseline: the cost of copying on this machine with one request each way, without any program in
 //! between. The baseline gives none of Argosy's guarantees; it only shows which part of a time is not
-//! Argosy's. It has as many requests in flight as Argosy.
+//! Argosy's. It has more requests in flight than Argosy, and connections with the same options: without
+//! `TCP_NODELAY`, one in a hundred of its times was 40 ms.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,7 +22,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 /// Label of the Workflows that the baseline copies. Its value is the number of the WEC server.
 pub(super) const LABEL: &str = "baseline.argosy-bench/server";
 
-/// Requests in flight, each way.
+/// Requests in flight for what changes on one API server.
 const IN_FLIGHT: usize = 64;
 
 /// Tries of one request. If all fail, the Workflow never arrives.

@@ -17,6 +17,7 @@ use crate::testenv::{
     store::Durability,
 };
 use anyhow::{Context, Result};
+use argosy::runtime::client;
 use argosy_api::Workflow;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
@@ -319,9 +320,10 @@ impl Environment {
         if self.lines.iter().any(|line| line.mode == Mode::Baseline) {
             let mut wecs = Vec::new();
             for wec in &self.env.servers.wecs {
-                wecs.push(wec.client().await?);
+                wecs.push(client::connect(Some(wec.kubeconfig())).await?);
             }
-            baseline::start(&mut self.tasks, &control.client().await?, &wecs);
+            let control = client::connect(Some(control.kubeconfig())).await?;
+            baseline::start(&mut self.tasks, &control, &wecs);
         }
         Ok(())
     }

@@ -13,17 +13,22 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A pause is so many times as long as the write before it. Unless the pause is cut, a run then takes at
-/// most a twentieth of an API server's time.
-const TIMES: i32 = 20;
+/// A pause is so many times as long as the write before it, unless it would be longer than the bounds
+/// below. A run then takes at most a fortieth of an API server's time.
+const TIMES: i32 = 40;
 
 /// The shortest pause.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(100);
 
-/// The longest time from the start of one write to the start of the next, unless the write itself takes
-/// longer. A report pauses at the agent and at the controller, so the control cluster shows no state that
+/// The longest time from the start of one write to the start of the next, if the write takes at most half
+/// of it. A report pauses at the agent and at the controller, so the control cluster shows no state that
 /// is older than twice this time and what two writes take: five seconds, if these take no more than one.
+/// After a longer write, the pause is as long as the write, so that a run takes at most half of the time
+/// of an API server that is overloaded.
 const LONGEST: SignedDuration = SignedDuration::from_secs(2);
+
+/// The longest pause.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The pauses that have not ended, and the writes under way.
 #[derive(Debug)]
@@ -63,7 +68,8 @@ impl<K: Clone + Ord + Hash> Rests<K> {
             return;
         };
         let took = now.duration_since(began);
-        let pause = (took * TIMES).min(LONGEST - took).max(SHORTEST);
+        let pause = (took * TIMES).min(took.max(LONGEST - took));
+        let pause = pause.clamp(SHORTEST, LONGEST_PAUSE);
         let end = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
         self.until.insert(key.clone(), end);
         self.by_end.insert((end, key.clone()));
@@ -92,11 +98,13 @@ mod tests {
     fn a_pause_is_in_proportion_to_the_write_within_bounds() {
         for (took, pause) in [
             (0, 100),
-            (5, 100),
-            (10, 200),
+            (2, 100),
+            (5, 200),
+            (10, 400),
             (100, 1900),
             (900, 1100),
-            (3000, 100),
+            (3000, 3000),
+            (8000, 5000),
         ] {
             let mut rests = Rests::default();
             rests.begin(&"a", at(0));
@@ -128,9 +136,9 @@ mod tests {
             rests.end(&number, at(number));
         }
         rests.begin(&99, at(100));
-        rests.end(&99, at(150));
+        rests.end(&99, at(125));
         rests.end(&7, at(300));
         assert_eq!((rests.until.len(), rests.by_end.len()), (1, 1));
-        assert_eq!(rests.until(&99, at(300)), Some(at(1150)));
+        assert_eq!(rests.until(&99, at(300)), Some(at(1125)));
     }
 }

@@ -24,6 +24,10 @@ use super::activity::Activity;
 /// Capacity of the queue; further Events are dropped.
 const QUEUE: usize = 2048;
 
+/// Places of the queue that only warnings take: a burst of Workflows that are well must not be the reason
+/// that a problem is not reported.
+const FOR_WARNINGS: usize = 256;
+
 /// Longest delay of an Event. Its cause is followed by requests that a Workflow waits for: an Event
 /// that is written beside them delays ManifestWorks, because etcd syncs one write after the other.
 const AT_MOST: Duration = Duration::from_secs(30);
@@ -52,8 +56,8 @@ impl Events {
     pub(super) fn record(&self, records: Vec<EventRecord>) {
         let due = Instant::now() + AT_MOST;
         for record in records {
-            if let Err(full) = self.0.try_send((due, record)) {
-                let (_, record) = full.into_inner();
+            let is_welcome = record.is_warning || self.0.capacity() > FOR_WARNINGS;
+            if !(is_welcome && self.0.try_send((due, record.clone())).is_ok()) {
                 tracing::debug!(
                     kind = workflow::KIND,
                     namespace = %record.key.namespace,
@@ -154,5 +158,24 @@ mod tests {
         }
         drop(events);
         assert_eq!(rested(&mut records, &activity).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_warning_finds_a_place_that_thousands_of_other_events_do_not_take() {
+        let (sender, mut records) = mpsc::channel(QUEUE);
+        let events = Events(sender);
+        events.record(vec![record("Dispatched"); 2 * QUEUE]);
+        let warning = EventRecord {
+            is_warning: true,
+            ..record("Invalid")
+        };
+        events.record(vec![warning.clone(); 2 * FOR_WARNINGS]);
+        drop(events);
+        let mut reasons = Vec::new();
+        while let Some((_, record)) = records.recv().await {
+            reasons.push(record.reason);
+        }
+        let others = vec!["Dispatched"; QUEUE - FOR_WARNINGS];
+        assert_eq!(reasons, [others, vec!["Invalid"; FOR_WARNINGS]].concat());
     }
 }

@@ -118,7 +118,7 @@ fn a_condition_that_is_written_late_says_since_when_the_object_exists() {
 fn a_report_of_mere_progress_waits_in_proportion_to_the_last_write_and_the_newest_is_sent() {
     let mut cluster = Cluster::of(applied(1));
     cluster.object(progress("Running", "0/9"));
-    cluster.tell(50);
+    cluster.tell(25);
     cluster.object(progress("Running", "1/9"));
     let end = cluster.now + SignedDuration::from_secs(1);
     assert_eq!(

@@ -34,12 +34,12 @@ fn milliseconds(later: i64) -> Timestamp {
     now().saturating_add(SignedDuration::from_millis(later)).unwrap()
 }
 
-/// A fleet that shows attempt 1 as running, after a write of 50 ms.
+/// A fleet that shows attempt 1 as running, after a write of 25 ms.
 fn shown() -> Fleet {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.work(started("cluster1", 1));
     fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
-    fleet.show(claimed("cluster1", 1), 50);
+    fleet.show(claimed("cluster1", 1), 25);
     fleet
 }
 
@@ -51,13 +51,13 @@ fn mere_progress_waits_in_proportion_to_the_last_write() {
         1,
         json!({ "phase": "Running", "progress": "1/2" }),
     ));
-    let waiting = fleet.decide_at(51);
+    let waiting = fleet.decide_at(26);
     assert_eq!(
         (waiting.action, waiting.requeue_at),
-        (None, Some(milliseconds(1050)))
+        (None, Some(milliseconds(1025)))
     );
-    assert!(fleet.decide_at(1049).action.is_none());
-    assert!(fleet.decide_at(1050).action.is_some());
+    assert!(fleet.decide_at(1024).action.is_none());
+    assert!(fleet.decide_at(1025).action.is_some());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_new_phase_an_end_and_a_suspension_are_shown_at_once() {
         let mut fleet = shown();
         let changed = report("cluster1", 1, status);
         fleet.report(with(changed, json!({ "reported": reported })));
-        assert!(fleet.decide_at(51).action.is_some(), "{what}");
+        assert!(fleet.decide_at(26).action.is_some(), "{what}");
     }
 }
 
