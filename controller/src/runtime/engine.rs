@@ -318,6 +318,9 @@ where
         match result {
             Ok(input) => {
                 self.reactions.succeeded(&request);
+                if was_low {
+                    self.low.settle(&key);
+                }
                 // An index may keep what was read only until more is read in that lane.
                 let place = action.lane().map_or(Place::Last, |_| Place::First);
                 for dirty in self.index.succeeded(&key, input, self.now()) {

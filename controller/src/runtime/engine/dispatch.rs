@@ -53,7 +53,7 @@ where
                 if self.streaks.get(&key).is_some_and(|streak| !streak.was_low) {
                     self.streaks.remove(&key);
                 }
-                self.low.push(key.clone(), Instant::now() + at_most);
+                self.low.push(key.clone(), Instant::now(), at_most);
             }
             (Some(action), Priority::Normal) => {
                 self.low.pause(&key);

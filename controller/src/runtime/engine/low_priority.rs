@@ -20,11 +20,20 @@ pub(super) const IDLE_AFTER: Duration = Duration::from_secs(4);
 /// The waiting keys, ordered by the time at which they are due, and the running ones.
 pub(super) struct LowPriority<K> {
     by_due: BTreeSet<(Instant, K)>,
-    /// The same times, and those of keys whose action runs, has failed, or waits for another one.
-    due_of: HashMap<K, Instant>,
+    /// These keys, and those whose action runs, has failed, or waits for another one.
+    times: HashMap<K, Times>,
     running: HashSet<K>,
     /// The last start or end of another action.
     touched: Instant,
+}
+
+/// The times of one key.
+struct Times {
+    /// When it began to wait.
+    since: Instant,
+    /// When its action failed last, or when it began to wait.
+    failed: Instant,
+    due: Instant,
 }
 
 impl<K: Clone + Ord + Hash> LowPriority<K> {
@@ -32,39 +41,43 @@ impl<K: Clone + Ord + Hash> LowPriority<K> {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             by_due: BTreeSet::new(),
-            due_of: HashMap::new(),
+            times: HashMap::new(),
             running: HashSet::new(),
             touched: now,
         }
     }
 
-    /// Adds a key. One that waits already, or has waited before another action, stays due at the
-    /// earlier time.
-    pub(super) fn push(&mut self, key: K, due: Instant) {
+    /// Adds a key that waits for at most this time. One that waits already, or has waited before another
+    /// action, has waited since then.
+    pub(super) fn push(&mut self, key: K, now: Instant, at_most: Duration) {
         self.pause(&key);
-        let due = self.due_of.get(&key).map_or(due, |earlier| due.min(*earlier));
-        self.by_due.insert((due, key.clone()));
-        self.due_of.insert(key, due);
+        let times = self.times.entry(key.clone()).or_insert(Times {
+            since: now,
+            failed: now,
+            due: now,
+        });
+        times.due = times.failed.max(times.since + at_most);
+        self.by_due.insert((times.due, key));
     }
 
-    /// Another action of the key goes first. The key stays due at the same time: the status of a run
-    /// may change all the time.
+    /// Another action of the key goes first. The key has waited nevertheless: the status of a run may
+    /// change all the time.
     pub(super) fn pause(&mut self, key: &K) {
-        if let Some(due) = self.due_of.get(key) {
-            self.by_due.remove(&(*due, key.clone()));
+        if let Some(times) = self.times.get(key) {
+            self.by_due.remove(&(times.due, key.clone()));
         }
     }
 
-    /// The key has no action any more. One that follows another is due at the same time.
+    /// The action of the key is done, or there is none any more.
     pub(super) fn settle(&mut self, key: &K) {
         self.pause(key);
-        self.due_of.remove(key);
+        self.times.remove(key);
     }
 
     /// The action of the key has failed. The keys that were due before that go first.
     pub(super) fn failed(&mut self, key: &K, now: Instant) {
-        if let Some(due) = self.due_of.get_mut(key) {
-            *due = now.max(*due);
+        if let Some(times) = self.times.get_mut(key) {
+            times.failed = now;
         }
     }
 
@@ -115,32 +128,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stays_due_at_the_same_time_until_it_has_no_action_any_more() {
+    fn a_key_has_waited_since_its_first_push_until_its_action_is_done() {
         let now = Instant::now();
-        let at = |seconds| now + Duration::from_secs(seconds);
+        let seconds = Duration::from_secs;
+        let at = |later| now + seconds(later);
         let mut low = LowPriority::new(now);
-        low.push("key", at(10));
+        low.push("key", at(0), seconds(10));
         // Another action goes first.
         low.pause(&"key");
         assert_eq!(low.pop(at(20), false), None);
-        low.push("key", at(40));
+        low.push("key", at(5), seconds(10));
         assert_eq!(low.next(false), Some(at(10)));
+        // It may wait longer now.
+        low.push("key", at(6), seconds(30));
+        assert_eq!(low.next(false), Some(at(30)));
         // Its own action fails.
-        assert_eq!(low.pop(at(20), false), Some("key"));
+        assert_eq!(low.pop(at(40), false), Some("key"));
         low.started(&"key");
         assert!(low.ended(&"key"));
-        low.failed(&"key", at(20));
-        low.push("key", at(50));
-        assert_eq!(low.next(false), Some(at(20)));
-        // It succeeds, and another one follows.
-        assert_eq!(low.pop(at(20), false), Some("key"));
+        low.failed(&"key", at(40));
+        low.push("key", at(41), seconds(30));
+        assert_eq!(low.next(false), Some(at(40)));
+        // It succeeds.
+        assert_eq!(low.pop(at(40), false), Some("key"));
         low.started(&"key");
-        assert!(low.ended(&"key"));
-        low.push("key", at(55));
-        assert_eq!(low.pop(at(20), false), Some("key"));
-        // Nothing is left.
         low.settle(&"key");
-        low.push("key", at(60));
-        assert_eq!((low.next(false), low.len()), (Some(at(60)), 1));
+        low.push("key", at(50), seconds(30));
+        assert_eq!((low.next(false), low.len()), (Some(at(80)), 1));
     }
 }

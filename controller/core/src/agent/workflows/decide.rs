@@ -146,23 +146,29 @@ impl RunIndex {
                 (is_certain && !is_silent).then(|| conditions(origin, work, created(work, object, now)))?
             });
         Decision {
+            priority: self.closing_priority(origin, work, object, closing.as_ref()),
             action: closing,
             requeue_at: rest,
-            priority: self.closing_priority(origin, work, object),
             rule: None,
         }
     }
 
     /// The priority of record, finalizer and conditions. The object is evidence of the attempt until
-    /// then, and the hub shows its report.
-    fn closing_priority(&self, origin: &OriginUid, work: &ManifestWorkView, object: &ObjectView) -> Priority {
+    /// then, and the hub shows its report. The finalizer follows the record.
+    fn closing_priority(
+        &self,
+        origin: &OriginUid,
+        work: &ManifestWorkView,
+        object: &ObjectView,
+        closing: Option<&AgentAction>,
+    ) -> Priority {
         if is_awaited(work, object) {
             return Priority::Normal;
         }
-        Priority::Low(if self.is_reported(origin, work) {
-            REPORTED
-        } else {
-            UNREPORTED
+        Priority::Low(match closing {
+            Some(AgentAction::RemoveFinalizer { .. }) => Duration::ZERO,
+            _ if self.is_reported(origin, work) => REPORTED,
+            _ => UNREPORTED,
         })
     }
 

@@ -7,6 +7,7 @@ use crate::Priority;
 
 const REPORTED: Priority = Priority::Low(Duration::from_secs(30));
 const UNREPORTED: Priority = Priority::Low(Duration::from_secs(5));
+const AT_ONCE: Priority = Priority::Low(Duration::ZERO);
 
 impl Cluster {
     /// The kind of the next action, and its priority.
@@ -52,7 +53,7 @@ fn conditions_record_and_finalizer_of_a_run_that_the_hub_knows_wait() {
     cluster.report();
     assert_eq!(cluster.next_step(), ("record", REPORTED));
     cluster.keep_record();
-    assert_eq!(cluster.next_step(), ("let_go", REPORTED));
+    assert_eq!(cluster.next_step(), ("let_go", AT_ONCE));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn on_demand_a_run_that_the_hub_knows_gets_no_conditions_unless_somebody_waits_f
     cluster.object(object(1, "Succeeded"));
     cluster.report();
     cluster.keep_record();
-    assert_eq!(cluster.next_step(), ("let_go", REPORTED));
+    assert_eq!(cluster.next_step(), ("let_go", AT_ONCE));
     let withdrawn = json!({ "metadata": { "annotations": { "argosy.dev/withdraw": "1" } } });
     let mut cluster = Cluster::of(work(1));
     cluster.agent.config.conditions_on_demand = true;
