@@ -1,7 +1,7 @@
 //! The baseline: the cost of copying on this machine with one request each way, without any program in
 //! between. The baseline gives none of Argosy's guarantees; it only shows which part of a time is not
 //! Argosy's. It has more requests in flight than Argosy, and connections with the same options: without
-//! `TCP_NODELAY`, one in a hundred of its times was 40 ms.
+//! `TCP_NODELAY`, some of its times were 40 ms.
 
 use std::{
     collections::{BTreeMap, HashMap},

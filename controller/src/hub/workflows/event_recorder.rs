@@ -1,9 +1,9 @@
 //! Writes Events about Workflows of the WDS, one request after the other, apart from the
 //! controller's work.
 //!
-//! Events delay nothing: they are written when the controller has nothing else to do, at the latest
-//! half a minute after their cause, and if the API server is too slow or unreachable, Events are
-//! dropped. The state of a Workflow is in its status and conditions.
+//! Events delay nothing: each is written when the controller has nothing else to do, or when it has
+//! waited for half a minute, after those before it. If the API server is too slow or unreachable, Events
+//! are dropped, warnings last. The state of a Workflow is in its status and conditions.
 
 use std::time::Duration;
 
@@ -57,7 +57,13 @@ impl Events {
         let due = Instant::now() + AT_MOST;
         for record in records {
             let is_welcome = record.is_warning || self.0.capacity() > FOR_WARNINGS;
-            if !(is_welcome && self.0.try_send((due, record.clone())).is_ok()) {
+            let dropped = if is_welcome {
+                let sent = self.0.try_send((due, record));
+                sent.err().map(|full| full.into_inner().1)
+            } else {
+                Some(record)
+            };
+            if let Some(record) = dropped {
                 tracing::debug!(
                     kind = workflow::KIND,
                     namespace = %record.key.namespace,
