@@ -30,7 +30,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     Change, ClusterName, Decision, Failure, LogFields, OriginUid,
     index::{
-        rests::Rests,
+        rests::{AT_AGENT, Rests},
         synced::{Kinds, Synced, kinds},
         tracked::{InFlight, Index},
     },
@@ -179,7 +179,7 @@ impl RunIndex {
             synced: Synced::new(),
             argo: None,
             works: HashMap::new(),
-            rests: Rests::default(),
+            rests: Rests::new(AT_AGENT),
             work_statuses: HashMap::new(),
             objects: HashMap::new(),
             copies: HashMap::new(),

@@ -20,12 +20,15 @@ const TIMES: i32 = 40;
 /// The shortest pause.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(100);
 
-/// The longest time from the start of one write to the start of the next, if the write takes at most half
-/// of it. A report pauses at the agent and at the controller, so the control cluster shows no state that
-/// is older than twice this time and what two writes take: five seconds, if these take no more than one.
-/// After a longer write, the pause is as long as the write, so that a run takes at most half of the time
-/// of an API server that is overloaded.
-const LONGEST: SignedDuration = SignedDuration::from_secs(2);
+/// The longest time at the agent from the start of one write to the start of the next, if the write takes
+/// at most half of it. After a longer write, the pause is as long as the write, so that a run takes at
+/// most half of the time of an API server that is overloaded.
+pub(crate) const AT_AGENT: SignedDuration = SignedDuration::from_secs(3);
+
+/// The same at the controller. What an agent has not reported costs the control cluster nothing, so most of
+/// the pause is the agent's. The control cluster shows no state that is older than both times and what
+/// two writes take: five seconds, if these take no more than one.
+pub(crate) const AT_HUB: SignedDuration = SignedDuration::from_secs(1);
 
 /// The longest pause.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
@@ -33,22 +36,23 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 /// The pauses that have not ended, and the writes under way.
 #[derive(Debug)]
 pub(crate) struct Rests<K> {
+    longest: SignedDuration,
     began: HashMap<K, Timestamp>,
     until: HashMap<K, Timestamp>,
     by_end: BTreeSet<(Timestamp, K)>,
 }
 
-impl<K> Default for Rests<K> {
-    fn default() -> Self {
+impl<K: Clone + Ord + Hash> Rests<K> {
+    /// Returns no pauses. Unless writes take longer, they start at most `longest` after each other.
+    pub(crate) fn new(longest: SignedDuration) -> Self {
         Self {
+            longest,
             began: HashMap::new(),
             until: HashMap::new(),
             by_end: BTreeSet::new(),
         }
     }
-}
 
-impl<K: Clone + Ord + Hash> Rests<K> {
     /// Records that the write of a report has begun.
     pub(crate) fn begin(&mut self, key: &K, now: Timestamp) {
         self.began.insert(key.clone(), now);
@@ -68,7 +72,7 @@ impl<K: Clone + Ord + Hash> Rests<K> {
             return;
         };
         let took = now.duration_since(began);
-        let pause = (took * TIMES).min(took.max(LONGEST - took));
+        let pause = (took * TIMES).min(took.max(self.longest - took));
         let pause = pause.clamp(SHORTEST, LONGEST_PAUSE);
         let end = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
         self.until.insert(key.clone(), end);
@@ -96,17 +100,20 @@ mod tests {
 
     #[test]
     fn a_pause_is_in_proportion_to_the_write_within_bounds() {
-        for (took, pause) in [
-            (0, 100),
-            (2, 100),
-            (5, 200),
-            (10, 400),
-            (100, 1900),
-            (900, 1100),
-            (3000, 3000),
-            (8000, 5000),
+        for (longest, took, pause) in [
+            (AT_AGENT, 0, 100),
+            (AT_AGENT, 2, 100),
+            (AT_AGENT, 5, 200),
+            (AT_AGENT, 10, 400),
+            (AT_AGENT, 100, 2900),
+            (AT_AGENT, 900, 2100),
+            (AT_AGENT, 4000, 4000),
+            (AT_AGENT, 8000, 5000),
+            (AT_HUB, 10, 400),
+            (AT_HUB, 100, 900),
+            (AT_HUB, 3000, 3000),
         ] {
-            let mut rests = Rests::default();
+            let mut rests = Rests::new(longest);
             rests.begin(&"a", at(0));
             rests.end(&"a", at(took));
             let end = took + pause;
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_a_report_that_was_written_is_followed_by_a_pause() {
-        let mut rests = Rests::default();
+        let mut rests = Rests::new(AT_AGENT);
         rests.end(&"other", at(0));
         rests.begin(&"failed", at(0));
         rests.cancel(&"failed");
@@ -130,7 +137,7 @@ mod tests {
 
     #[test]
     fn pauses_that_have_ended_are_forgotten_and_a_later_one_of_the_same_key_is_not() {
-        let mut rests = Rests::default();
+        let mut rests = Rests::new(AT_AGENT);
         for number in 0..100 {
             rests.begin(&number, at(number));
             rests.end(&number, at(number));

@@ -117,22 +117,24 @@ fn a_condition_that_is_written_late_says_since_when_the_object_exists() {
 
 #[test]
 fn a_report_of_mere_progress_waits_in_proportion_to_the_last_write_and_the_newest_is_sent() {
-    let mut cluster = Cluster::of(applied(1));
-    cluster.object(progress("Running", "0/9"));
-    cluster.tell(25);
-    cluster.object(progress("Running", "1/9"));
-    let end = cluster.now + SignedDuration::from_secs(1);
-    assert_eq!(
-        cluster.agent.decide(&origin(), cluster.now),
-        Decision::requeue_at(end)
-    );
-    cluster.wait_milliseconds(999);
-    assert_eq!(cluster.decide(), None);
-    cluster.object(progress("Running", "2/9"));
-    assert_eq!(cluster.decide(), None);
-    cluster.wait_milliseconds(1);
-    cluster.tell(0);
-    cluster.rests();
+    for (took, pause) in [(25, 1000), (100, 2900)] {
+        let mut cluster = Cluster::of(applied(1));
+        cluster.object(progress("Running", "0/9"));
+        cluster.tell(took);
+        cluster.object(progress("Running", "1/9"));
+        let end = cluster.now + SignedDuration::from_millis(pause);
+        assert_eq!(
+            cluster.agent.decide(&origin(), cluster.now),
+            Decision::requeue_at(end)
+        );
+        cluster.wait_milliseconds(pause - 1);
+        assert_eq!(cluster.decide(), None);
+        cluster.object(progress("Running", "2/9"));
+        assert_eq!(cluster.decide(), None);
+        cluster.wait_milliseconds(1);
+        cluster.tell(0);
+        cluster.rests();
+    }
 }
 
 #[test]

@@ -34,30 +34,37 @@ fn milliseconds(later: i64) -> Timestamp {
     now().saturating_add(SignedDuration::from_millis(later)).unwrap()
 }
 
-/// A fleet that shows attempt 1 as running, after a write of 25 ms.
-fn shown() -> Fleet {
+/// A fleet that shows attempt 1 as running, after a write that took so many milliseconds.
+fn shown_within(took: i64) -> Fleet {
     let mut fleet = Fleet::of(claimed("cluster1", 1));
     fleet.work(started("cluster1", 1));
     fleet.report(report("cluster1", 1, json!({ "phase": "Running" })));
-    fleet.show(claimed("cluster1", 1), 25);
+    fleet.show(claimed("cluster1", 1), took);
     fleet
 }
 
+fn shown() -> Fleet {
+    shown_within(25)
+}
+
 #[test]
-fn mere_progress_waits_in_proportion_to_the_last_write() {
-    let mut fleet = shown();
-    fleet.report(report(
-        "cluster1",
-        1,
-        json!({ "phase": "Running", "progress": "1/2" }),
-    ));
-    let waiting = fleet.decide_at(26);
-    assert_eq!(
-        (waiting.action, waiting.requeue_at),
-        (None, Some(milliseconds(1025)))
-    );
-    assert!(fleet.decide_at(1024).action.is_none());
-    assert!(fleet.decide_at(1025).action.is_some());
+fn mere_progress_waits_in_proportion_to_the_last_write_and_a_second_after_its_start_at_most() {
+    for (took, end) in [(10, 410), (25, 1000), (800, 1600)] {
+        let mut fleet = shown_within(took);
+        fleet.report(report(
+            "cluster1",
+            1,
+            json!({ "phase": "Running", "progress": "1/2" }),
+        ));
+        let waiting = fleet.decide_at(took + 1);
+        assert_eq!(
+            (waiting.action, waiting.requeue_at),
+            (None, Some(milliseconds(end))),
+            "{took}"
+        );
+        assert!(fleet.decide_at(end - 1).action.is_none(), "{took}");
+        assert!(fleet.decide_at(end).action.is_some(), "{took}");
+    }
 }
 
 #[test]
