@@ -129,7 +129,10 @@ impl WorkflowIndex {
         };
         let inherited = self.inherited_until.filter(|_| view.is_inherited && is_open);
         match unanswered.max(inherited) {
-            Some(until) if now < until => Decision::requeue_at(until),
+            Some(until) if now < until => {
+                // A status that pauses, for example, need not wait for the deletion.
+                Decision::requeue_at(decision.requeue_at.map_or(until, |earlier| earlier.min(until)))
+            }
             _ => decision,
         }
     }

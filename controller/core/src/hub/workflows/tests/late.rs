@@ -1,6 +1,6 @@
 //! ManifestWorks whose creation was not answered and may still take effect.
 
-use super::*;
+use super::{pausing::milliseconds, *};
 
 fn unanswered() -> Failure {
     Failure::Unreachable("etcdserver: request timed out".to_owned())
@@ -100,6 +100,22 @@ fn the_name_on_a_cluster_that_was_left_stays_taken_while_either_creation_may_lan
         matches!(&action, Some(HubAction::DeleteWork { cluster, .. }) if cluster.as_str() == "cluster1"),
         "{action:?}"
     );
+}
+
+#[test]
+fn progress_that_pauses_does_not_wait_for_the_deletion_of_what_may_land() {
+    let mut fleet = Fleet::of(claimed("cluster1", 1));
+    fleet.fail(&unanswered());
+    fleet.workflow(claimed("cluster2", 2));
+    fleet.work(started("cluster2", 2));
+    fleet.work(asked("cluster1", 1, &[]));
+    fleet.report(report("cluster2", 2, json!({ "phase": "Running" })));
+    fleet.show(claimed("cluster2", 2), 25);
+    let progress = json!({ "phase": "Running", "progress": "1/2" });
+    fleet.report(report("cluster2", 2, progress));
+    let waiting = fleet.decide_at(26);
+    assert_eq!(waiting, Decision::requeue_at(milliseconds(1000)));
+    assert!(fleet.decide_at(1000).action.is_some());
 }
 
 #[test]

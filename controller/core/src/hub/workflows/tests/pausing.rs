@@ -5,7 +5,7 @@ use super::*;
 impl Fleet {
     /// Shows the report, with a write that takes so many milliseconds.
     #[track_caller]
-    fn show(&mut self, object: Value, took: i64) {
+    pub(super) fn show(&mut self, object: Value, took: i64) {
         let subject = HubKey::Workflow(key());
         let action = self.decide().expect("a status is shown");
         self.hub.requested(&subject, &action, now());
@@ -24,13 +24,13 @@ impl Fleet {
     }
 
     /// The decision so many milliseconds later.
-    fn decide_at(&self, milliseconds_later: i64) -> Decision<HubAction> {
+    pub(super) fn decide_at(&self, milliseconds_later: i64) -> Decision<HubAction> {
         self.hub
             .decide(&HubKey::Workflow(key()), milliseconds(milliseconds_later))
     }
 }
 
-fn milliseconds(later: i64) -> Timestamp {
+pub(super) fn milliseconds(later: i64) -> Timestamp {
     now().saturating_add(SignedDuration::from_millis(later)).unwrap()
 }
 
