@@ -19,7 +19,11 @@ use crate::{
 };
 
 /// Limit on the notices that wait for the shell; further ones are dropped.
-const MOST: usize = 256;
+const MOST: usize = 512;
+
+/// The places among them that only warnings take, so that thousands of Workflows that are well, in one
+/// list, are not the reason that a problem is not reported.
+const FOR_WARNINGS: usize = 256;
 
 /// Something worth an Event on a Workflow of the WDS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,23 +52,37 @@ impl WorkflowIndex {
     /// Adds a notice that the API server refuses writes to a Workflow, because only an Event can
     /// then report it. There is one for each version of the Workflow and reason.
     pub(super) fn record_refusal(&mut self, key: &WorkflowKey, message: &str) {
-        let Some(view) = self.workflows.get_mut(key) else {
+        let Some(view) = self.workflows.get(key) else {
             return;
         };
-        if view.refusal.as_deref() == Some(message) || self.events.len() >= MOST {
+        if view.refusal.as_deref() == Some(message) {
             return;
         }
-        view.refusal = Some(message.into());
-        self.events.push(EventRecord {
-            key: key.clone(),
-            uid: view.uid.clone(),
-            is_warning: true,
-            reason: reason::REFUSED.to_owned(),
-            message: format!(
-                "the control cluster's API server refuses Argosy's writes to this Workflow: {}",
-                shortened(message, LONGEST_MESSAGE)
-            ),
-        });
+        let uid = view.uid.clone();
+        let sentence = format!(
+            "the control cluster's API server refuses Argosy's writes to this Workflow: {}",
+            shortened(message, LONGEST_MESSAGE)
+        );
+        let is_kept = self.keep_event(key, uid, (true, reason::REFUSED.to_owned(), sentence));
+        if let Some(view) = self.workflows.get_mut(key).filter(|_| is_kept) {
+            view.refusal = Some(message.into());
+        }
+    }
+
+    /// Adds a notice if there is a place. Returns false if it is dropped.
+    fn keep_event(&mut self, key: &WorkflowKey, uid: OriginUid, (is_warning, reason, message): News) -> bool {
+        let places = if is_warning { MOST } else { MOST - FOR_WARNINGS };
+        let is_kept = self.events.len() < places;
+        if is_kept {
+            self.events.push(EventRecord {
+                key: key.clone(),
+                uid,
+                is_warning,
+                reason,
+                message,
+            });
+        }
+        is_kept
     }
 
     /// Adds a notice for a Workflow that names a cluster but runs on the control cluster. No policy
@@ -74,20 +92,15 @@ impl WorkflowIndex {
             return;
         };
         let is_known = before.is_some_and(|before| before.uid == view.uid && runs_here(before).is_some());
-        let Some(named) = runs_here(view).filter(|_| !is_known && self.events.len() < MOST) else {
+        let Some(named) = runs_here(view).filter(|_| !is_known) else {
             return;
         };
-        let record = EventRecord {
-            key: key.clone(),
-            uid: view.uid.clone(),
-            is_warning: true,
-            reason: reason::NO_POLICY.to_owned(),
-            message: format!(
-                "{}, and it is not held, so it runs on the control cluster",
-                no_policy(named)
-            ),
-        };
-        self.events.push(record);
+        let message = format!(
+            "{}, and it is not held, so it runs on the control cluster",
+            no_policy(named)
+        );
+        let uid = view.uid.clone();
+        self.keep_event(key, uid, (true, reason::NO_POLICY.to_owned(), message));
     }
 
     /// Adds notices for the changes from `before`, if it is known, to `after`, and counts the choice of
@@ -102,17 +115,8 @@ impl WorkflowIndex {
             return;
         }
         self.counts.count_choice(before, after);
-        for (is_warning, reason, message) in news(before, after) {
-            if self.events.len() >= MOST {
-                return;
-            }
-            self.events.push(EventRecord {
-                key: key.clone(),
-                uid: after.uid.clone(),
-                is_warning,
-                reason,
-                message,
-            });
+        for news in news(before, after) {
+            self.keep_event(key, after.uid.clone(), news);
         }
     }
 }

@@ -136,3 +136,27 @@ fn what_was_there_at_the_first_listing_is_no_news() {
     hub.apply(HubInput::workflow(Change::Reset(vec![read(object)])), now());
     assert_eq!(hub.take_events(), Vec::new());
 }
+
+#[test]
+fn a_warning_finds_a_place_behind_thousands_of_other_events() {
+    let mut fleet = Fleet::of(held("cluster1"));
+    for n in 0..1000 {
+        let uid = format!("n{n}");
+        let claim = json!({ "cluster": "cluster1", "attempt": 1, "uid": uid, "status": true }).to_string();
+        let annotations = json!({ "argosy.dev/claim": claim });
+        let named = json!({ "metadata": { "name": uid, "uid": uid, "annotations": annotations } });
+        fleet.workflow(with(claimed("cluster1", 1), named));
+    }
+    let refused =
+        json!([{ "type": "Ambiguous", "status": "True", "message": "SeveralClusters: cluster1, cluster2" }]);
+    fleet.workflow(with(
+        held("cluster1"),
+        json!({ "status": { "conditions": refused } }),
+    ));
+    let told = events(&mut fleet);
+    assert_eq!(
+        told.last().map(String::as_str),
+        Some("! SeveralClusters: cluster1, cluster2")
+    );
+    assert_eq!(told.len(), 257);
+}
