@@ -4,10 +4,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
+use argosy_api::names;
 use argosy_tests::testenv::{
     Fixture, Member, TestEnv,
     binaries::{Binary, WebhookSettings},
     collector::{Collector, Span},
+    fake_argo,
     objects::{create, phase, workflow},
     proxy::Proxy,
     waiting::{PATIENCE, until},
@@ -312,5 +314,46 @@ async fn events_tell_the_course_of_a_workflow() -> Result<()> {
         format!("Normal Finished: Succeeded on {cluster}"),
     ];
     assert_eq!(told.iter().map(line).collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_warning_of_the_same_reason_says_its_own_message() -> Result<()> {
+    let fixture = Fixture::new("events-again").await?;
+    let (member, other) = (fixture.pull().await?, fixture.push().await?);
+    let created = create(&fixture.workflows(), &workflow("told", &member.cluster)).await?;
+    let uid = created.uid().context("it has a UID")?;
+    until(&member.workflows(), "told", "it is on the cluster", |_| true).await?;
+    member.argo().start("told").await?;
+    until(
+        &fixture.workflows(),
+        "told",
+        "it is shown as running",
+        |workflow| phase(workflow) == "Running",
+    )
+    .await?;
+    for place in ["nowhere", &member.cluster, &other.cluster] {
+        fake_argo::edit(&fixture.workflows(), "told", |workflow| {
+            let label = names::KUBESTELLAR_CLUSTER_LABEL.to_owned();
+            workflow.labels_mut().insert(label, place.to_owned());
+        })
+        .await?;
+    }
+    let api: Api<Event> = Api::namespaced(fixture.env.control.client().await?, &fixture.namespace);
+    let is_it = |event: &Event| {
+        let regarding = event.regarding.as_ref();
+        regarding.is_some_and(|regarding| regarding.uid.as_ref() == Some(&uid))
+            && event.reason.as_deref() == Some("Stays")
+    };
+    let told = watcher(api, watcher::Config::default()).applied_objects();
+    let told = told.try_filter(|event| std::future::ready(is_it(event))).take(2);
+    pin_mut!(told);
+    let told: Vec<Event> = timeout(PATIENCE, told.try_collect())
+        .await
+        .context("waited for two Events")??;
+    for wanted in ["select no cluster ", &format!("select {} ", other.cluster)] {
+        let mut notes = told.iter().filter_map(|event| event.note.as_ref());
+        assert!(notes.any(|note| note.contains(wanted)), "{wanted}: {told:?}");
+    }
     Ok(())
 }

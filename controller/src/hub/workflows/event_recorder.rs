@@ -5,10 +5,10 @@
 //! waited for half a minute, after those before it. If the API server is too slow or unreachable, Events
 //! are dropped, warnings last. The state of a Workflow is in its status and conditions.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use argosy_api::{Workflow, names, workflow};
-use argosy_core::hub::workflows::EventRecord;
+use argosy_core::{OriginUid, hub::workflows::EventRecord};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client, Resource,
@@ -34,6 +34,12 @@ const AT_MOST: Duration = Duration::from_secs(30);
 
 /// Timeout of one Event.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest note in bytes that an API server accepts.
+const LONGEST_NOTE: usize = 1024;
+
+/// Number of warnings whose repetitions are counted. A cluster that comes and goes has many Workflows.
+const COUNTED: usize = 2048;
 
 /// Queue of notices.
 pub(super) struct Events(mpsc::Sender<Rested>);
@@ -84,15 +90,49 @@ async fn rested(records: &mut mpsc::Receiver<Rested>, activity: &Activity) -> Op
     Some(record)
 }
 
+/// The recorders of the last warnings, by object and reason, with the message.
+///
+/// A recorder counts an Event that it has written before, without regard to the message: the Event keeps
+/// the first one. Only warnings are repeated, and a recorder keeps each Event for minutes.
+struct Recorders<R> {
+    last: HashMap<(OriginUid, String), (String, R)>,
+}
+
+impl<R: Clone> Recorders<R> {
+    fn new() -> Self {
+        Self { last: HashMap::new() }
+    }
+
+    /// The recorder of the same warning, if it was the last one of its object and reason; otherwise, and
+    /// for other Events, a `new` one.
+    fn of(&mut self, record: &EventRecord, new: impl FnOnce() -> R) -> R {
+        if !record.is_warning {
+            return new();
+        }
+        let key = (record.uid.clone(), record.reason.clone());
+        let last = self.last.get(&key);
+        if let Some((_, recorder)) = last.filter(|(message, _)| *message == record.message) {
+            return recorder.clone();
+        }
+        if self.last.len() >= COUNTED {
+            self.last.clear();
+        }
+        let recorder = new();
+        self.last.insert(key, (record.message.clone(), recorder.clone()));
+        recorder
+    }
+}
+
+/// The message, as far as an Event may hold it.
+fn note(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(LONGEST_NOTE));
+    message
+}
+
 async fn write(wds: Client, reporter: Reporter, mut records: mpsc::Receiver<Rested>, activity: Activity) {
-    // A recorder keeps each Event for minutes, to count repetitions. Only warnings are repeated.
-    let warnings = Recorder::new(wds.clone(), reporter.clone());
+    let mut recorders = Recorders::new();
     while let Some(record) = rested(&mut records, &activity).await {
-        let recorder = if record.is_warning {
-            warnings.clone()
-        } else {
-            Recorder::new(wds.clone(), reporter.clone())
-        };
+        let recorder = recorders.of(&record, || Recorder::new(wds.clone(), reporter.clone()));
         let event = Event {
             type_: if record.is_warning {
                 EventType::Warning
@@ -100,7 +140,7 @@ async fn write(wds: Client, reporter: Reporter, mut records: mpsc::Receiver<Rest
                 EventType::Normal
             },
             reason: record.reason,
-            note: Some(record.message),
+            note: Some(note(record.message)),
             action: "Dispatch".to_owned(),
             secondary: None,
         };
@@ -164,6 +204,54 @@ mod tests {
         }
         drop(events);
         assert_eq!(rested(&mut records, &activity).await, None);
+    }
+
+    #[test]
+    fn a_warning_counts_as_repeated_only_if_it_says_the_same_as_the_last_one() {
+        let mut recorders = Recorders::new();
+        let mut made = 0;
+        let mut of = |is_warning, reason: &str, message: &str| {
+            let record = EventRecord {
+                is_warning,
+                message: message.to_owned(),
+                ..record(reason)
+            };
+            recorders.of(&record, || {
+                made += 1;
+                made
+            })
+        };
+        let told = [
+            of(true, "Rerun", "sent to c2"),
+            of(true, "Rerun", "sent to c2"),
+            of(true, "Finished", "sent to c2"),
+            of(true, "Rerun", "sent to c3"),
+            of(true, "Rerun", "sent to c3"),
+            of(true, "Rerun", "sent to c2"),
+            of(false, "Dispatched", "sent to c2"),
+            of(false, "Dispatched", "sent to c2"),
+        ];
+        assert_eq!(told, [1, 1, 2, 3, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn thousands_of_warnings_take_no_more_memory_than_the_last_ones() {
+        let mut recorders = Recorders::new();
+        for n in 0..10 * COUNTED {
+            let record = EventRecord {
+                is_warning: true,
+                ..record(&n.to_string())
+            };
+            recorders.of(&record, || ());
+        }
+        assert!(recorders.last.len() <= COUNTED);
+    }
+
+    #[test]
+    fn a_note_is_as_long_as_an_api_server_accepts() {
+        assert_eq!(note("short".to_owned()), "short");
+        assert_eq!(note("é".repeat(600)), "é".repeat(512));
+        assert_eq!(note(format!("a{}", "é".repeat(600))).len(), 1023);
     }
 
     #[tokio::test]
