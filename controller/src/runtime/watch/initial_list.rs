@@ -31,6 +31,10 @@ const OTHER_REASONS: [u16; 6] = [401, 403, 404, 410, 429, 503];
 /// The code of the answer of an API server whose cache is late.
 const LATE: u16 = 504;
 
+/// A list that is cut off after so long counts as one without its end: the client ends a connection on
+/// which nothing comes for two minutes.
+const LONG: Duration = Duration::from_mins(1);
+
 /// A list that has lasted so long without its end is not begun a second time.
 const PATIENCE: Duration = Duration::from_mins(4);
 
@@ -115,13 +119,15 @@ impl InitialList {
             }
             Ok(_) => false,
             Err(error) => {
-                self.began = None;
+                let lasted = self.began.take().map(|began| now - began);
                 let was_pending = self.is_pending;
                 // It lists anew without another event, and the API server may have been replaced.
                 self.is_pending |= is_listed_anew_after(error);
                 was_pending
                     && match code_of(error) {
-                        Code::Unknown => false,
+                        Code::Unknown => lasted
+                            .filter(|lasted| *lasted >= LONG)
+                            .is_some_and(|lasted| self.is_given_up(lasted)),
                         Code::Is(LATE) => self.is_given_up(Duration::ZERO),
                         Code::Is(code) => !OTHER_REASONS.contains(&code),
                         Code::Unreadable => true,
@@ -284,6 +290,12 @@ mod tests {
     #[test]
     fn a_streaming_list_that_has_lasted_for_minutes_is_not_begun_a_second_time() {
         assert!(ends(&[Ok(init()), Ok(init())], PATIENCE));
+    }
+
+    #[test]
+    fn a_streaming_list_on_which_nothing_comes_is_read_by_pages_after_the_second_one() {
+        let silent = [Ok(init()), cut(), Ok(init()), cut()];
+        assert!(ends(&silent, Duration::from_mins(2)));
     }
 
     #[test]
