@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures how long Workflows take from the control cluster to their clusters, and statuses back, and the resources that this needs.
 #
-#   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on its own servers, with the lower bound of this machine
+#   scripts/bench.sh [--quick] [--rows a,b…] [--modes pull,push]   on its own servers, beside the baseline
 #   scripts/bench.sh --against DIR [--rows a,b…]                   three times in turns with the programs in DIR, too (A/B)
 #   scripts/bench.sh --fleet [--count N] [--target MS]             on the fleet that is up, with its real Argo
 #

@@ -52,8 +52,9 @@ pub struct CommonArgs {
     /// released that such a request could still create.
     #[arg(long, env = "ARGOSY_REQUEST_LIFETIME", default_value = "70s", value_parser = duration)]
     pub request_lifetime: Duration,
-    /// The conditions of the ManifestWork of a run that is reported: eventually, when nothing else is
-    /// to be written; on-demand, only if somebody waits for them, which saves one write for each run
+    /// The conditions of the ManifestWork of a run that is reported: eventually, after four seconds
+    /// without other work or after half a minute; on-demand, only if somebody waits for them, which
+    /// saves one write for each run
     #[arg(
         long,
         env = "ARGOSY_MANIFEST_WORK_CONDITIONS",
@@ -69,7 +70,7 @@ pub struct CommonArgs {
 /// The time at which an agent writes the conditions of a ManifestWork whose run is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ManifestWorkConditions {
-    /// When it has nothing else to write.
+    /// After four seconds without other work, or after half a minute.
     Eventually,
     /// Only if somebody waits for them: an attempt is withdrawn, or could not be created before.
     OnDemand,

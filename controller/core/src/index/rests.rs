@@ -21,8 +21,8 @@ const TIMES: i32 = 40;
 const SHORTEST: SignedDuration = SignedDuration::from_millis(100);
 
 /// The longest time at the agent from the start of one write to the start of the next, if the write takes
-/// at most half of it. After a longer write, the pause is as long as the write, so that a run takes at
-/// most half of the time of an API server that is overloaded.
+/// at most half of it. After a longer write, the pause is as long as the write, up to the longest pause,
+/// so that a run leaves an API server that is overloaded some of its time.
 pub(crate) const AT_AGENT: SignedDuration = SignedDuration::from_secs(3);
 
 /// The same at the controller. What an agent has not reported costs the control cluster nothing, so most of
