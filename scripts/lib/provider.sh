@@ -95,6 +95,8 @@ closing_page() {
 closing_ui() {
   if toolchain_has ui; then
     printf '  %-9s %s\n' 'Argo UI' "$(fleet_ui_url)"
+  elif [[ " ${TOOLCHAIN_PARTS[*]} " != *' ui '* ]]; then
+    printf '  %-9s %s   (API only, as always with --argo 4)\n' Argo "$(fleet_ui_url)"
   else
     printf '  %-9s %s   (API only: the UI needs Node.js 20 and npm; install them and run this again)\n' Argo "$(fleet_ui_url)"
   fi
