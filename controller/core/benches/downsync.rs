@@ -43,20 +43,20 @@ fn policy(number: usize, version: usize) -> Value {
     })
 }
 
-fn object(number: usize, version: usize) -> Value {
+fn object(number: usize, policies: usize, version: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
             "namespace": "n", "name": format!("c{number}"), "uid": format!("c{number}"),
-            "labels": { "of": format!("p{number}") }, "resourceVersion": version.to_string(),
+            "labels": { "of": format!("p{}", number % policies) }, "resourceVersion": version.to_string(),
         },
         "data": { "version": version.to_string() },
     })
 }
 
 impl Bench {
-    /// With `size` policies and as many objects.
-    fn new(size: usize) -> Self {
+    /// With so many policies and objects, and the time that the list of objects took.
+    fn new(policies: usize, objects: usize) -> (Self, Duration) {
         let kind = Kind {
             group: String::new(),
             version: "v1".to_owned(),
@@ -78,10 +78,10 @@ impl Bench {
             let name = format!("cluster{number}");
             read(json!({ "metadata": { "name": name, "labels": { "name": name } }, "spec": {} }))
         });
-        let policies = (0..size).map(|number| read(policy(number, 1)));
+        let all = (0..policies).map(|number| read(policy(number, 1)));
         for input in [
             DownsyncInput::Kinds(vec![kind]),
-            DownsyncInput::Policy(Change::Reset(policies.collect())),
+            DownsyncInput::Policy(Change::Reset(all.collect())),
             DownsyncInput::Transform(Change::Reset(Vec::new())),
             DownsyncInput::Namespace(Change::Reset(Vec::new())),
             DownsyncInput::Binding(Change::Reset(Vec::new())),
@@ -95,10 +95,11 @@ impl Bench {
         ] {
             bench.take(input);
         }
-        let objects = (0..size).map(|number| read(object(number, 1)));
+        let objects = (0..objects).map(|number| read(object(number, policies, 1)));
         let listed = DownsyncInput::object(Arc::clone(&bench.kind), Change::Reset(objects.collect()));
+        let started = Instant::now();
         bench.take(listed);
-        bench
+        (bench, started.elapsed())
     }
 
     /// Learns, decides what that concerns, and says how many keys these are.
@@ -130,20 +131,18 @@ impl Bench {
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
     println!(
-        "policies, objects   list all   one object changes   one policy changes   one cluster is relabeled and back"
+        "policies   objects     listed   one object changes   one policy changes   one cluster is relabeled and back"
     );
-    for size in [100, 1_000, 10_000] {
-        let started = Instant::now();
-        let mut bench = Bench::new(size);
-        let listed = started.elapsed();
-        let (of_object, object_keys) = bench.measure(size, |bench, number| {
-            let change = Change::Apply(Box::new(read(object(number, bench.version))));
+    for (policies, objects) in [(100, 100), (1_000, 1_000), (10_000, 10_000), (1_000, 100_000)] {
+        let (mut bench, listed) = Bench::new(policies, objects);
+        let (of_object, object_keys) = bench.measure(objects, |bench, number| {
+            let change = Change::Apply(Box::new(read(object(number, policies, bench.version))));
             DownsyncInput::object(Arc::clone(&bench.kind), change)
         });
-        let (of_policy, policy_keys) = bench.measure(size, |bench, number| {
+        let (of_policy, policy_keys) = bench.measure(policies, |bench, number| {
             DownsyncInput::Policy(Change::Apply(Box::new(read(policy(number, bench.version)))))
         });
-        let (of_cluster, cluster_keys) = bench.measure(size, |bench, _| {
+        let (of_cluster, cluster_keys) = bench.measure(objects, |bench, _| {
             let name = if bench.version.is_multiple_of(2) {
                 "cluster0"
             } else {
@@ -154,7 +153,7 @@ fn main() {
             DownsyncInput::Cluster(Change::Apply(Box::new(read(cluster))))
         });
         println!(
-            "{size:>17}   {listed:>8.0?}   {of_object:>8.0?} {object_keys:>4} keys   {of_policy:>8.0?} {policy_keys:>4} keys   {of_cluster:>8.0?} {cluster_keys:>6} keys"
+            "{policies:>8}   {objects:>7}   {listed:>8.0?}   {of_object:>8.0?} {object_keys:>4} keys   {of_policy:>8.0?} {policy_keys:>4} keys   {of_cluster:>8.0?} {cluster_keys:>6} keys"
         );
     }
 }

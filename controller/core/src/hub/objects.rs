@@ -58,6 +58,7 @@ use crate::{
         synced::{Synced, kinds},
         tracked::{InFlight, Index},
     },
+    policy,
 };
 
 pub use action::{DownsyncAction, ObjectEvent, Place};
@@ -213,6 +214,9 @@ pub struct ObjectIndex {
     selections: Interner<Selection>,
     by_kind: BTreeMap<KindName, BTreeSet<OriginUid>>,
     policies: BTreeMap<String, PolicyView>,
+    /// The policies that may select an object, by kind and label, of the kinds that were needed since a
+    /// policy changed.
+    policies_by_label: HashMap<KindName, policy::Index>,
     /// Policies that the admission policy has no room for.
     unguarded: BTreeSet<String>,
     transforms: Transforms,
@@ -259,6 +263,7 @@ impl ObjectIndex {
             selections: Interner::new(),
             by_kind: BTreeMap::new(),
             policies: BTreeMap::new(),
+            policies_by_label: HashMap::new(),
             unguarded: BTreeSet::new(),
             transforms: Transforms::default(),
             namespaces: Namespaces::default(),

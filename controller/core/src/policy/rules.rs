@@ -129,12 +129,12 @@ impl Rules {
         (lengths().max().unwrap_or_default(), lengths().sum())
     }
 
-    /// Labels of which each selected Workflow has at least one. `None` if the policy may select a
-    /// Workflow with any labels.
-    pub(super) fn labels(&self) -> Option<Vec<(&str, &str)>> {
+    /// Labels of which each selected object of the kind has at least one. `None` if the policy may select
+    /// one with any labels.
+    pub(super) fn labels(&self, group: &str, resource: &str) -> Option<Vec<(&str, &str)>> {
         let mut labels = Vec::new();
-        for term in self.selection() {
-            labels.extend(admission_cel::required(term)?);
+        for clause in self.clauses_for(group, resource) {
+            labels.extend(admission_cel::required(&clause.selection)?);
         }
         Some(labels)
     }
@@ -145,8 +145,11 @@ impl Rules {
     }
 
     fn for_workflows(&self) -> impl Iterator<Item = &Clause> {
-        self.usable()
-            .filter(|clause| clause.is_for(workflow::GROUP, workflow::PLURAL))
+        self.clauses_for(workflow::GROUP, workflow::PLURAL)
+    }
+
+    fn clauses_for(&self, group: &str, resource: &str) -> impl Iterator<Item = &Clause> {
+        self.usable().filter(move |clause| clause.is_for(group, resource))
     }
 
     /// Returns true if any clause reads the labels of namespaces.

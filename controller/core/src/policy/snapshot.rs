@@ -141,7 +141,7 @@ impl Table {
     }
 
     fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(self.rules()))
+        self.index.get_or_init(|| Index::of_workflows(self.rules()))
     }
 
     /// The rules of all policies, by name.

@@ -90,7 +90,7 @@ impl WorkflowIndex {
     pub(super) fn on_rules(&mut self, changes: &PolicyChanges) -> Dirty {
         self.table_mut().set_policies(changes);
         let rules = changes.iter();
-        let index = Index::new(rules.filter_map(|(name, rules)| Some((name, rules.as_deref()?))));
+        let index = Index::of_workflows(rules.filter_map(|(name, rules)| Some((name, rules.as_deref()?))));
         let is_concerned = |view: &WorkflowView| {
             view.placement.policies().any(|name| changes.contains_key(name))
                 || index.has_candidates(view.labels.iter())

@@ -10,10 +10,11 @@ use crate::{
         kind::{Catalog, Kind, KindName, object_stays},
         needs::RunFacts,
         object::{ObjectView, Presence, Selection},
+        policy_view::PolicyView,
         status::{is_marked, marked},
     },
     index::{fingerprint::Fingerprint, reconciler::is_gone},
-    policy::{Labels, ObjectAttributes, Rules},
+    policy::{Index, Labels, ObjectAttributes, Rules},
 };
 
 impl ObjectIndex {
@@ -90,11 +91,10 @@ impl ObjectIndex {
         if object_stays(&kind.group, &kind.resource, &object.namespace, &object.name) {
             return Dirty::new();
         }
+        self.index_policies(kind);
         let subject = self.subject(&object, &labels);
-        let wishes = self
-            .policies
-            .iter()
-            .filter_map(|(name, policy)| Some((name.clone(), policy.select(&subject)?)));
+        let candidates = self.candidates(kind, &labels).into_iter();
+        let wishes = candidates.filter_map(|(name, policy)| Some((name.clone(), policy.select(&subject)?)));
         let selection = wishes.collect();
         object.selection = self.selections.share(selection);
         object.keep(fields, self.is_used(&object));
@@ -106,6 +106,29 @@ impl ObjectIndex {
         dirty.extend(self.forget_if_clean(&origin));
         dirty.insert(DownsyncKey::Object(origin));
         dirty
+    }
+
+    fn index_policies(&mut self, kind: &Kind) {
+        let policies = &self.policies;
+        self.policies_by_label.entry(kind.name()).or_insert_with(|| {
+            let rules = policies.iter();
+            let rules = rules.map(|(name, policy)| (Arc::from(name.as_str()), policy.rules().as_ref()));
+            Index::new((&kind.group, &kind.resource), rules)
+        });
+    }
+
+    /// The policies that may select an object of the kind with these labels.
+    fn candidates(&self, kind: &Kind, labels: &Labels) -> Vec<(&String, &PolicyView)> {
+        let index = self.policies_by_label.get(&kind.name());
+        let index = index.filter(|index| index.is_worthwhile(self.policies.len()));
+        let Some(index) = index else {
+            return self.policies.iter().collect();
+        };
+        let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let names = index.candidates(labels).into_iter();
+        names
+            .filter_map(|name| self.policies.get_key_value(&**name))
+            .collect()
     }
 
     /// Stores an object in place of its former version, and returns what differs.

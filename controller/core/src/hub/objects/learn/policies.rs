@@ -69,6 +69,7 @@ impl ObjectIndex {
             .flat_map(|origin| self.test(&origin, name, false))
             .collect();
         if let Some(policy) = self.policies.remove(name) {
+            self.policies_by_label.clear();
             self.renew_asked();
             // A copy whose kind no policy selects any more has no object here that would make it
             // dirty.
@@ -105,6 +106,7 @@ impl ObjectIndex {
             .map(|(name, _)| name.clone())
             .collect();
         self.policies.insert(name.to_owned(), policy);
+        self.policies_by_label.clear();
         self.renew_asked();
         dirty.extend(self.select_anew(name, &rules));
         if !former_asked.with(asked).is_empty() {

@@ -101,3 +101,82 @@ fn a_long_binding_whose_change_was_refused_is_changed_within_seconds() {
     assert!(seconds_until_failure(&mut spaces, &key) > 10, "it is long");
     assert!(seconds_until_failure(&mut spaces, &key) <= 5);
 }
+
+/// The policy `name`, which selects objects by this clause.
+fn selecting_by(name: &str, clause: &Value) -> Value {
+    with(
+        policy(name, &json!({ "name": "cluster1" })),
+        json!({ "spec": { "downsync": [clause] } }),
+    )
+}
+
+/// Writes the ConfigMap `uid` with these labels. Returns the policies that select it, and the number of
+/// comparisons with policies.
+fn selected_by(spaces: &mut Spaces, uid: &str, labels: &Value) -> (Vec<String>, usize) {
+    let metadata = json!({ "name": uid, "uid": uid, "labels": null });
+    let object = with(settings(), json!({ "metadata": metadata }));
+    let object = with(object, json!({ "metadata": { "labels": labels } }));
+    let ((), looks) = crate::testing::looks(|| spaces.write(&config_maps(), object));
+    let origin = OriginUid::from(uid);
+    let selection = &spaces.index.objects[&origin].selection;
+    (selection.keys().cloned().collect(), looks)
+}
+
+#[test]
+fn an_object_is_compared_only_with_the_policies_that_may_select_it_by_its_labels() {
+    let mut spaces = Spaces::new();
+    for n in 0..100 {
+        let label = json!({ "objectSelectors": [{ "matchLabels": { "of": format!("p{n}") } }] });
+        spaces.policy(selecting_by(&format!("p{n}"), &label));
+    }
+    let of = |name: &str| json!({ "of": name });
+    assert_eq!(
+        selected_by(&mut spaces, "one", &of("p7")),
+        (vec!["p7".to_owned()], 1)
+    );
+    assert_eq!(selected_by(&mut spaces, "two", &of("other")), (vec![], 0));
+}
+
+#[test]
+fn an_object_is_selected_by_each_policy_whatever_it_selects_by_and_since_it_was_changed() {
+    let mut spaces = Spaces::new();
+    let any_of = json!([{ "key": "of", "operator": "In", "values": ["a", "b"] }]);
+    for (name, clause) in [
+        (
+            "by label",
+            json!({ "objectSelectors": [{ "matchLabels": { "of": "a" } }] }),
+        ),
+        (
+            "by expression",
+            json!({ "objectSelectors": [{ "matchExpressions": any_of }] }),
+        ),
+        (
+            "by either",
+            json!({ "objectSelectors": [{ "matchLabels": { "of": "b" } }, { "matchLabels": { "app": "web" } }] }),
+        ),
+        ("all", json!({ "resources": ["configmaps"] })),
+        ("other kind", json!({ "resources": ["secrets"] })),
+    ] {
+        spaces.policy(selecting_by(name, &clause));
+    }
+    for (labels, expected) in [
+        (json!({ "of": "a" }), &["all", "by expression", "by label"][..]),
+        (json!({ "of": "b" }), &["all", "by either", "by expression"]),
+        (json!({ "of": "c", "app": "web" }), &["all", "by either"]),
+        (json!({}), &["all"]),
+    ] {
+        assert_eq!(selected_by(&mut spaces, "one", &labels).0, expected, "{labels}");
+    }
+
+    let other = json!({ "objectSelectors": [{ "matchLabels": { "of": "c" } }] });
+    spaces.policy(selecting_by("by label", &other));
+    spaces.delete_policy("by either");
+    let labels = json!({ "of": "c", "app": "web" });
+    for uid in ["one", "two"] {
+        assert_eq!(
+            selected_by(&mut spaces, uid, &labels).0,
+            ["all", "by label"],
+            "{uid}"
+        );
+    }
+}
