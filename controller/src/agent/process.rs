@@ -97,6 +97,7 @@ async fn start_election(
         lease: names::agent_lease(&args.cluster_name),
         manager: names::AGENT,
         parts: super::PARTS,
+        longest_turn: leader::LONGEST_TURN,
     };
     leader::start_election(&args.leader_elect, post, &client, metrics, readiness)
 }

@@ -160,6 +160,7 @@ async fn start_election(
         lease: names::controller_lease(&args.wds_name),
         manager: names::CONTROLLER,
         parts: &[workflows::PART, objects::PART],
+        longest_turn: leader::LONGEST_TURN,
     };
     leader::start_election(&args.leader_elect, post, &client, metrics, readiness)
 }

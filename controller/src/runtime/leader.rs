@@ -15,6 +15,7 @@ use std::{
     env,
     hash::{BuildHasher, Hasher},
     pin::pin,
+    time::Duration,
 };
 
 use anyhow::anyhow;
@@ -30,7 +31,8 @@ use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::Instrument;
 
 use self::gate::Gate;
 use crate::runtime::{
@@ -47,6 +49,10 @@ const UNDECIDED: &str = "election";
 const LEADS: &str = "leads";
 const FOLLOWS: &str = "follows";
 
+/// Longer than loops on the same thread ever take one after the other, and than a kubelet takes to
+/// restart a process that hangs.
+pub const LONGEST_TURN: Duration = Duration::from_mins(3);
+
 /// The position that a process is elected for.
 #[derive(Debug)]
 pub struct LeaseSettings {
@@ -58,6 +64,9 @@ pub struct LeaseSettings {
     pub manager: &'static str,
     /// Parts of the process that must be ready if it leads.
     pub parts: &'static [&'static str],
+    /// The process gives up its leadership if a loop does not make progress for this time
+    /// ([`LONGEST_TURN`]).
+    pub longest_turn: Duration,
 }
 
 /// The leadership of this process. Clones share it.
@@ -107,6 +116,7 @@ struct Contest {
     gate: Gate,
     leads: watch::Sender<bool>,
     gauge: Gauge,
+    metrics: Metrics,
     readiness: Readiness,
     /// Holder that was last logged.
     told: Option<String>,
@@ -151,6 +161,7 @@ pub fn start_election(
         gate: gate.clone(),
         leads,
         gauge,
+        metrics: metrics.clone(),
         readiness: readiness.clone(),
         told: None,
     };
@@ -174,14 +185,24 @@ impl Election {
             return work.await;
         };
         let done = CancellationToken::new();
-        let (mut contest, mut work) = (pin!(contest.run(done.clone())), pin!(work));
-        let has_ended = tokio::select! {
-            () = &mut work => false,
-            () = &mut contest => true,
+        // In a task of its own: while a loop learns a long list, nothing else of its task goes on. An agent
+        // has one thread for all tasks, and much shorter lists.
+        let contest = tokio::spawn(contest.run(done.clone()).in_current_span());
+        let (mut contest, mut work) = (AbortOnDropHandle::new(contest), pin!(work));
+        let ended = tokio::select! {
+            () = &mut work => None,
+            ended = &mut contest => Some(ended),
         };
-        if !has_ended {
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
             done.cancel();
-            contest.await;
+            contest.await
+        };
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
         }
     }
 }
@@ -198,7 +219,18 @@ impl Contest {
             |_| None
         ));
         loop {
-            let until = match self.candidate.decide(self.started.elapsed(), Timestamp::now()) {
+            let step = self.candidate.decide(self.started.elapsed(), Timestamp::now());
+            if step != Step::Lost
+                && let Some((engine, late)) = self.hung()
+            {
+                tracing::error!(
+                    engine,
+                    ?late,
+                    "a loop makes no progress; this process no longer leads and ends"
+                );
+                return self.resign();
+            }
+            let until = match step {
                 Step::Write(lease) => {
                     self.write(&lease).await;
                     continue;
@@ -213,6 +245,13 @@ impl Contest {
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
             }
         }
+    }
+
+    /// A loop that makes no progress, and the time since when it should have made some. As the election
+    /// has its own task, such a process would keep others from leading.
+    fn hung(&self) -> Option<(&'static str, Duration)> {
+        let late = self.metrics.overdue(self.post.longest_turn, Instant::now());
+        late.into_iter().next()
     }
 
     fn learn(&mut self, change: Change<Lease>) {
@@ -293,9 +332,13 @@ impl Contest {
         self.leads.send_replace(true);
     }
 
-    fn lose(&self) {
+    fn resign(&self) {
         self.gate.close();
         self.gauge.set(0);
+    }
+
+    fn lose(&self) {
+        self.resign();
         let LeaseSettings { namespace, lease, .. } = &self.post;
         let holder = self.candidate.holder();
         tracing::error!(

@@ -3,9 +3,18 @@
 
 #![expect(clippy::print_stderr, reason = "how long a hand-over takes is worth a look")]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, mpsc::RecvTimeoutError},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
+use argosy::runtime::{
+    admin::Readiness,
+    args::LeaderElectArgs,
+    leader::{Election, Leadership, LeaseSettings, start_election},
+    metrics::Metrics,
+};
 use argosy_api::names;
 use argosy_tests::testenv::{
     Fixture, TestEnv,
@@ -21,7 +30,10 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use super::crashes::{Births, outcome_of, play, settled};
 
@@ -191,5 +203,76 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on
     assert_eq!(now.resource_version(), waiting.resource_version());
     one.start_again().await?;
     until(&member.workflows(), "waiting", "it is sent", |_| true).await?;
+    Ok(())
+}
+
+/// Waits until the Lease was renewed twice.
+async fn renewed_twice(client: Client, lease: &str) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client, objects::CONTROLLER_NAMESPACE);
+    let renewal = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+    let mut known = renewal(&until(&leases, lease, "it exists", |_| true).await?);
+    for _ in 0..2 {
+        let is_later = |lease: &Lease| renewal(lease) > known;
+        known = renewal(&until(&leases, lease, "it was renewed", is_later).await?);
+    }
+    Ok(())
+}
+
+/// The time that a loop may take in the tests below.
+const LONGEST_TURN: Duration = Duration::from_secs(3);
+
+/// The election for the Lease `lease`, in which `one` is the only candidate.
+fn only_candidate(client: &Client, lease: &str, metrics: &Metrics) -> Result<(Election, Leadership)> {
+    let args = LeaderElectArgs {
+        leader_elect: true,
+        leader_elect_lease_duration: Duration::from_secs(9),
+        leader_elect_renew_deadline: Duration::from_secs(6),
+        leader_elect_retry_period: Duration::from_secs(1),
+        leader_elect_identity: Some("one".to_owned()),
+    };
+    let post = LeaseSettings {
+        namespace: objects::CONTROLLER_NAMESPACE.to_owned(),
+        lease: lease.to_owned(),
+        manager: "argosy-test",
+        parts: &[],
+        longest_turn: LONGEST_TURN,
+    };
+    start_election(&args, post, client, metrics, &Readiness::default())
+}
+
+/// The controller has this number of threads on one processor, beside that of its loops.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_leader_whose_loop_does_not_pause_for_some_seconds_renews_its_lease() -> Result<()> {
+    let client = TestEnv::shared().await?.control.client().await?;
+    let (election, leadership) = only_candidate(&client, "busy", &Metrics::default())?;
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut outcome = Err(RecvTimeoutError::Disconnected);
+    let work = async {
+        leadership.begins().await;
+        tokio::spawn(async move { tell.send(renewed_twice(client, "busy").await) });
+        // Like a loop that learns a long list: it does not give its thread back.
+        outcome = told.recv_timeout(Duration::from_mins(1));
+    };
+    election.hold(work).await;
+    outcome.context("the Lease was not renewed")?
+}
+
+#[tokio::test]
+async fn a_leader_one_of_whose_loops_hangs_gives_up_its_leadership() -> Result<()> {
+    let client = TestEnv::shared().await?.control.client().await?;
+    let metrics = Metrics::default();
+    let (election, leadership) = only_candidate(&client, "hung", &metrics)?;
+    let mut begun = None;
+    let work = async {
+        leadership.begins().await;
+        let hanging = metrics.reactions("workflows");
+        begun = Some(hanging.busy());
+        std::future::pending::<()>().await;
+    };
+    timeout(Duration::from_mins(1), election.hold(work))
+        .await
+        .context("it still leads")?;
+    ensure!(begun.context("it led")?.elapsed() >= LONGEST_TURN);
+    ensure!(metrics.text().contains("argosy_leader 0"), "{}", metrics.text());
     Ok(())
 }

@@ -154,7 +154,7 @@ impl ReconcileMetrics {
     }
 
     /// Records that the loop starts to apply inputs and decide.
-    pub(crate) fn busy(&self) -> Instant {
+    pub fn busy(&self) -> Instant {
         let now = Instant::now();
         self.beat.busy(now);
         now
