@@ -159,7 +159,11 @@ async fn on_ground(
             'b' => many::measure(environment, plan(options.count(200, 100), 1, 10), found).await?,
             'c' => many::measure(environment, plan(options.count(1000, 250), 1, 10), found).await?,
             'd' => many::measure(environment, plan(options.count(1000, 250), 10, 10), found).await?,
-            'j' => many::measure(environment, steady(options), found).await?,
+            'j' => {
+                for plan in steady(options) {
+                    many::measure(environment, plan, found).await?;
+                }
+            }
             _ => {
                 for nodes in [10, 100, 1000] {
                     let plan = plan(options.count(25, 5), 1, nodes);
@@ -171,19 +175,23 @@ async fn on_ground(
     Ok(())
 }
 
-/// Statuses as Argo writes them: one each second for a minute, with more and more nodes.
-fn steady(options: &Options) -> Plan {
-    let script = Script {
-        statuses: 60,
-        nodes: 100,
-        ends: true,
-        every: Duration::from_secs(1),
-    };
-    Plan {
+/// Statuses as Argo writes them: one each second, with more and more nodes; of many Workflows for a minute,
+/// and of some for minutes.
+fn steady(options: &Options) -> [Plan; 2] {
+    let plan = |count, statuses, nodes| Plan {
         row: 'j',
-        count: options.count(50, 10),
-        script,
-    }
+        count,
+        script: Script {
+            statuses,
+            nodes,
+            ends: true,
+            every: Duration::from_secs(1),
+        },
+    };
+    [
+        plan(options.count(50, 10), 60, 100),
+        plan(options.count(10, 2), 200, 200),
+    ]
 }
 
 /// The rows over many clusters, each with an environment of its own per mode.

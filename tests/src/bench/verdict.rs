@@ -63,7 +63,8 @@ pub(super) fn verdicts(found: &[Measurement]) -> Vec<Verdict> {
         }
         let (without, with) = (of('h', mode, "others, none"), of('h', mode, "others, one"));
         verdicts.extend(hanging(mode, without, with));
-        verdicts.extend(of('j', mode, "").and_then(|measured| age(mode, measured)));
+        let steady = found.iter().filter(|one| one.row == 'j' && one.mode == mode);
+        verdicts.extend(steady.filter_map(age));
     }
     for measured in found.iter().filter(|one| one.row == 'i') {
         verdicts.extend(live_logs(measured));
@@ -83,9 +84,9 @@ fn at_rest(measured: &Measurement) -> Option<Verdict> {
     })
 }
 
-fn age(mode: &str, measured: &Measurement) -> Option<Verdict> {
+fn age(measured: &Measurement) -> Option<Verdict> {
     Some(Verdict {
-        target: format!("{mode}, a status each second: {AGE}"),
+        target: format!("{}, one each second, {}: {AGE}", measured.mode, measured.case),
         found: *measured.figures.get(AGE)?,
         limit: 5.0,
         unit: "s",
@@ -349,13 +350,18 @@ mod tests {
         let large = |milliseconds| measurement('e', Mode::Pull, "1000 nodes", milliseconds);
         assert_eq!(missed(&[baseline.clone(), large(130.0)]), [] as [&str; 0]);
         assert_eq!(missed(&[baseline, large(140.0)]).len(), 1);
-        let steady = |seconds| {
-            let mut steady = measurement('j', Mode::Push, "", 1.0);
+        let steady = |case, seconds| {
+            let mut steady = measurement('j', Mode::Push, case, 1.0);
             steady.figures.insert(AGE, seconds);
             steady
         };
-        assert_eq!(missed(&[steady(5.0)]), [] as [&str; 0]);
-        assert_eq!(missed(&[steady(5.1)]).len(), 1);
+        let (minute, minutes) = ("60 statuses", "200 statuses");
+        assert_eq!(
+            missed(&[steady(minute, 5.0), steady(minutes, 5.0)]),
+            [] as [&str; 0]
+        );
+        assert_eq!(missed(&[steady(minute, 5.1), steady(minutes, 5.0)]).len(), 1);
+        assert_eq!(missed(&[steady(minute, 5.0), steady(minutes, 5.1)]).len(), 1);
     }
 
     #[test]
