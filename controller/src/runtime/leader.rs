@@ -221,11 +221,10 @@ impl Contest {
         loop {
             let step = self.candidate.decide(self.started.elapsed(), Timestamp::now());
             if step != Step::Lost
-                && let Some((engine, late)) = self.hung()
+                && let Some(engine) = self.hung()
             {
                 tracing::error!(
                     engine,
-                    ?late,
                     "a loop makes no progress; this process no longer leads and ends"
                 );
                 return self.resign();
@@ -247,11 +246,11 @@ impl Contest {
         }
     }
 
-    /// A loop that makes no progress, and the time since when it should have made some. As the election
-    /// has its own task, such a process would keep others from leading.
-    fn hung(&self) -> Option<(&'static str, Duration)> {
+    /// A loop that has made no progress for longer than it may. As the election has its own task, such
+    /// a process would keep others from leading.
+    fn hung(&self) -> Option<&'static str> {
         let late = self.metrics.overdue(self.post.longest_turn, Instant::now());
-        late.into_iter().next()
+        late.first().map(|(engine, _)| *engine)
     }
 
     fn learn(&mut self, change: Change<Lease>) {
