@@ -170,8 +170,14 @@ fn an_object_is_selected_by_each_policy_whatever_it_selects_by_and_since_it_was_
 
     let other = json!({ "objectSelectors": [{ "matchLabels": { "of": "c" } }] });
     spaces.policy(selecting_by("by label", &other));
-    spaces.delete_policy("by either");
     let labels = json!({ "of": "c", "app": "web" });
+    let before = ["all", "by either", "by label"];
+    assert_eq!(
+        selected_by(&mut spaces, "one", &labels).0,
+        before,
+        "a policy was changed"
+    );
+    spaces.delete_policy("by either");
     for uid in ["one", "two"] {
         assert_eq!(
             selected_by(&mut spaces, uid, &labels).0,
