@@ -331,6 +331,7 @@ impl Contest {
         self.leads.send_replace(true);
     }
 
+    /// Begins no write any more. The Lease stays as it is.
     fn resign(&self) {
         self.gate.close();
         self.gauge.set(0);
@@ -353,8 +354,7 @@ impl Contest {
     /// Releases the Lease after all work: only when each write was answered, or was given up long
     /// enough ago.
     async fn give_back(self) {
-        self.gate.close();
-        self.gauge.set(0);
+        self.resign();
         let terms = self.candidate.terms();
         self.gate.settle(terms.arrival()).await;
         let Some(lease) = self.candidate.release(Timestamp::now()) else {
