@@ -6,8 +6,12 @@
 //! released it, or when the follower has not seen it change for the duration of the lease. Both use
 //! their own monotonic clock: `now` is the time since the start of the process. A follower sees a
 //! renewal only after its start, and a lease is valid for longer than the renew deadline. Two
-//! replicas therefore never lead at once, even if their wall clocks differ. Not here: requests, and
-//! the restrictions on replicas that do not lead (`argosy::runtime::leader`).
+//! replicas therefore never lead at once, even if their wall clocks differ.
+//!
+//! Unlike client-go's leader, one that is past its renew deadline may still renew, for example because
+//! its API server did not answer for some seconds: it leads again if nobody else held the Lease in
+//! between, which the API server checks by the version of the Lease. Not here: requests, and the
+//! restrictions on replicas that do not lead (`argosy::runtime::leader`).
 
 use std::time::Duration;
 
@@ -18,6 +22,11 @@ use k8s_openapi::{
 };
 
 use crate::{Change, index::reconciler::is_newer};
+
+/// The time after the renew deadline in which a replica may lead again. It is shorter than the time for which
+/// an unanswered request may still arrive (`--request-lifetime`, 70 s), so that what an API server carries out
+/// after a stall arrives while the indexes expect it.
+const LONGEST_LAPSE: Duration = Duration::from_secs(30);
 
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +96,7 @@ pub struct Candidate {
     seen: Option<Seen>,
     /// The time until which another replica may lead, as far as it was observed.
     taken_until: Duration,
-    /// Set while the replica leads: the start of the last successful renewal.
+    /// Set once the replica has led: the start of the last successful renewal.
     renewed: Option<Duration>,
     /// The earliest time of the next attempt.
     next_try: Duration,
@@ -106,7 +115,7 @@ pub enum Step {
     Write(Box<Lease>),
     /// Wait for a change of the Lease, and at most until this time, if there is one.
     Wait(Option<Duration>),
-    /// The replica has led and no longer does.
+    /// The replica has led and will not lead again.
     Lost,
 }
 
@@ -188,20 +197,25 @@ impl Candidate {
         let Some(seen) = &self.seen else {
             return Step::Wait(None);
         };
-        if let Some(renewed) = self.renewed {
-            let deadline = renewed + self.terms.renew_deadline;
-            let is_others = self.holder().is_some_and(|holder| holder != self.identity);
-            if now >= deadline || is_others {
+        if let Some(deadline) = self.leads_until() {
+            let is_ours = self.holder() == Some(&self.identity);
+            let is_late = now >= deadline;
+            // Since the deadline, another replica may have held a Lease that is gone, or that nobody holds.
+            let is_lost = !is_ours && (is_late || self.holder().is_some());
+            if is_lost || now >= deadline + LONGEST_LAPSE {
                 return Step::Lost;
             }
-            // A Lease that was deleted or assigned to another holder by hand is restored at once.
-            let is_ours = self.holder() == Some(&self.identity);
+            // A Lease that was deleted or released by hand is restored at once.
             let due = if is_ours { self.next_try } else { Duration::ZERO };
-            return if now < due {
-                Step::Wait(Some(due.min(deadline)))
+            if now >= due {
+                return Step::Write(Box::new(self.renewal(seen, wall)));
+            }
+            let end = if is_late {
+                deadline + LONGEST_LAPSE
             } else {
-                Step::Write(Box::new(self.renewal(seen, wall)))
+                deadline
             };
+            return Step::Wait(Some(due.min(end)));
         }
         let due = self.taken_until.max(self.next_try);
         if now < due {
@@ -223,7 +237,7 @@ impl Candidate {
         self.next_try = now + self.terms.retry_period;
     }
 
-    /// The time until which writes may start; `None` while the replica does not lead.
+    /// The time until which writes may start; `None` if the replica has never led.
     pub fn leads_until(&self) -> Option<Duration> {
         self.renewed.map(|renewed| renewed + self.terms.renew_deadline)
     }

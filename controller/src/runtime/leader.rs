@@ -4,9 +4,11 @@
 //! and it is restarted as a standby. Nothing has to be undone part by part, and the next leader
 //! starts like any process, from listing. A standby that had kept watches could not skip that: its
 //! watches may be behind the former leader's last writes, and a stale index would start a run again
-//! that has come and gone meanwhile. The [gate](gate::Gate) also covers the moments in between, and
-//! a process that was stopped and goes on. Not here: the rules of the election
-//! (`argosy_core::election`).
+//! that has come and gone meanwhile. A leader whose API server does not answer for some seconds keeps
+//! its indexes: it writes nothing until it has renewed the Lease, and exits if another one held it
+//! meanwhile. Otherwise, a start with a large fleet would load a busy API server even more. The
+//! [gate](gate::Gate) also covers the moments in between, and a process that was stopped and goes on.
+//! Not here: the rules of the election (`argosy_core::election`).
 
 pub mod gate;
 
@@ -14,6 +16,7 @@ use std::{
     collections::hash_map::RandomState,
     env,
     hash::{BuildHasher, Hasher},
+    mem,
     pin::pin,
     time::Duration,
 };
@@ -120,6 +123,8 @@ struct Contest {
     readiness: Readiness,
     /// Holder that was last logged.
     told: Option<String>,
+    /// The Lease was not renewed in time, and may still be.
+    is_late: bool,
 }
 
 /// Makes this process a candidate for `post`, unless election is disabled. `client` writes the
@@ -164,6 +169,7 @@ pub fn start_election(
         metrics: metrics.clone(),
         readiness: readiness.clone(),
         told: None,
+        is_late: false,
     };
     Ok((Election(Some(contest)), Leadership { leads: told, gate }))
 }
@@ -220,14 +226,15 @@ impl Contest {
         ));
         loop {
             let step = self.candidate.decide(self.started.elapsed(), Timestamp::now());
-            if step != Step::Lost
-                && let Some(engine) = self.hung()
-            {
-                tracing::error!(
-                    engine,
-                    "a loop makes no progress; this process no longer leads and ends"
-                );
-                return self.resign();
+            if step != Step::Lost {
+                if let Some(engine) = self.hung() {
+                    tracing::error!(
+                        engine,
+                        "a loop makes no progress; this process no longer leads and ends"
+                    );
+                    return self.resign();
+                }
+                self.notice_lateness();
             }
             let until = match step {
                 Step::Write(lease) => {
@@ -251,6 +258,23 @@ impl Contest {
     fn hung(&self) -> Option<&'static str> {
         let late = self.metrics.overdue(self.post.longest_turn, Instant::now());
         late.first().map(|(engine, _)| *engine)
+    }
+
+    /// Logs once that the process has stopped writing.
+    fn notice_lateness(&mut self) {
+        let led_until = self.candidate.leads_until();
+        if self.is_late || led_until.is_none_or(|end| self.started.elapsed() < end) {
+            return;
+        }
+        self.is_late = true;
+        self.gauge.set(0);
+        let LeaseSettings { namespace, lease, .. } = &self.post;
+        tracing::warn!(
+            kind = "Lease",
+            namespace,
+            name = lease,
+            "the Lease was not renewed in time; this process writes nothing until it has renewed it"
+        );
     }
 
     fn learn(&mut self, change: Change<Lease>) {
@@ -316,13 +340,18 @@ impl Contest {
         }
     }
 
-    fn lead(&self) {
-        if *self.leads.borrow() {
+    fn lead(&mut self) {
+        let was_late = mem::take(&mut self.is_late);
+        let has_led = *self.leads.borrow();
+        if has_led && !was_late {
             return;
         }
         let LeaseSettings { namespace, lease, .. } = &self.post;
         tracing::info!(kind = "Lease", namespace, name = lease, "leads");
         self.gauge.set(1);
+        if has_led {
+            return;
+        }
         self.readiness.expect(self.post.parts);
         for part in [UNDECIDED, FOLLOWS] {
             self.readiness.forget(part);

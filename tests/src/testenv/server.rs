@@ -144,6 +144,16 @@ impl Server {
         self.process.kill()
     }
 
+    /// Stops it with SIGSTOP until [`Server::thaw`].
+    pub fn freeze(&self) -> Result<()> {
+        self.process.signal("STOP")
+    }
+
+    /// Continues it with SIGCONT.
+    pub fn thaw(&self) -> Result<()> {
+        self.process.signal("CONT")
+    }
+
     /// Starts it again after [`Server::kill`], and waits until it is ready.
     pub async fn start_again(&self) -> Result<()> {
         self.process.start_again()?;

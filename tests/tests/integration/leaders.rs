@@ -32,7 +32,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::{
     task::JoinSet,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::crashes::{Births, outcome_of, play, settled};
@@ -203,6 +203,39 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on
     assert_eq!(now.resource_version(), waiting.resource_version());
     one.start_again().await?;
     until(&member.workflows(), "waiting", "it is sent", |_| true).await?;
+    Ok(())
+}
+
+/// Waits until the metrics of `one` say that it leads, or does not.
+async fn until_leads(one: &Binary, leads: bool) -> Result<()> {
+    let asking = async {
+        while one.leads().await? != leads {
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    };
+    let asked = timeout(Duration::from_mins(1), asking).await;
+    asked.with_context(|| format!("argosy_leader is not {}", u8::from(leads)))?
+}
+
+#[tokio::test]
+async fn a_leader_whose_api_server_stalls_past_the_deadline_goes_on_without_a_new_start() -> Result<()> {
+    let name = "leaders-stalled";
+    let env = TestEnv::own_replicated(name, replica("one", 9)).await?;
+    let client = env.control.client().await?;
+    held_by(&client, &names::controller_lease(name), "one").await?;
+    let fixture = Fixture::on(env.clone(), name).await?;
+    let member = fixture.pull().await?;
+    fixture.round_trip("before", &member).await?;
+    let one = &env.controller;
+    env.control.freeze()?;
+    until_leads(one, false).await?;
+    env.control.thaw()?;
+    until_leads(one, true).await?;
+    fixture.round_trip("after", &member).await?;
+    let log = one.log()?;
+    ensure!(log.contains("writes nothing until it has renewed it"), "{log}");
+    ensure!(!log.contains("no longer leads"), "{log}");
     Ok(())
 }
 

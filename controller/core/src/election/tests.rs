@@ -150,8 +150,46 @@ fn who_cannot_renew_stops_leading_before_anybody_else_may() {
         a.failed(seconds(now));
     }
     assert_eq!(a.decide(seconds(9), wall()), Step::Wait(Some(seconds(10))));
-    assert_eq!(a.decide(seconds(10), wall()), Step::Lost);
+    assert_eq!(a.leads_until(), Some(seconds(10)));
     assert!(matches!(b.decide(seconds(14), wall()), Step::Wait(_)));
+}
+
+#[test]
+fn who_renews_late_leads_again_if_nobody_led_in_between() {
+    let (mut a, mut b, mut server) = pair();
+    assert!(turn(&mut a, &mut server, 14));
+    assert_eq!(a.leads_until(), Some(seconds(24)));
+    see(&mut b, &server, 14);
+    assert!(!turn(&mut b, &mut server, 28));
+    assert!(turn(&mut b, &mut server, 29));
+    assert!(!turn(&mut a, &mut server, 29));
+    see(&mut a, &server, 29);
+    assert_eq!(a.decide(seconds(29), wall()), Step::Lost);
+}
+
+#[test]
+fn who_is_late_does_not_take_a_lease_that_another_may_have_held() {
+    let (a, mut b, mut server) = pair();
+    let mut never_told = a.clone();
+    assert!(turn(&mut b, &mut server, 15));
+    let released = b.release(wall()).unwrap();
+    assert!(server.write(released).is_some());
+    let mut released = a.clone();
+    see(&mut released, &server, 16);
+    assert_eq!(released.decide(seconds(16), wall()), Step::Lost);
+    assert!(!turn(&mut never_told, &mut server, 16));
+    let mut deleted = a;
+    deleted.learn(Change::Reset(Vec::new()), seconds(16));
+    assert_eq!(deleted.decide(seconds(16), wall()), Step::Lost);
+}
+
+#[test]
+fn who_is_half_a_minute_late_does_not_lead_again() {
+    let (mut a, _, _) = pair();
+    assert!(matches!(a.decide(seconds(39), wall()), Step::Write(_)));
+    a.failed(seconds(39));
+    assert_eq!(a.decide(seconds(39), wall()), Step::Wait(Some(seconds(40))));
+    assert_eq!(a.decide(seconds(40), wall()), Step::Lost);
 }
 
 #[test]
@@ -251,11 +289,12 @@ fn a_lease_lasts_as_long_as_its_holder_says() {
     assert_eq!(b.decide(seconds(16), wall()), Step::Wait(Some(seconds(61))));
 }
 
-/// Random sequences of renewals, failures and takeovers over a minute: two candidates never lead at
-/// once.
+/// Random sequences of renewals, failures, takeovers and releases over a minute: two candidates
+/// never lead at once, and none leads again after another one has led. Nobody deletes the Lease.
 #[test]
-fn no_two_lead_at_once_whatever_fails() {
-    for seed in 0..2_000u64 {
+fn no_two_lead_at_once_and_none_leads_again_after_another_whatever_fails() {
+    let mut late = 0;
+    for seed in 0..4_000u64 {
         let mut dice = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut roll = |below: u64| {
             dice ^= dice << 13;
@@ -263,20 +302,39 @@ fn no_two_lead_at_once_whatever_fails() {
             dice ^= dice << 17;
             dice % below
         };
+        // One in four is an API server that seldom answers.
+        let failures = if seed % 4 == 0 { 8 } else { 1 };
         let (mut a, mut b, mut server) = pair();
+        let mut last = 0;
         for now in 1..60 {
-            for one in [&mut a, &mut b] {
+            for (number, one) in [&mut a, &mut b].into_iter().enumerate() {
                 if roll(3) == 0 {
                     see(one, &server, now);
                 }
-                if roll(4) == 0 {
+                if roll(4 + failures) < failures {
                     one.failed(seconds(now));
-                } else {
-                    turn(one, &mut server, now);
+                    continue;
+                }
+                let led_until = one.leads_until();
+                if turn(one, &mut server, now) {
+                    assert!(
+                        led_until.is_none() || last == number,
+                        "{number} leads again at {now} with seed {seed}"
+                    );
+                    late += usize::from(led_until.is_some_and(|end| seconds(now) >= end));
+                    last = number;
+                }
+                if roll(30) == 0 && one.leads_until().is_some_and(|end| seconds(now) < end) {
+                    // It writes no more after its release.
+                    if let Some(released) = one.release(wall()) {
+                        server.write(released);
+                        *one = candidate(["a", "b"][number]);
+                    }
                 }
             }
             let leads = |one: &Candidate| one.leads_until().is_some_and(|end| seconds(now) < end);
             assert!(!(leads(&a) && leads(&b)), "both lead at {now} with seed {seed}");
         }
     }
+    assert!(late > 100, "only {late} were late and led again");
 }

@@ -1,18 +1,19 @@
-//! The write gate: a layer around the clients of a process that refuses writes while the process
+//! The write gate: a layer around the clients of a process that lets no write start while the process
 //! does not lead.
 //!
 //! The last renewal of the Lease sets the time until which writes may start, on a clock that goes
-//! on while the process is stopped. A write is canceled, with its connection, when another process
-//! may soon lead. Both times are checked each time the write is polled, not only by a timer: a
+//! on while the process is stopped. After that time, a write waits for the next renewal, and is refused
+//! when the process has given up its leadership. A write is canceled, with its connection, when another
+//! process may soon lead. Both times are checked each time the write is polled, not only by a timer: a
 //! process that was stopped and goes on notices before its timers fire. Events pass, and so do POST
-//! requests that only ask something. Not here: the election (`runtime/leader`), and the handling of
-//! a refusal (like any unanswered request).
+//! requests that only ask something. Not here: the election (`runtime/leader`), the handling of
+//! a refusal (like any unanswered request), and the time limit of a request that waits.
 
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -30,21 +31,29 @@ pub struct NotLeading;
 
 /// Allows writes while the process leads. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Gate<S = ()> {
+pub struct Gate {
     /// `None` if the gate is always open.
     shared: Option<Arc<Shared>>,
-    inner: S,
+}
+
+/// A client's service behind a gate.
+#[derive(Clone, Debug)]
+pub struct Gated<S> {
+    gate: Gate,
+    /// Shared with the writes that wait. Its requests do not depend on each other: it is always ready, or
+    /// becomes so for all at once.
+    inner: Arc<Mutex<S>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: watch::Sender<State>,
     under_way: watch::Sender<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Time until which writes may start; `None` while the process does not lead.
+    /// Time until which writes may start; `None` before the process leads and after it has given up.
     begin_until: Option<Instant>,
     /// Time until which their responses are waited for.
     requeue_at: Option<Instant>,
@@ -55,37 +64,34 @@ struct State {
 impl Gate {
     /// Creates a gate that is always open, for a process without an election.
     pub fn open() -> Self {
-        Self {
-            shared: None,
-            inner: (),
-        }
+        Self { shared: None }
     }
 
     /// Creates a gate that is closed until a renewal of the Lease extends it.
     pub fn closed() -> Self {
         let shared = Shared {
-            state: Mutex::default(),
+            state: watch::Sender::default(),
             under_way: watch::Sender::new(0),
         };
         Self {
             shared: Some(Arc::new(shared)),
-            inner: (),
         }
     }
 
     /// Lets writes start until the first time, and waits for their responses until the second.
     pub(super) fn extend(&self, begin_until: Instant, requeue_at: Instant) {
         if let Some(shared) = &self.shared {
-            let mut state = shared.lock();
-            state.begin_until = Some(begin_until);
-            state.requeue_at = Some(requeue_at);
+            shared.state.send_modify(|state| {
+                state.begin_until = Some(begin_until);
+                state.requeue_at = Some(requeue_at);
+            });
         }
     }
 
-    /// Refuses all later writes.
+    /// Refuses all later writes, and those that wait.
     pub(super) fn close(&self) {
         if let Some(shared) = &self.shared {
-            shared.lock().begin_until = None;
+            shared.state.send_modify(|state| state.begin_until = None);
         }
     }
 
@@ -94,7 +100,7 @@ impl Gate {
         let Some(shared) = &self.shared else { return };
         // `shared` owns the sender, so the channel is open.
         let _ = shared.under_way.subscribe().wait_for(|count| *count == 0).await;
-        let given_up = shared.lock().given_up;
+        let given_up = shared.state.borrow().given_up;
         if let Some(given_up) = given_up {
             sleep_until(given_up + arrives_within).await;
         }
@@ -102,31 +108,33 @@ impl Gate {
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(self: &Arc<Self>) -> Result<InFlight, NotLeading> {
-        // The counter is incremented first: if the gate is closed afterwards and the counter is 0,
-        // no write is running.
-        self.under_way.send_modify(|count| *count += 1);
-        let write = InFlight {
-            shared: self.clone(),
-            is_over: false,
-        };
-        let is_open = self.lock().begin_until.is_some_and(|end| Instant::now() < end);
-        if is_open {
-            Ok(write)
-        } else {
+    /// Waits until a write may start.
+    async fn begin(self: &Arc<Self>) -> Result<InFlight, NotLeading> {
+        let mut changes = self.state.subscribe();
+        loop {
+            // The counter is incremented first: if the gate is closed afterwards and the counter is 0,
+            // no write is running.
+            self.under_way.send_modify(|count| *count += 1);
+            let write = InFlight {
+                shared: self.clone(),
+                is_over: false,
+            };
+            let begin_until = changes.borrow_and_update().begin_until;
+            if begin_until.is_some_and(|end| Instant::now() < end) {
+                return Ok(write);
+            }
             write.over();
-            Err(NotLeading)
+            // `self` owns the sender, so the channel is open.
+            if begin_until.is_none() || changes.changed().await.is_err() {
+                return Err(NotLeading);
+            }
         }
     }
 
     /// Waits for the time after which responses are no longer waited for. Each renewal extends it.
     async fn is_lost(&self) {
         loop {
-            let end = self.lock().requeue_at;
+            let end = self.state.borrow().requeue_at;
             let Some(end) = end.filter(|end| Instant::now() < *end) else {
                 return;
             };
@@ -158,64 +166,84 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if !self.is_over {
-            self.shared.lock().given_up = Some(Instant::now());
+            // Nobody waits for it, so nobody is woken.
+            self.shared.state.send_if_modified(|state| {
+                state.given_up = Some(Instant::now());
+                false
+            });
         }
         self.shared.under_way.send_modify(|count| *count -= 1);
     }
 }
 
 impl<S> Layer<S> for Gate {
-    type Service = Gate<S>;
+    type Service = Gated<S>;
 
-    fn layer(&self, inner: S) -> Gate<S> {
-        Gate {
-            shared: self.shared.clone(),
-            inner,
+    fn layer(&self, inner: S) -> Gated<S> {
+        Gated {
+            gate: self.clone(),
+            inner: Arc::new(Mutex::new(inner)),
         }
     }
 }
 
-impl<S, B> Service<Request<B>> for Gate<S>
+impl<S, B> Service<Request<B>> for Gated<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>> + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
+    B: Send + 'static,
 {
     type Response = S::Response;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
+        lock(&self.inner).poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = self
-            .shared
-            .clone()
-            .filter(|_| is_write(request.method(), request.uri()));
+        let shared = self.gate.shared.clone();
+        let shared = shared.filter(|_| is_write(request.method(), request.uri()));
         let Some(shared) = shared else {
-            let answer = self.inner.call(request);
+            let answer = lock(&self.inner).call(request);
             return Box::pin(async move { answer.await.map_err(Into::into) });
         };
-        let write = match shared.begin() {
-            Ok(write) => write,
-            Err(refusal) => return Box::pin(async move { Err(refusal.into()) }),
-        };
-        let answer = self.inner.call(request);
+        let inner = self.inner.clone();
         Box::pin(async move {
+            let write = shared.begin().await?;
             tokio::select! {
                 biased;
                 () = shared.is_lost() => Err(NotLeading.into()),
-                answer = answer => {
+                answer = send(&inner, request) => {
                     if answer.is_ok() {
                         write.over();
                     }
-                    answer.map_err(Into::into)
+                    answer
                 }
             }
         })
     }
+}
+
+/// Sends a request through a service that others use, too, and which need not be ready any more.
+async fn send<S, B>(inner: &Mutex<S>, request: Request<B>) -> Result<S::Response, BoxError>
+where
+    S: Service<Request<B>>,
+    S::Error: Into<BoxError>,
+{
+    let mut request = Some(request);
+    let sent = poll_fn(|context| {
+        let mut inner = lock(inner);
+        ready!(inner.poll_ready(context))?;
+        Poll::Ready(Ok(request.take().map(|request| inner.call(request))))
+    });
+    let answer = sent.await.map_err(|error: S::Error| error.into())?;
+    answer.ok_or(NotLeading)?.await.map_err(Into::into)
+}
+
+fn lock<S>(inner: &Mutex<S>) -> MutexGuard<'_, S> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns true if a request changes anything that matters. An Event only informs, and an access

@@ -113,12 +113,33 @@ async fn writes_begin_until_the_last_renewal_says_so() {
     gate.extend(far, far);
     assert!(ask(&gate, &server, write()).await.is_ok());
     gate.extend(Instant::now(), far);
-    assert!(ask(&gate, &server, write()).await.is_err());
+    let mut waiting = Box::pin(ask(&gate, &server, write()));
+    assert!((&mut waiting).now_or_never().is_none());
+    assert!(
+        ask(&gate, &server, request(Method::GET, "/api/v1/pods"))
+            .await
+            .is_ok()
+    );
+    assert_eq!(server.asked(), 2);
     gate.extend(far, far);
-    assert!(ask(&gate, &server, write()).await.is_ok());
+    assert!(waiting.await.is_ok());
     gate.close();
     assert!(ask(&gate, &server, write()).await.is_err());
-    assert_eq!(server.asked(), 2);
+    assert_eq!(server.asked(), 3);
+}
+
+#[tokio::test]
+async fn a_write_that_waits_is_refused_when_the_leadership_is_given_up() {
+    let (server, _answers) = Server::new();
+    let gate = Gate::closed();
+    gate.extend(Instant::now(), in_millis(60_000));
+    let mut waiting = Box::pin(ask(&gate, &server, write()));
+    assert!((&mut waiting).now_or_never().is_none());
+    // Waiting writes hold up nobody who ends.
+    gate.settle(Duration::from_mins(1)).await;
+    gate.close();
+    assert_eq!(waiting.await.unwrap_err().downcast_ref(), Some(&NotLeading));
+    assert_eq!(server.asked(), 0);
 }
 
 /// Starts a write that has no response until `answers` is true.
