@@ -81,7 +81,12 @@ impl Executor {
                 })?;
         }
         let api = self.workflows(&object.namespace().unwrap_or_default());
-        match read(requests::create_for_metadata(&api, names::AGENT, object)).await {
+        // A fence that has been checked holds for the time of one request only.
+        let created = match fence {
+            None => read(requests::create_for_metadata(&api, names::AGENT, object)).await,
+            Some(_) => read(requests::create_at_once(&api, names::AGENT, object)).await,
+        };
+        match created {
             Err(Failure::Foreign(_)) => self.adopt(origin, &api, object).await,
             created => {
                 let created = Workflow {

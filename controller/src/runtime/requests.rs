@@ -13,7 +13,10 @@ use kube::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::runtime::lenient::{Lenient, Readable};
+use crate::runtime::{
+    leader::gate::AtOnce,
+    lenient::{Lenient, Readable},
+};
 
 /// Timeout of one request. A link that drops packets must not block a key for longer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -250,6 +253,25 @@ where
     PartialObjectMeta<K>: Readable,
 {
     let request = creation(api, manager, object);
+    answered_by_metadata(api.clone().into_client(), request)
+}
+
+/// Like [`create_for_metadata`], but refused if this process may not write just now: something that
+/// was read just before allows it, and does so only for a while.
+pub fn create_at_once<K, V>(
+    api: &Api<V>,
+    manager: &str,
+    object: &K,
+) -> impl Future<Output = kube::Result<Lenient<PartialObjectMeta<K>>>> + Send + use<K, V>
+where
+    K: Serialize + Resource,
+    V: Resource + Clone,
+    PartialObjectMeta<K>: Readable,
+{
+    let request = creation(api, manager, object).map(|mut request| {
+        request.extensions_mut().insert(AtOnce);
+        request
+    });
     answered_by_metadata(api.clone().into_client(), request)
 }
 

@@ -1,6 +1,6 @@
 //! The one task of a kubelet that Argosy relies on: a process that has ended by itself is started
 //! again. A controller or an agent ends if it cannot renew its Lease, for example because an API
-//! server does not answer for ten seconds.
+//! server does not answer for forty seconds.
 
 use std::future::Future;
 

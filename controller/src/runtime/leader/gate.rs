@@ -3,7 +3,8 @@
 //!
 //! The last renewal of the Lease sets the time until which writes may start, on a clock that goes
 //! on while the process is stopped. After that time, a write waits for the next renewal, and is refused
-//! when the process has given up its leadership. A write is canceled, with its connection, when another
+//! when the process has given up its leadership. A creation behind a fence does not wait, because its
+//! fence would be over. A write is canceled, with its connection, when another
 //! process may soon lead. Both times are checked each time the write is polled, not only by a timer: a
 //! process that was stopped and goes on notices before its timers fire. Events pass, and so do POST
 //! requests that only ask something. Not here: the election (`runtime/leader`), the handling of
@@ -28,6 +29,10 @@ use tower::{BoxError, Layer, Service};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not lead, so it may not write")]
 pub struct NotLeading;
+
+/// Marks a write, in the extensions of its request, that must start at once or not at all.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce;
 
 /// Allows writes while the process leads. Clones share it.
 #[derive(Clone, Debug)]
@@ -108,8 +113,8 @@ impl Gate {
 }
 
 impl Shared {
-    /// Waits until a write may start.
-    async fn begin(self: &Arc<Self>) -> Result<InFlight, NotLeading> {
+    /// Waits until a write may start, if it may wait.
+    async fn begin(self: &Arc<Self>, may_wait: bool) -> Result<InFlight, NotLeading> {
         let mut changes = self.state.subscribe();
         loop {
             // The counter is incremented first: if the gate is closed afterwards and the counter is 0,
@@ -125,7 +130,7 @@ impl Shared {
             }
             write.over();
             // `self` owns the sender, so the channel is open.
-            if begin_until.is_none() || changes.changed().await.is_err() {
+            if !may_wait || begin_until.is_none() || changes.changed().await.is_err() {
                 return Err(NotLeading);
             }
         }
@@ -210,8 +215,9 @@ where
             return Box::pin(async move { answer.await.map_err(Into::into) });
         };
         let inner = self.inner.clone();
+        let may_wait = request.extensions().get::<AtOnce>().is_none();
         Box::pin(async move {
-            let write = shared.begin().await?;
+            let write = shared.begin(may_wait).await?;
             tokio::select! {
                 biased;
                 () = shared.is_lost() => Err(NotLeading.into()),

@@ -4,8 +4,13 @@ use std::{
 };
 
 use futures::FutureExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, client::ClientBuilder};
+use tokio::time::timeout;
+use tower::service_fn;
 
 use super::*;
+use crate::runtime::requests::create_at_once;
 
 /// Counts the requests that reach it, and responds when `answers` is true.
 #[derive(Clone)]
@@ -126,6 +131,25 @@ async fn writes_begin_until_the_last_renewal_says_so() {
     gate.close();
     assert!(ask(&gate, &server, write()).await.is_err());
     assert_eq!(server.asked(), 3);
+}
+
+#[tokio::test]
+async fn a_creation_with_a_fence_is_refused_while_the_leader_is_late() {
+    let gate = Gate::closed();
+    gate.extend(Instant::now(), in_millis(60_000));
+    let unreachable = service_fn(|_: Request<kube::client::Body>| async {
+        Err::<axum::http::Response<kube::client::Body>, _>(std::io::Error::other("it was sent"))
+    });
+    let client = ClientBuilder::new(unreachable, "default")
+        .with_layer(&gate)
+        .build();
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    let creating = create_at_once(&api, "argosy", &ConfigMap::default());
+    let refused = timeout(Duration::from_secs(5), creating)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(refused.to_string().contains(&NotLeading.to_string()), "{refused}");
 }
 
 #[tokio::test]
